@@ -1,0 +1,158 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.Batches;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFolder;
+import dev.starforge.model.PagedKvCache;
+import dev.starforge.model.SafetensorsFile;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Precision;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "inspect",
+        mixinStandardHelpOptions = true,
+        description = "Says what a model folder holds, checks that its tensors fit its config, and plans its memory.",
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge inspect MODEL",
+            "  starforge inspect MODEL --plan --context 4096 --json",
+            "  starforge inspect MODEL --tensors",
+        })
+final class InspectVerb implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceFlags flags;
+
+    @Parameters(paramLabel = "MODEL", description = "A folder with config.json and model.safetensors.")
+    private Path model;
+
+    @Option(names = "--tensors", description = "List every tensor.")
+    private boolean tensors;
+
+    @Option(names = "--plan", description = "Plan the memory of generating, without allocating it.")
+    private boolean plan;
+
+    @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
+    private int context;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        PrintWriter out = spec.commandLine().getOut();
+        try (ModelFolder folder = ModelFolder.open(model);
+                DeviceFlags.Opened opened = flags.open()) {
+            NullOps weights = new NullOps(opened.device(), flags.precision(), flags.fallback());
+            Model loaded = folder.load(weights.scope(), flags.precision());
+            ObjectNode root = describe(folder, loaded);
+            if (plan) {
+                root.set("plan", planned(loaded, opened, weights.scope().usedBytes()));
+            }
+            if (json) {
+                Json.print(out, root);
+            } else {
+                print(out, root, "");
+            }
+        }
+        return 0;
+    }
+
+    private ObjectNode describe(ModelFolder folder, Model loaded) {
+        ObjectNode root = Json.object();
+        root.put("model", model.toString());
+        root.put("architecture", folder.architecture());
+        root.put("vocabulary", loaded.facts().vocabulary());
+        root.put("context", loaded.facts().context());
+        root.put("layers", loaded.facts().layers());
+        root.put("kv_heads", loaded.facts().kvHeads());
+        root.put("head_dim", loaded.facts().headDim());
+        Map<String, Long> types = new TreeMap<>();
+        long parameters = 0;
+        long bytes = 0;
+        for (SafetensorsFile.Stored tensor : folder.file().tensors().values()) {
+            types.merge(tensor.dtype(), tensor.shape().size(), Long::sum);
+            parameters += tensor.shape().size();
+            bytes += tensor.bytes();
+        }
+        root.put("parameters", parameters);
+        root.put("tensor_bytes", bytes);
+        ObjectNode byType = root.putObject("parameters_by_type");
+        types.forEach(byType::put);
+        if (tensors) {
+            ArrayNode list = root.putArray("tensors");
+            for (SafetensorsFile.Stored tensor : folder.file().tensors().values()) {
+                list.addObject()
+                        .put("name", tensor.name())
+                        .put("dtype", tensor.dtype())
+                        .put("shape", tensor.shape().toString());
+            }
+        }
+        return root;
+    }
+
+    /** The weights, a cache for the whole context, and the widest step: the prompt in one go. */
+    private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
+        int tokens = context > 0 ? context : loaded.facts().context();
+        Precision precision = flags.precision();
+        NullOps session = new NullOps(opened.device(), precision, flags.fallback());
+        int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
+        PagedKvCache cache = new PagedKvCache(loaded.facts(), blocks, precision.kv(), session.scope());
+        NullOps step = new NullOps(opened.device(), precision, flags.fallback());
+        loaded.forward(
+                step, Batches.cached(step.scope(), List.of(new Batches.Turn(cache.place(), new int[tokens]))), cache);
+        ObjectNode node = Json.object();
+        node.put("device", opened.device().name());
+        node.put("context", tokens);
+        node.put("weight_bytes", weightBytes);
+        node.put("kv_bytes", session.scope().usedBytes());
+        node.put("step_bytes", step.plan().tensorBytes());
+        node.put("workspace_bytes", step.plan().workspaceBytes());
+        node.put(
+                "total_bytes",
+                weightBytes + session.scope().usedBytes() + step.plan().totalBytes());
+        return node;
+    }
+
+    private static void print(PrintWriter out, ObjectNode node, String indent) {
+        node.properties().forEach(entry -> {
+            if (entry.getValue() instanceof ObjectNode inner) {
+                out.println(indent + entry.getKey() + ":");
+                print(out, inner, indent + "  ");
+            } else if (entry.getValue() instanceof ArrayNode list) {
+                out.println(indent + entry.getKey() + ":");
+                list.forEach(item -> out.println(indent + "  "
+                        + item.path("name").stringValue() + " "
+                        + item.path("dtype").stringValue() + item.path("shape").stringValue()));
+            } else if (entry.getKey().endsWith("_bytes")) {
+                out.printf(
+                        Locale.ROOT,
+                        "%s%s: %,d (%.2f GB)%n",
+                        indent,
+                        entry.getKey(),
+                        entry.getValue().longValue(),
+                        entry.getValue().longValue() / 1e9);
+            } else {
+                out.println(indent + entry.getKey() + ": " + entry.getValue().asString());
+            }
+        });
+        out.flush();
+    }
+}

@@ -1,0 +1,74 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.tensor.TensorException;
+import java.io.PrintWriter;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** {@code starforge VERB ...}. */
+@Command(
+        name = "starforge",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        description = "Turns a git repository into a code model tuned on it, and serves that model.",
+        subcommands = {DevicesVerb.class, GenerateVerb.class, InspectVerb.class, VerifyVerb.class},
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {
+            "0:done",
+            "1:the work failed; the last line says why",
+            "2:the command line is wrong",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge devices",
+            "  starforge inspect MODEL",
+            "  starforge generate MODEL --prompt-ids 5,6,7",
+            "  starforge VERB --help",
+        })
+final class Main implements Runnable {
+    @Spec
+    private CommandSpec spec;
+
+    private Main() {}
+
+    public static void main(String[] args) {
+        System.exit(commandLine().execute(args));
+    }
+
+    static CommandLine commandLine() {
+        return new CommandLine(new Main())
+                .setCaseInsensitiveEnumValuesAllowed(true)
+                .setUsageHelpAutoWidth(true)
+                .setExecutionExceptionHandler(Main::explain);
+    }
+
+    @Override
+    public void run() {
+        throw new ParameterException(spec.commandLine(), "a verb is missing");
+    }
+
+    /** What we foresaw is one line; anything else is our defect and shows where it happened. */
+    private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
+        PrintWriter err = command.getErr();
+        if (failure instanceof ModelException || failure instanceof TensorException) {
+            err.println("starforge: " + failure.getMessage());
+        } else {
+            failure.printStackTrace(err);
+        }
+        return 1;
+    }
+
+    static final class Version implements CommandLine.IVersionProvider {
+        @Override
+        public String[] getVersion() {
+            String version = Main.class.getModule().getDescriptor() == null
+                    ? "development"
+                    : Main.class.getModule().getDescriptor().rawVersion().orElse("development");
+            return new String[] {"starforge " + version + " (Java " + Runtime.version() + ")"};
+        }
+    }
+}

@@ -1,0 +1,9 @@
+/** The composition root: one class per verb, and the only place that reads flags and the environment. */
+module dev.starforge.cli {
+    requires dev.starforge.train;
+    requires info.picocli;
+    requires tools.jackson.databind;
+
+    opens dev.starforge.cli to
+            info.picocli;
+}

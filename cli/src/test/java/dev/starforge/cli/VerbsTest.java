@@ -1,0 +1,239 @@
+package dev.starforge.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.model.SafetensorsFile;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** Every verb as a user types it. */
+final class VerbsTest {
+    private static final String GOLDEN = Path.of("..", "golden").toString();
+    private static final String MODEL =
+            Path.of("..", "golden", "models", "starcoder2").toString();
+
+    @TempDir
+    Path folder;
+
+    private record Outcome(int code, String out, String err) {
+        JsonNode json() {
+            return new JsonMapper().readTree(out);
+        }
+    }
+
+    private static Outcome run(String... args) {
+        StringWriter out = new StringWriter();
+        StringWriter err = new StringWriter();
+        CommandLine command = Main.commandLine().setOut(new PrintWriter(out)).setErr(new PrintWriter(err));
+        int code = command.execute(args);
+        return new Outcome(code, out.toString(), err.toString());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"reference, 1e-4", "cpu, 2e-3"})
+    void verifyPassesOnEveryGolden(String device, double tolerance) {
+        Outcome outcome = run("verify", GOLDEN, "--device", device, "--json", "--no-fallback");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        JsonNode root = outcome.json();
+        assertThat(root.path("pass").booleanValue()).isTrue();
+        List<String> names = new ArrayList<>();
+        for (JsonNode model : root.path("models")) {
+            names.add(model.path("name").stringValue());
+            double bound = tolerance * model.path("logits_range").doubleValue();
+            for (String field : List.of(
+                    "logits_max_abs_error",
+                    "long_logits_max_abs_error",
+                    "adapter_logits_max_abs_error",
+                    "trained_logits_max_abs_error")) {
+                assertThat(model.path(field).doubleValue()).as(field).isLessThanOrEqualTo(bound);
+            }
+            for (String field : List.of("base_loss_error", "adapter_loss_error", "train_loss_max_error")) {
+                assertThat(model.path(field).doubleValue()).as(field).isLessThanOrEqualTo(1e-4);
+            }
+            assertThat(model.path("grad_max_error").doubleValue()).isLessThanOrEqualTo(1e-3);
+            assertThat(model.path("greedy_match").booleanValue()).isTrue();
+            assertThat(model.path("replays_identical").booleanValue()).isTrue();
+        }
+        assertThat(names).containsExactly("llama2", "llama3", "starcoder2", "starcoder2-untied-nowindow");
+    }
+
+    @Test
+    void verifyFailsWhenTheModelIsNotTheOneExpected() throws IOException {
+        Path copy = folder.resolve("models/starcoder2");
+        copyFolder(Path.of(MODEL), copy);
+        Path config = copy.resolve("config.json");
+        Files.writeString(
+                config, Files.readString(config).replace("\"norm_epsilon\": 1e-05", "\"norm_epsilon\": 2e-02"));
+        Outcome outcome = run("verify", folder.toString(), "--device", "reference");
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.out()).startsWith("FAIL starcoder2 on reference");
+    }
+
+    @Test
+    void verifyNamesAModelItCannotLoadAndGoesOn() throws IOException {
+        copyFolder(Path.of(MODEL), folder.resolve("models/starcoder2"));
+        copyFolder(Path.of(MODEL), folder.resolve("models/broken"));
+        Files.delete(folder.resolve("models/broken/model.safetensors"));
+        Outcome outcome = run("verify", folder.toString(), "--device", "cpu", "--json");
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.json().path("models").get(0).path("error").stringValue())
+                .contains("broken/model.safetensors: cannot be read");
+        assertThat(outcome.json().path("models").get(1).path("pass").booleanValue())
+                .isTrue();
+    }
+
+    @Test
+    void dumpHasTheNamesAndShapesOfTheExpected() {
+        Outcome outcome = run("verify", GOLDEN, "--only", "starcoder2", "--device", "cpu", "--dump", folder.toString());
+        assertThat(outcome.code()).isZero();
+        try (SafetensorsFile ours = SafetensorsFile.open(folder.resolve("starcoder2.safetensors"));
+                SafetensorsFile expected = SafetensorsFile.open(Path.of(MODEL, "expected.safetensors"))) {
+            assertThat(ours.tensors().keySet())
+                    .containsAll(List.of("logits", "long_logits_last8", "greedy_ids", "adapter_logits"))
+                    .contains("grad.model.layers.0.self_attn.q_proj.lora_A.weight", "trained_adapter_logits");
+            assertThat(expected.tensors().keySet()).containsAll(ours.tensors().keySet());
+            ours.tensors()
+                    .forEach((name, tensor) -> assertThat(tensor.shape())
+                            .isEqualTo(expected.tensor(name).shape()));
+            assertThat(ours.ints("greedy_ids")).isEqualTo(expected.ints("greedy_ids"));
+        }
+    }
+
+    @Test
+    void generateContinuesAPrompt() {
+        try (SafetensorsFile expected = SafetensorsFile.open(Path.of(MODEL, "expected.safetensors"))) {
+            int[] prompt = expected.ints("greedy_prompt");
+            int[] wanted = expected.ints("greedy_ids");
+            Outcome plain = run(
+                    "generate",
+                    MODEL,
+                    "--prompt-ids",
+                    join(prompt, 0),
+                    "--max-tokens",
+                    "32",
+                    "--ignore-eos",
+                    "--device",
+                    "cpu");
+            assertThat(plain.code()).isZero();
+            assertThat(plain.out().strip()).isEqualTo(join(wanted, prompt.length));
+            Outcome json = run(
+                    "generate", MODEL, "--prompt-ids", join(prompt, 0), "--max-tokens", "3", "--ignore-eos", "--json");
+            assertThat(json.json().path("ids").size()).isEqualTo(3);
+            assertThat(json.json().path("ids").get(0).intValue()).isEqualTo(wanted[prompt.length]);
+            assertThat(json.json().path("stop_reason").stringValue()).isEqualTo("MAX_TOKENS");
+        }
+    }
+
+    @Test
+    void generateHonoursAnAdapter() throws IOException {
+        Path adapter = folder.resolve("adapter");
+        copyFolder(Path.of(MODEL, "adapter"), adapter);
+        Path config = adapter.resolve("adapter_config.json");
+        Files.writeString(config, Files.readString(config).replace("\"lora_alpha\": 8", "\"lora_alpha\": 400"));
+        String[] base = {"generate", MODEL, "--prompt-ids", "100,200,300", "--max-tokens", "24", "--ignore-eos"};
+        List<String> tuned = new ArrayList<>(List.of(base));
+        tuned.addAll(List.of("--adapter", adapter.toString()));
+        assertThat(run(tuned.toArray(String[]::new)).out())
+                .isNotEqualTo(run(base).out());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "generate MODEL --prompt-ids 5 --max-tokens 0 | 2 | --max-tokens: expected at least 1",
+                "generate MODEL --prompt-ids 5 --max-tokens 256 | 2 | exceed the model's context of 256",
+                "generate MODEL --prompt-ids 5,x | 2 | 'x' is not an int",
+                "generate MODEL --prompt-ids 640 | 1 | token 640 is outside the vocabulary of 640",
+                "generate MODEL | 2 | Missing required option: '--prompt-ids",
+                "generate nowhere --prompt-ids 5 | 1 | nowhere: expected a folder",
+                "generate MODEL --prompt-ids 5 --adapter nowhere | 1 | adapter_config.json: cannot be read",
+                "generate MODEL --prompt-ids 5 --device tpu | 1 | device tpu is unknown; known are auto,",
+                "generate MODEL --prompt-ids 5 --device metal | 1 | device metal is not available:",
+                "generate MODEL --prompt-ids 5 --dtype I32 | 1 | must be float types",
+                "generate MODEL --prompt-ids 5 --threads -1 | 1 | must not be negative",
+                "verify nowhere | 2 | nowhere: expected a folder with models/ in it",
+                "verify GOLDEN --only bert | 2 | --only bert: not among llama2",
+                "inspect nowhere | 1 | nowhere: expected a folder",
+                "fly | 2 | Unmatched argument",
+            })
+    void wrongUseIsExplained(String line, int code, String message) {
+        Outcome outcome =
+                run(line.replace("MODEL", MODEL).replace("GOLDEN", GOLDEN).split(" "));
+        assertThat(outcome.err()).contains(message).doesNotContain("\tat ");
+        assertThat(outcome.code()).isEqualTo(code);
+    }
+
+    @Test
+    void devicesSaysWhatIsThereAndWhy() {
+        Outcome outcome = run("devices");
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.out())
+                .contains("Device Backend Summary", "Platform: ", "Device: ", "Attention Backend: ", "Max VRAM: ")
+                .contains("Supports bf16: ", "Metal FlashAttention: ", "Chosen: ", "Not chosen: reference");
+        JsonNode json = run("devices", "--json").json();
+        List<String> names = new ArrayList<>();
+        json.path("backends").forEach(backend -> {
+            names.add(backend.path("name").stringValue());
+            assertThat(backend.path("reason").stringValue()).isNotEmpty();
+        });
+        assertThat(names).containsExactlyInAnyOrder("cuda", "metal", "cpu", "reference");
+        assertThat(names).contains(json.path("selected").stringValue());
+    }
+
+    @Test
+    void inspectDescribesAndPlans() {
+        JsonNode json = run("inspect", MODEL, "--json", "--tensors", "--plan", "--context", "100")
+                .json();
+        assertThat(json.path("architecture").stringValue()).isEqualTo("starcoder2");
+        assertThat(json.path("parameters").longValue()).isEqualTo(95584);
+        assertThat(json.path("tensors").size()).isGreaterThan(20);
+        JsonNode plan = json.path("plan");
+        long kv = 7L * 16 * 2 * 16 * 4 * 2 * 2; // 7 blocks of 16, 2 heads of 16, float32, keys and values, 2 layers
+        assertThat(plan.path("kv_bytes").longValue()).isEqualTo(kv);
+        assertThat(plan.path("weight_bytes").longValue()).isGreaterThan(95584 * 4L);
+        assertThat(run("inspect", MODEL).out()).contains("architecture: starcoder2");
+    }
+
+    @Test
+    void helpTeaches() {
+        for (String verb : List.of("devices", "generate", "inspect", "verify")) {
+            Outcome outcome = run(verb, "--help");
+            assertThat(outcome.code()).isZero();
+            assertThat(outcome.out()).contains("Examples:", "starforge " + verb);
+        }
+    }
+
+    private static String join(int[] ids, int from) {
+        StringBuilder text = new StringBuilder();
+        for (int i = from; i < ids.length; i++) {
+            text.append(i > from ? "," : "").append(ids[i]);
+        }
+        return text.toString();
+    }
+
+    private static void copyFolder(Path from, Path to) throws IOException {
+        try (Stream<Path> files = Files.walk(from)) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                Path copy = to.resolve(from.relativize(file));
+                Files.createDirectories(copy.getParent());
+                Files.copy(file, copy);
+            }
+        }
+    }
+}

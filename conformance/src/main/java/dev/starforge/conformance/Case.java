@@ -1,0 +1,144 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Spec;
+import java.lang.reflect.RecordComponent;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/**
+ * One operation with inputs to try it on. A case is a value: its name says everything that sets it apart, and its inputs
+ * are a function of that name (Philox, keyed by its hash), so a failure seen on one machine is had on any other by name.
+ *
+ * @param op the operation
+ * @param inputs what it is given
+ * @param note what neither the operation nor the shapes show; may be empty
+ */
+record Case(Op op, List<Input> inputs, String note) {
+    public Case {
+        inputs = List.copyOf(inputs);
+        op.outputs(specs(inputs)); // refuses a case that the operation would refuse
+    }
+
+    /**
+     * One input.
+     *
+     * @param spec element type and shape
+     * @param source where its elements come from
+     * @param gradient whether a gradient is asked for
+     */
+    record Input(Spec spec, Source source, boolean gradient) {
+        Input wanted() {
+            return new Input(spec, source, true);
+        }
+
+        @Override
+        public String toString() {
+            return spec.toString();
+        }
+    }
+
+    /** Where the elements of an input come from. */
+    sealed interface Source {
+        /** Floats, element by element, from that element's own random stream. */
+        record Drawn(Draw draw) implements Source {}
+
+        /** Numbers that mean something: ids, positions, tables. */
+        record Listed(List<Integer> values) implements Source {}
+
+        /** An output of another operation on the first inputs of this case, as a forward pass would have left it. */
+        record Made(Op by, int inputs, int output) implements Source {}
+    }
+
+    /** The value of element {@code i}, given a number that belongs to it, drawn as from a normal distribution. */
+    @FunctionalInterface
+    interface Draw {
+        double value(int i, double normal);
+    }
+
+    Spec[] specs() {
+        return specs(inputs);
+    }
+
+    private static Spec[] specs(List<Input> inputs) {
+        return inputs.stream().map(Input::spec).toArray(Spec[]::new);
+    }
+
+    /** Which inputs a gradient is asked for. */
+    List<Integer> wanted() {
+        List<Integer> wanted = new ArrayList<>();
+        for (int i = 0; i < inputs.size(); i++) {
+            if (inputs.get(i).gradient()) {
+                wanted.add(i);
+            }
+        }
+        return wanted;
+    }
+
+    /** The inputs' elements; the reference makes those that are another operation's output. */
+    Host[] values(Device reference) {
+        long seed = seed();
+        Host[] values = new Host[inputs.size()];
+        for (int i = 0; i < values.length; i++) {
+            int site = i;
+            Spec spec = inputs.get(i).spec();
+            values[i] = switch (inputs.get(i).source()) {
+                case Source.Drawn drawn -> Host.of(spec, e -> drawn.draw().value(e, bell(seed, site, e)));
+                case Source.Listed listed -> Host.of(spec, e -> listed.values().get(e));
+                case Source.Made made ->
+                    Runs.plain(reference, made.by(), Arrays.copyOf(values, made.inputs()))[made.output()];
+            };
+        }
+        return values;
+    }
+
+    long seed() {
+        return toString().hashCode();
+    }
+
+    /** Eight uniforms added up and scaled to variance 1: near enough to a normal, and no logarithm for each element. */
+    static double bell(long seed, int site, int i) {
+        double sum = 0;
+        for (int word : Philox.words(i, 0, site, 0, (int) seed, (int) (seed >>> 32))) {
+            sum += (word >>> 16) + (word & 0xffff);
+        }
+        return (sum / 0x1p16 - 4) * Math.sqrt(1.5);
+    }
+
+    /** {@code MatMul(transposeB) F32[5, 7] x BF16[13, 7]}. */
+    @Override
+    public String toString() {
+        String name = op.name() + parameters();
+        if (!inputs.isEmpty()) {
+            name += " " + inputs.stream().map(Input::toString).collect(Collectors.joining(" x "));
+        }
+        return note.isEmpty() ? name : name + ", " + note;
+    }
+
+    private String parameters() {
+        List<String> shown = new ArrayList<>();
+        for (RecordComponent component : op.getClass().getRecordComponents()) {
+            Object value = value(component);
+            if (value instanceof Boolean flag) {
+                if (flag) {
+                    shown.add(component.getName());
+                }
+            } else {
+                shown.add(component.getName() + "=" + value);
+            }
+        }
+        return shown.isEmpty() ? "" : "(" + String.join(", ", shown) + ")";
+    }
+
+    private Object value(RecordComponent component) {
+        try {
+            return component.getAccessor().invoke(op);
+        } catch (ReflectiveOperationException impossible) {
+            throw new IllegalStateException(op.name() + ": component " + component.getName(), impossible);
+        }
+    }
+}

@@ -1,0 +1,501 @@
+package dev.starforge.conformance;
+
+import dev.starforge.conformance.Case.Draw;
+import dev.starforge.conformance.Case.Input;
+import dev.starforge.conformance.Case.Source;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.IntStream;
+
+/**
+ * What is asked of every backend. Sizes are chosen to be awkward: 5, 7, 11 and 13 are shorter than a vector, 130 is two
+ * past a power of two, 0 is a size like any other; a few shapes are large enough to be split among threads. A new
+ * operation without a case here fails the suite.
+ */
+final class Cases {
+    private static final Draw NORMAL = (i, normal) -> normal;
+    private static final Draw POSITIVE = (i, normal) -> 0.5 + Math.abs(normal);
+    private static final int IGNORED = -100;
+
+    private final List<Case> cases = new ArrayList<>();
+
+    private Cases() {
+        elementwise();
+        products();
+        rows();
+        reductions();
+        optimizer();
+        norms();
+        positions();
+        gates();
+        losses();
+        attention();
+    }
+
+    static List<Case> all() {
+        return List.copyOf(new Cases().cases);
+    }
+
+    private void add(String note, Op op, Input... inputs) {
+        cases.add(new Case(op, List.of(inputs), note));
+    }
+
+    private void add(Op op, Input... inputs) {
+        add("", op, inputs);
+    }
+
+    private static Input drawn(Draw draw, DType type, long... dims) {
+        return new Input(new Spec(type, Shape.of(dims)), new Source.Drawn(draw), false);
+    }
+
+    private static Input x(long... dims) {
+        return drawn(NORMAL, DType.F32, dims);
+    }
+
+    /** An input whose gradient is checked. */
+    private static Input g(long... dims) {
+        return x(dims).wanted();
+    }
+
+    private static Input ids(Integer... ids) {
+        return new Input(Spec.i32(ids.length), new Source.Listed(List.of(ids)), false);
+    }
+
+    /** {@code count} row numbers below {@code height}, with repetitions. */
+    private static Input random(int count, int height) {
+        return ids(IntStream.range(0, count)
+                .map(i -> (int) (Philox.uniform(height, count, i) * height))
+                .boxed()
+                .toArray(Integer[]::new));
+    }
+
+    /** {@code count} different row numbers below {@code height}. */
+    private static Input distinct(int count, int height) {
+        return ids(
+                IntStream.range(0, count).map(i -> (5 * i + 3) % height).boxed().toArray(Integer[]::new));
+    }
+
+    private void elementwise() {
+        for (Op op : List.of(new Plain.Add(), new Plain.Mul())) {
+            add(op, g(5, 7), g(5, 7));
+            add(op, g(11, 13), g(13));
+            add(op, g(3, 5, 7), g(5, 7));
+            add(op, g(7, 130), g(7, 1));
+            add(op, g(13), g(1));
+            add(op, x(130, 1030), x(1030));
+            add(op, g(0, 5), g(5));
+            add(op, g(5, 0), g(5, 1));
+            add(op, x(), x());
+        }
+        add(new Plain.Affine(-1.5f, 0.25f), g(11, 13));
+        add(new Plain.Affine(3, 0), g(130));
+        add(new Plain.Affine(0, 2), x(7));
+        add(new Plain.Affine(3, 1), g(0));
+        for (Fn fn : Fn.values()) {
+            Draw draw = fn == Fn.RSQRT ? POSITIVE : NORMAL;
+            add(new Plain.Map(fn), drawn(draw, DType.F32, 7, 13).wanted());
+            add(new Plain.Map(fn), drawn(draw, DType.F32, 1, 1));
+            add(new Plain.Map(fn), drawn(draw, DType.F32, 130, 517));
+            add(new Plain.Map(fn), drawn(draw, DType.F32, 0));
+            add(new Plain.MapGrad(fn), drawn(draw, DType.F32, 11, 13), x(11, 13));
+            add(new Plain.MapGrad(fn), drawn(draw, DType.F32, 0, 3), x(0, 3));
+        }
+        extremes(Fn.EXP, -100, 88);
+        extremes(Fn.RSQRT, 1e-30, 1e30);
+        extremes(Fn.SIN, -131_072, 131_072);
+        extremes(Fn.COS, -131_072, 131_072);
+        extremes(Fn.SILU, -200, 200);
+        extremes(Fn.GELU_TANH, -200, 200);
+        for (DType to : List.of(DType.F32, DType.F16, DType.BF16)) {
+            add(new Plain.Cast(to), drawn((i, normal) -> normal * Math.exp(10 * normal), DType.F32, 13, 130));
+            add(new Plain.Cast(to), ids(0, 1, -1, 65_504, 65_520, 16_777_217, -16_777_219, Integer.MAX_VALUE));
+            add(new Plain.Cast(to), drawn(NORMAL, DType.F16, 5, 11));
+            add(new Plain.Cast(to), drawn(NORMAL, DType.BF16, 130));
+            add(new Plain.Cast(to), x(0, 7));
+            float[] special = {
+                0f,
+                -0f,
+                Float.POSITIVE_INFINITY,
+                Float.NEGATIVE_INFINITY,
+                1e38f,
+                3.4e38f,
+                1e-40f,
+                65_504f,
+                65_519.9f,
+                65_520f,
+                1.00390625f,
+                1.01171875f,
+                6e-8f,
+                2.9e-8f
+            };
+            add("ties, infinities and subnormals", new Plain.Cast(to), drawn((i, n) -> special[i], DType.F32, 14));
+        }
+        add(new Plain.Cast(DType.F32), g(5, 7));
+        add(new Plain.Fill(Spec.f32(7, 13), -2.5f));
+        add(new Plain.Fill(Spec.f32(130), 0));
+        add(new Plain.Fill(Spec.f32(0, 4), 1));
+        add(new Plain.Fill(Spec.f32(), Float.NEGATIVE_INFINITY));
+    }
+
+    /** Evenly over a wide range, dense around zero or, for a root, by powers. */
+    private void extremes(Fn fn, double from, double to) {
+        Draw draw = (i, normal) -> fn == Fn.RSQRT
+                ? from * Math.pow(to / from, i / 256.0)
+                : i % 2 == 0 ? from + (to - from) * i / 256 : 6 * normal;
+        String range = "from " + from + " to " + to;
+        add(range, new Plain.Map(fn), drawn(draw, DType.F32, 257));
+        add(range, new Plain.MapGrad(fn), drawn(draw, DType.F32, 257), x(257));
+    }
+
+    private void products() {
+        for (boolean a : new boolean[] {false, true}) {
+            for (boolean b : new boolean[] {false, true}) {
+                Plain.MatMul op = new Plain.MatMul(a, b);
+                for (long[] mnk : new long[][] {{5, 13, 7}, {11, 130, 5}, {130, 7, 130}, {1, 11, 13}, {13, 1, 1}}) {
+                    add(op, g(pair(a, mnk[0], mnk[2])), g(pair(b, mnk[2], mnk[1])));
+                }
+                add(op, g(lead(3, pair(a, 5, 7))), g(lead(3, pair(b, 7, 11))));
+                add(op, x(pair(a, 67, 258)), x(pair(b, 258, 131)));
+                add(op, x(pair(a, 1, 517)), x(pair(b, 517, 259)));
+                add(op, x(pair(a, 50, 1030)), x(pair(b, 1030, 300)));
+                for (DType type : List.of(DType.F16, DType.BF16)) {
+                    Input left = x(pair(a, 5, 130));
+                    add(op, a ? left : left.wanted(), drawn(NORMAL, type, pair(b, 130, 13)));
+                    add(op, x(pair(a, 33, 67)), drawn(NORMAL, type, pair(b, 67, 70)));
+                    add(op, x(pair(a, 3, 1030)), drawn(NORMAL, type, pair(b, 1030, 130)));
+                }
+                add(op, g(pair(a, 0, 7)), g(pair(b, 7, 5)));
+                add(op, g(pair(a, 5, 0)), g(pair(b, 0, 3)));
+                add(op, g(pair(a, 5, 7)), g(pair(b, 7, 0)));
+                add(op, x(lead(0, pair(a, 5, 7))), x(lead(0, pair(b, 7, 3))));
+            }
+        }
+        add(new Plain.MatMul(false, true), x(2, 3, 5, 7), x(2, 3, 11, 7));
+        add(
+                "large terms that cancel",
+                new Plain.MatMul(false, true),
+                drawn((i, n) -> (i % 2 == 0 ? 1e4 : -1e4) + n, DType.F32, 7, 130),
+                drawn((i, n) -> 1e4 + n, DType.F32, 5, 130));
+    }
+
+    private static long[] pair(boolean transposed, long rows, long columns) {
+        return transposed ? new long[] {columns, rows} : new long[] {rows, columns};
+    }
+
+    private static long[] lead(long batch, long[] dims) {
+        return new long[] {batch, dims[0], dims[1]};
+    }
+
+    private void rows() {
+        add(new Plain.Permute(List.of(1, 0)), g(7, 13));
+        add(new Plain.Permute(List.of(1, 0)), x(130, 67));
+        add(new Plain.Permute(List.of(2, 0, 1)), g(5, 7, 11));
+        add(new Plain.Permute(List.of(1, 2, 0)), g(5, 7, 11));
+        add(new Plain.Permute(List.of(1, 2, 0, 3)), g(3, 2, 5, 7));
+        add(new Plain.Permute(List.of(2, 0, 1, 3)), g(3, 2, 5, 130));
+        add(new Plain.Permute(List.of(0, 1)), x(5, 3));
+        add(new Plain.Permute(List.of(1, 0)), g(0, 5));
+        for (DType type : List.of(DType.F32, DType.F16, DType.BF16)) {
+            Input table = drawn(NORMAL, type, 13, 7);
+            add(new Plain.Gather(), type == DType.F32 ? table.wanted() : table, ids(5, 0, 12, 5, 5));
+            add(new Plain.Gather(), drawn(NORMAL, type, 11, 130), random(67, 11));
+            add(new Plain.Gather(), drawn(NORMAL, type, 5, 3, 7), ids(4, 0));
+            add(new Plain.Gather(), drawn(NORMAL, type, 5, 7), ids());
+            add(new Plain.Store(), drawn(NORMAL, type, 13, 7), distinct(5, 13), x(5, 7));
+            add(new Plain.Store(), drawn(NORMAL, type, 67, 2, 65), distinct(11, 67), x(11, 2, 65));
+            add(new Plain.Store(), drawn(NORMAL, type, 7, 5), ids(), x(0, 5));
+        }
+        add(new Plain.Gather(), x(0, 7), ids());
+        add(new Plain.Gather(), x(13), ids(3, 3, 0));
+        add(new Plain.ScatterAdd(13), x(7, 5), ids(5, 0, 12, 5, 5, 1, 0));
+        add("all to one row", new Plain.ScatterAdd(3), x(130, 11), ids(nCopies(130, 1)));
+        add(new Plain.ScatterAdd(11), x(67, 130), random(67, 11));
+        add(new Plain.ScatterAdd(5), x(3, 2, 7), ids(4, 0, 4));
+        add(new Plain.ScatterAdd(5), x(0, 7), ids());
+        add(new Plain.Slice(2, 5), g(7, 13));
+        add(new Plain.Slice(0, 7), g(7, 3));
+        add(new Plain.Slice(3, 3), g(5, 11));
+        add(new Plain.Slice(1, 130), x(131, 5, 7));
+        add(new Plain.Slice(5, 600), x(601, 130));
+        add(new Plain.Concat(), g(5, 7));
+        add(new Plain.Concat(), g(2, 7), g(5, 7), g(1, 7));
+        add(new Plain.Concat(), g(0, 5), g(3, 5), g(0, 5));
+        add(new Plain.Concat(), x(11), x(13));
+        add(new Plain.Concat(), x(600, 130), x(7, 130), x(517, 130));
+        add(new Plain.Pick(), g(5, 13), ids(12, 0, -1, 13, IGNORED));
+        add(new Plain.Pick(), g(7, 130), random(7, 130));
+        add(new Plain.Pick(), x(0, 5), ids());
+        add(new Plain.Unpick(13), x(5, 1), ids(12, 0, -1, 13, IGNORED));
+        add(new Plain.Unpick(130), x(7, 1), random(7, 130));
+        add(new Plain.Unpick(5), x(0, 1), ids());
+        Ragged ragged = Ragged.of(4, 0, new int[] {5, 3}, new int[] {0, 0}, new int[] {1, 10});
+        mask(0, 4, 3, ragged);
+        mask(3, 4, 2, ragged);
+        mask(0, 1, 1, Ragged.of(1, 0, new int[] {7, 0}, new int[] {11, 0}));
+        mask(5, 16, 2, Ragged.of(16, 5, new int[] {1, 20}, new int[] {13, 0}));
+        mask(0, 4, 2, Ragged.of(4, 0));
+    }
+
+    private void mask(int window, int block, int heads, Ragged ragged) {
+        List<Input> inputs = new ArrayList<>(List.of(g(heads, ragged.queries(), ragged.keys())));
+        inputs.addAll(ragged.layout());
+        cases.add(new Case(new Plain.Mask(window, block), inputs, ragged.toString()));
+    }
+
+    private static Integer[] nCopies(int count, int value) {
+        Integer[] copies = new Integer[count];
+        Arrays.fill(copies, value);
+        return copies;
+    }
+
+    private void reductions() {
+        for (Plain.Sum.Over over : Plain.Sum.Over.values()) {
+            add(new Plain.Sum(over), g(5, 7));
+            add(new Plain.Sum(over), g(13, 130));
+            add(new Plain.Sum(over), g(3, 5, 11));
+            add(new Plain.Sum(over), g(13));
+            add(new Plain.Sum(over), x(517, 258));
+            add(new Plain.Sum(over), g(0, 5));
+            add(new Plain.Sum(over), g(5, 0));
+            add(
+                    "large terms that cancel",
+                    new Plain.Sum(over),
+                    drawn((i, n) -> (i % 2 == 0 ? 1e5 : -1e5) + n, DType.F32, 11, 13));
+        }
+        Draw masked = (i, normal) -> i % 3 == 1 ? Double.NEGATIVE_INFINITY : normal;
+        for (Op op : List.of(new Plain.Softmax(), new Plain.LogSumExp())) {
+            add(op, g(5, 7));
+            add(op, g(13, 130));
+            add(op, g(2, 3, 11));
+            add(op, g(7));
+            add(op, x(67, 1030));
+            add(op, x(3, 5003));
+            add(op, x(0, 5));
+            add(op, x(5, 0));
+            add("one element a row", op, x(5, 1));
+            add("large", op, drawn((i, n) -> 1e4 + 50 * n, DType.F32, 5, 130));
+            add("masked", op, drawn(masked, DType.F32, 5, 67));
+            add("equal", op, drawn((i, n) -> 3, DType.F32, 5, 13));
+        }
+        add("all masked", new Plain.LogSumExp(), drawn((i, n) -> Double.NEGATIVE_INFINITY, DType.F32, 3, 13));
+        for (long[] dims : new long[][] {{5, 7}, {13, 130}, {2, 3, 11}, {0, 5}, {5, 0}, {67, 1030}, {3, 5003}}) {
+            Input x = x(dims);
+            add(
+                    new Plain.SoftmaxGrad(),
+                    drawn((i, n) -> Math.abs(n) / Math.max(1, dims[dims.length - 1]), DType.F32, dims),
+                    x);
+        }
+        add(new Plain.Argmax(), x(5, 7));
+        add(new Plain.Argmax(), x(13, 130));
+        add(new Plain.Argmax(), x(3, 1030));
+        add(new Plain.Argmax(), x(3, 5003));
+        add(new Plain.Argmax(), x(2, 3, 11));
+        add(new Plain.Argmax(), x(0, 5));
+        add(new Plain.Argmax(), x(7));
+        add("ties", new Plain.Argmax(), drawn((i, n) -> Math.rint(n), DType.F32, 7, 130));
+        add("all equal", new Plain.Argmax(), drawn((i, n) -> -1, DType.F32, 3, 67));
+        add("NaN among them", new Plain.Argmax(), drawn((i, n) -> i % 4 == 0 ? Double.NaN : n, DType.F32, 5, 67));
+        add(
+                "nothing wins",
+                new Plain.Argmax(),
+                drawn((i, n) -> i % 2 == 0 ? Double.NaN : Double.NEGATIVE_INFINITY, DType.F32, 3, 67));
+    }
+
+    private void optimizer() {
+        add(new Plain.Norm(), x(5, 7));
+        add(new Plain.Norm(), x(130), x(0), x(11, 13), x());
+        add(new Plain.Norm(), x(517, 258));
+        add(new Plain.Norm(), x(0));
+        add("of nothing", new Plain.Norm());
+        for (double norm : new double[] {0.5, 20}) {
+            Plain.AdamW op = new Plain.AdamW(0.9, 0.999, 1e-8, 0.1, 1);
+            adamW("norm " + norm, op, norm, 7, 13);
+            adamW("norm " + norm, op, norm, 130);
+        }
+        adamW("no decay", new Plain.AdamW(0.9, 0.95, 1e-8, 0, 1), 3, 11, 5);
+        adamW("large", new Plain.AdamW(0.9, 0.999, 1e-8, 0.01, 1), 3, 67, 517);
+        adamW("empty", new Plain.AdamW(0.9, 0.999, 1e-8, 0.01, 1), 3, 0);
+        Draw zero = (i, n) -> 0;
+        add(
+                "first step",
+                new Plain.AdamW(0.9, 0.999, 1e-8, 0.01, 1),
+                x(13, 5),
+                drawn(zero, DType.F32, 13, 5),
+                drawn(zero, DType.F32, 13, 5),
+                x(13, 5),
+                constant(0.7),
+                rate(1e-3, 1));
+    }
+
+    private void adamW(String note, Plain.AdamW op, double norm, long... dims) {
+        Draw square = (i, n) -> n * n;
+        add(note, op, x(dims), x(dims), drawn(square, DType.F32, dims), x(dims), constant(norm), rate(1e-3, 10));
+    }
+
+    private static Input constant(double value) {
+        return drawn((i, n) -> value, DType.F32, 1);
+    }
+
+    private static Input rate(double rate, int step) {
+        double[] values = {rate, 1 - Math.pow(0.9, step), 1 - Math.pow(0.999, step)};
+        return drawn((i, n) -> values[i], DType.F32, 3);
+    }
+
+    private void norms() {
+        for (long[] dims : new long[][] {{5, 7}, {11, 130}, {2, 3, 13}, {7}, {0, 5}, {67, 258}, {3, 1030}, {2, 5003}}) {
+            boolean small = Shape.of(dims).size() < 2000;
+            long c = dims[dims.length - 1];
+            norm("", small ? g(dims) : x(dims), small ? g(c) : x(c), small ? g(c) : x(c));
+        }
+        norm("offset 1000", drawn((i, n) -> 1000 + n, DType.F32, 5, 13), x(13), x(13));
+        norm("tiny", drawn((i, n) -> 1e-4 * n, DType.F32, 5, 67), x(67), x(67));
+        norm("constant rows", drawn((i, n) -> 2, DType.F32, 5, 11), x(11), x(11));
+    }
+
+    private void norm(String note, Input x, Input w, Input b) {
+        float eps = 1e-5f;
+        long rows = x.spec().shape().rows();
+        Fused.LayerNorm layer = new Fused.LayerNorm(eps);
+        Input dy = new Input(x.spec(), new Source.Drawn(NORMAL), false);
+        add(note, layer, x, w, b);
+        for (boolean weights : new boolean[] {false, true}) {
+            add(
+                    note,
+                    new Fused.LayerNormGrad(eps, weights),
+                    frozen(x),
+                    frozen(w),
+                    frozen(b),
+                    made(layer, 3, 1, rows),
+                    made(layer, 3, 2, rows),
+                    dy);
+        }
+        Fused.RmsNorm rms = new Fused.RmsNorm(eps);
+        add(note, rms, x, w);
+        for (boolean weights : new boolean[] {false, true}) {
+            add(note, new Fused.RmsNormGrad(eps, weights), frozen(x), frozen(w), made(rms, 2, 1, rows), dy);
+        }
+    }
+
+    private static Input frozen(Input x) {
+        return new Input(x.spec(), x.source(), false);
+    }
+
+    private static Input made(Op by, int inputs, int output, long... dims) {
+        return new Input(Spec.f32(dims), new Source.Made(by, inputs, output), false);
+    }
+
+    private void positions() {
+        for (boolean inverse : new boolean[] {false, true}) {
+            rope(1, inverse, 32, g(5, 3, 64), ids(0, 1, 7, 8, 4095));
+            rope(1, inverse, 2, g(7, 2, 5), ids(3, 2, 1, 0, 9, 9, 100));
+            rope(1.25f, inverse, 8, g(3, 4, 130), ids(0, 5, 77));
+            rope(1, inverse, 65, g(2, 1, 130), ids(11, 12));
+            rope(1, inverse, 16, x(67, 11, 32), random(67, 16_384));
+            rope(1, inverse, 0, g(5, 2, 7), random(5, 100));
+            rope(1, inverse, 4, g(0, 2, 8), ids());
+            rope(1, inverse, 8, x(5, 2, 16), ids(131_071, 100_000, 65_537, 32_769, 16_385));
+        }
+    }
+
+    private void rope(float magnitude, boolean inverse, int half, Input x, Input positions) {
+        Draw frequency = (i, n) -> Math.pow(10_000, -(double) i / half);
+        add(new Fused.Rope(magnitude, inverse), x, positions, drawn(frequency, DType.F32, half));
+    }
+
+    private void gates() {
+        for (Fn fn : List.of(Fn.SILU, Fn.GELU_TANH)) {
+            for (long[] dims : new long[][] {{5, 7}, {11, 130}, {0, 5}, {2, 3, 13}, {67, 517}}) {
+                boolean small = Shape.of(dims).size() < 2000;
+                add(new Fused.Gated(fn), small ? g(dims) : x(dims), small ? g(dims) : x(dims));
+                add(new Fused.GatedGrad(fn), x(dims), x(dims), x(dims));
+            }
+            Input wide = drawn((i, n) -> 30 * n, DType.F32, 11, 13);
+            add("wide", new Fused.Gated(fn), wide, x(11, 13));
+            add("wide", new Fused.GatedGrad(fn), wide, x(11, 13), x(11, 13));
+        }
+    }
+
+    private void losses() {
+        loss("", g(5, 13), ids(0, 12, 5, 5, 7));
+        loss("ignored labels", g(7, 130), ids(129, IGNORED, 0, IGNORED, 64, 5, IGNORED));
+        loss("large logits", drawn((i, n) -> 30 * n, DType.F32, 11, 67).wanted(), random(11, 67));
+        loss("huge logits", drawn((i, n) -> 1e4 + 100 * n, DType.F32, 5, 130), random(5, 130));
+        loss("large vocabulary", x(13, 5003), random(13, 5003));
+        loss("one class", x(5, 1), ids(0, 0, 0, 0, IGNORED));
+        loss("", x(0, 11), ids());
+    }
+
+    private void loss(String note, Input logits, Input labels) {
+        long n = logits.spec().shape().dim(0);
+        List<Integer> listed = ((Source.Listed) labels.source()).values();
+        Input weights = drawn((i, normal) -> listed.get(i) == IGNORED ? 0 : 0.1 + Math.abs(normal), DType.F32, n);
+        Fused.CrossEntropy op = new Fused.CrossEntropy();
+        add(note, op, logits, labels, weights);
+        add(note, new Fused.CrossEntropyGrad(), frozen(logits), labels, weights, made(op, 3, 1, n), x(n));
+    }
+
+    private void attention() {
+        int[] empty = {0, 0};
+        for (DType type : List.of(DType.F32, DType.F16, DType.BF16)) {
+            // prompts and single tokens of a served step, in shuffled blocks
+            attend(type, 0, 4, 2, 1, 5, new int[] {3, 0}, empty, new int[] {1, 9}, new int[] {2, 6});
+            attend(type, 0, 16, 4, 2, 16, new int[] {1, 130}, new int[] {7, 0}, new int[] {1, 3});
+            attend(type, 11, 16, 4, 1, 64, new int[] {1, 67}, new int[] {13, 5});
+            attend(type, 0, 4, 2, 2, 130, new int[] {5, 0}, new int[] {1, 20});
+        }
+        // packed training: every row a block of its own
+        attend(DType.F32, 0, 1, 4, 2, 16, new int[] {7, 0}, new int[] {11, 0}, empty, new int[] {5, 0});
+        attend(DType.F32, 5, 1, 2, 2, 5, new int[] {13, 0}, new int[] {7, 0});
+        attend(DType.F32, 0, 1, 4, 1, 130, new int[] {5, 0}, new int[] {3, 0});
+        attend(DType.F32, 0, 1, 1, 1, 64, new int[] {1, 0});
+        attend(DType.F32, 1, 1, 2, 1, 7, new int[] {5, 0});
+        attend(DType.F32, 130, 16, 2, 1, 16, new int[] {13, 0});
+        attend(DType.F32, 0, 16, 4, 2, 32, new int[] {67, 0}, new int[] {1, 258}, new int[] {33, 11});
+        attend(DType.F32, 0, 4, 2, 1, 8);
+        attend(DType.F32, 0, 4, 2, 1, 8, empty, empty);
+        Ragged poisoned = Ragged.of(4, 3, new int[] {5, 0}, new int[] {1, 9});
+        Case.Draw cache = poisoned.cache(2 * 16, Double.NaN);
+        attend(
+                "NaN in unseen rows",
+                poisoned,
+                new Fused.Attention(0.25f, 3, 4),
+                4,
+                drawn(cache, DType.F32, poisoned.rows(), 2, 16),
+                drawn(cache, DType.F32, poisoned.rows(), 2, 16));
+    }
+
+    private void attend(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
+        Ragged ragged = Ragged.of(block, window, sequences);
+        Input cache = drawn(ragged.cache(kvHeads * d), type, ragged.rows(), kvHeads, d);
+        boolean gradient = type == DType.F32 && ragged.queries() <= 30;
+        boolean choice = window != 1 && ragged.queries() > 1; // one key has probability 1 whatever q and k are
+        Fused.Attention op = new Fused.Attention((float) (1 / Math.sqrt(d)), window, block);
+        attend("", ragged, op, heads, gradient && choice ? cache.wanted() : cache, gradient ? cache.wanted() : cache);
+    }
+
+    private void attend(String note, Ragged ragged, Fused.Attention op, int heads, Input k, Input v) {
+        int n = ragged.queries();
+        long d = k.spec().shape().dim(2);
+        List<Input> inputs = new ArrayList<>(List.of(k.gradient() ? g(n, heads, d) : x(n, heads, d), k, v));
+        inputs.addAll(ragged.layout());
+        String name = note.isEmpty() ? ragged.toString() : ragged + ", " + note;
+        cases.add(new Case(op, inputs, name));
+        if (k.spec().dtype() == DType.F32) {
+            List<Input> backward = new ArrayList<>();
+            inputs.forEach(input -> backward.add(frozen(input)));
+            backward.add(made(op, 6, 0, n, heads, d));
+            backward.add(made(op, 6, 1, n, heads));
+            backward.add(x(n, heads, d));
+            cases.add(new Case(new Fused.AttentionGrad(op.scale(), op.window(), op.block()), backward, name));
+        }
+    }
+}

@@ -1,0 +1,420 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import dev.starforge.tensor.Tape;
+import dev.starforge.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * Asks one device whether it does what the operations say, case by case. The oracle is the reference backend, which
+ * computes in double; what a device may differ by is {@link Tolerances}. After ggml's {@code test-backend-ops}: the cases
+ * know nothing of backends, and a backend needs no tests of its own to be trusted.
+ */
+final class Conformance {
+    /** How far the cases step for a finite difference. Their inputs are of order one. */
+    private static final double STEP = 0x1p-6;
+
+    /** Elements off alignment, different for neighbours so that no two tensors of a case are aligned alike. */
+    private static final int[] ALIGNED = {0};
+
+    private static final int[] SHIFTED = {1, 3, 5, 7};
+
+    private static final int COTANGENT = 1000;
+    private static final int DIRECTION = 2000;
+
+    private final Backend backend;
+    private final Device device;
+    private final Device twin;
+    private final Device reference;
+    private Prepared prepared;
+
+    /**
+     * @param backend whose devices these are
+     * @param device the device under test
+     * @param twin a device of the same backend that must compute the same bits, for a CPU one with other threads; may be
+     *     the same device
+     * @param reference the oracle
+     */
+    Conformance(Backend backend, Device device, Device twin, Device reference) {
+        this.backend = backend;
+        this.device = device;
+        this.twin = twin;
+        this.reference = reference;
+    }
+
+    /** What is asked. */
+    enum Check {
+        /** Values, at aligned and at odd addresses; nothing else written, everything asked for written. */
+        VALUE,
+        /** Twice the same bits, also when captured and replayed, and also on the twin. */
+        REPEAT,
+        /** The declared support is the real one, and forbidden fallback names the operation. */
+        SUPPORT,
+        /** The kernel against the operation's definition, on the same device. */
+        EXPANSION,
+        /** The tape's gradient against finite differences of the reference. */
+        GRADIENT
+    }
+
+    /** The checks that make sense for a case on this device. */
+    List<Check> checks(Case c) {
+        List<Check> checks = new ArrayList<>(List.of(Check.SUPPORT));
+        // An expansion multiplies what nobody may see by zero, so only a kernel can be asked to ignore a NaN there.
+        boolean expandable = c.op() instanceof Fused && finite(prepared(c).in);
+        if (supported(c) || expandable) {
+            checks.add(Check.VALUE);
+            checks.add(Check.REPEAT);
+        }
+        if (supported(c) && expandable) {
+            checks.add(Check.EXPANSION);
+        }
+        if (!c.wanted().isEmpty()) {
+            checks.add(Check.GRADIENT);
+        }
+        return checks;
+    }
+
+    /** Runs one check; throws {@link Failure} if the device does not pass. */
+    void run(Check check, Case c) {
+        try {
+            switch (check) {
+                case VALUE -> value(c);
+                case REPEAT -> repeat(c);
+                case SUPPORT -> support(c);
+                case EXPANSION -> expansion(c);
+                case GRADIENT -> gradient(c);
+            }
+        } catch (RuntimeException thrown) {
+            throw new Failure("threw " + thrown, thrown);
+        }
+    }
+
+    private boolean supported(Case c) {
+        return device.supports(c.op(), c.specs()) == Support.NATIVE;
+    }
+
+    private Prepared prepared(Case c) {
+        if (prepared == null || prepared.of != c) {
+            Host[] in = c.values(reference);
+            Host[] expected = Runs.plain(reference, c.op(), in);
+            prepared = new Prepared(c, in, expected, Tolerances.errors(reference, c.op(), in, expected));
+        }
+        return prepared;
+    }
+
+    private static boolean finite(Host... values) {
+        for (Host value : values) {
+            for (int i = 0; i < value.size(); i++) {
+                if (!Double.isFinite(value.at(i))) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    private void value(Case c) {
+        Prepared known = prepared(c);
+        if (supported(c)) {
+            known.compare("aligned", guarded(device, c.op(), known.in, ALIGNED, 1)[0], 1);
+            known.compare("shifted", guarded(device, c.op(), known.in, SHIFTED, 1)[0], 1);
+        } else {
+            known.compare("expanded", Runs.eager(device, Fallback.QUIET, c.op(), known.in), Tolerances.EXPANSION);
+        }
+    }
+
+    private void repeat(Case c) {
+        Host[] in = prepared(c).in;
+        if (!supported(c)) {
+            Host[] once = Runs.eager(device, Fallback.QUIET, c.op(), in);
+            same("the second run", once, Runs.eager(device, Fallback.QUIET, c.op(), in));
+            same(twin.name() + " opened a second time", once, Runs.eager(twin, Fallback.QUIET, c.op(), in));
+            return;
+        }
+        Host[][] runs = guarded(device, c.op(), in, SHIFTED, 4);
+        same("the second run", runs[0], runs[1]);
+        same("the captured run", runs[0], runs[2]);
+        same("the replayed run", runs[0], runs[3]);
+        same(twin.name() + " opened a second time", Runs.plain(device, c.op(), in), Runs.plain(twin, c.op(), in));
+    }
+
+    /** The results of runs on the same guarded tensors: the first two straight, then one captured, then replayed. */
+    private static Host[][] guarded(Device device, Op op, Host[] in, int[] shifts, int runs) {
+        try (Scope scope = new Scope(device)) {
+            Spec[] specs = op.outputs(Runs.specs(in));
+            Guarded[] inputs = new Guarded[in.length];
+            for (int i = 0; i < in.length; i++) {
+                inputs[i] = Guarded.input(scope, "input " + i, in[i], shifts[i % shifts.length]);
+            }
+            Guarded[] outputs = new Guarded[specs.length];
+            for (int i = 0; i < specs.length; i++) {
+                outputs[i] = Guarded.output(scope, "output " + i, specs[i], shifts[(in.length + i) % shifts.length]);
+            }
+            Tensor[] from = tensors(inputs);
+            Tensor[] to = tensors(outputs);
+            Host[][] results = new Host[runs][];
+            Object key = new Object();
+            for (int run = 0; run < results.length; run++) {
+                for (Guarded guarded : inputs) {
+                    guarded.restore();
+                }
+                for (Guarded guarded : outputs) {
+                    guarded.restore();
+                }
+                if (run < 2) {
+                    device.run(op, from, to);
+                } else {
+                    device.replay(key, () -> device.run(op, from, to));
+                }
+                results[run] = results(op, inputs, outputs);
+            }
+            return results;
+        }
+    }
+
+    private static Tensor[] tensors(Guarded[] guarded) {
+        Tensor[] tensors = new Tensor[guarded.length];
+        for (int i = 0; i < tensors.length; i++) {
+            tensors[i] = guarded[i].tensor();
+        }
+        return tensors;
+    }
+
+    private static Host[] results(Op op, Guarded[] inputs, Guarded[] outputs) {
+        List<Host> results = new ArrayList<>();
+        for (Guarded output : outputs) {
+            results.add(output.written());
+        }
+        for (int i = 0; i < inputs.length; i++) {
+            if (op.mutates(i)) {
+                results.add(inputs[i].read());
+            } else {
+                inputs[i].unchanged();
+            }
+        }
+        return results.toArray(Host[]::new);
+    }
+
+    private void support(Case c) {
+        Support declared = device.supports(c.op(), c.specs());
+        if (declared != backend.supports(c.op(), c.specs())) {
+            throw new Failure(
+                    "the device declares " + declared + ", its backend " + backend.supports(c.op(), c.specs()));
+        }
+        Host[] in = prepared(c).in;
+        if (c.op() instanceof Plain) {
+            if (declared != Support.NATIVE) {
+                throw new Failure("a plain operation has no expansion, so every device runs it itself");
+            }
+            Runs.eager(device, Fallback.FORBIDDEN, c.op(), in);
+            return;
+        }
+        if (declared == Support.NATIVE) {
+            Runs.eager(device, Fallback.FORBIDDEN, c.op(), in);
+        } else {
+            refused(c, Fallback.FORBIDDEN, in);
+        }
+        refused(c, new Fallback(false, Set.of(c.op().getClass()), line -> {}), in);
+    }
+
+    private void refused(Case c, Fallback fallback, Host[] in) {
+        try {
+            Runs.eager(device, fallback, c.op(), in);
+        } catch (DeviceException refusal) {
+            if (!refusal.getMessage().startsWith(c.op().name() + ":")) {
+                throw new Failure("forbidden fallback does not name the operation: " + refusal.getMessage(), refusal);
+            }
+            return;
+        }
+        throw new Failure("ran as its expansion although fallback is forbidden");
+    }
+
+    private void expansion(Case c) {
+        Prepared known = prepared(c);
+        Host[] own = Runs.plain(device, c.op(), known.in);
+        List<String> log = new ArrayList<>();
+        Fallback off = new Fallback(true, Set.of(c.op().getClass()), log::add);
+        new Prepared(c, known.in, own, known.errors)
+                .compare("expansion", Runs.eager(device, off, c.op(), known.in), 1 + Tolerances.EXPANSION);
+        if (log.size() != 1) {
+            throw new Failure("one operation fell back, and the log has " + log.size() + " lines: " + log);
+        }
+    }
+
+    /**
+     * Along a random direction v for each input, and with a random cotangent r, sum(gradient * v) must be the slope of
+     * sum(r * y). The slope comes from four evaluations at steps h and h/2 (Richardson): the reference rounds y to
+     * float32, so a second-order formula would have to trade rounding against truncation, while at fourth order a step
+     * of 1/64 makes both small. Three things may differ, and add up:
+     *
+     * <ul>
+     *   <li>that rounding: u * |r * y| for every element, independent, divided by the step; a factor 6 covers the
+     *       weights of the formula and three standard deviations;
+     *   <li>truncation: less than the difference between the fourth-order and the second-order answer;
+     *   <li>the gradient's own rounding: 2^-16 of its size, for a few hundred roundings.
+     * </ul>
+     *
+     * <p>If that is not well below the slope's own size, the check could not fail, and that is a failure of the case. A
+     * fused operation is asked twice: its own rule, and the tape's gradient of its expansion.
+     */
+    private void gradient(Case c) {
+        Prepared known = prepared(c);
+        Host[] in = known.in;
+        Host y = known.expected[0];
+        long seed = c.seed();
+        Host r = Host.of(y.spec(), i -> Double.isFinite(y.at(i)) ? Case.bell(seed, COTANGENT, i) : 0);
+        double noise = 0;
+        for (int i = 0; i < y.size(); i++) {
+            noise += r.at(i) == 0 ? 0 : r.at(i) * r.at(i) * y.at(i) * y.at(i);
+        }
+        double rounding = 6 * Tolerances.U * Math.sqrt(noise) / STEP;
+        List<Host> gradients = taped(c, in, r, false);
+        List<Host> defined = c.op() instanceof Fused && finite(in) ? taped(c, in, r, true) : gradients;
+        for (int w = 0; w < gradients.size(); w++) {
+            int input = c.wanted().get(w);
+            Host x = in[input];
+            Host v = Host.of(x.spec(), i -> Double.isFinite(x.at(i)) ? Case.bell(seed, DIRECTION + input, i) : 0);
+            Move coarse = move(c, in, input, v, r, STEP);
+            Move fine = move(c, in, input, v, r, STEP / 2);
+            double numeric = fourthOrder(coarse.rise, fine.rise);
+            double truncation = Math.abs(fine.rise / STEP - numeric);
+            for (Host gradient : List.of(gradients.get(w), defined.get(w))) {
+                double taped = fourthOrder(coarse.along(gradient), fine.along(gradient));
+                double size = coarse.size(gradient);
+                double allowed = rounding + truncation + 0x1p-16 * size;
+                if (size > 0 && !(allowed < 0.02 * size)) {
+                    throw new Failure("input " + input + ": finite differences are known to " + allowed
+                            + " only, which says nothing of a gradient of size " + size);
+                }
+                if (!(Math.abs(taped - numeric) <= allowed)) {
+                    throw new Failure((gradient == gradients.get(w) ? "" : "expansion, ") + "input " + input
+                            + ": the gradient along a random direction is " + taped + ", finite differences say "
+                            + numeric + " within " + allowed);
+                }
+            }
+        }
+    }
+
+    /** The slope from what two central differences rose by: 2hD + ch^3 and hD + ch^3 / 8. */
+    private static double fourthOrder(double coarse, double fine) {
+        return (8 * fine - coarse) / (6 * STEP);
+    }
+
+    /**
+     * One central difference.
+     *
+     * @param moved by how much each element moved, as float32 has it
+     * @param rise by how much sum(r * y) rose
+     */
+    private record Move(double[] moved, double rise) {
+        double along(Host gradient) {
+            double sum = 0;
+            for (int i = 0; i < moved.length; i++) {
+                sum += gradient.at(i) * moved[i];
+            }
+            return sum;
+        }
+
+        double size(Host gradient) {
+            double sum = 0;
+            for (int i = 0; i < moved.length; i++) {
+                sum += Math.pow(gradient.at(i) * moved[i], 2);
+            }
+            return Math.sqrt(sum) / (2 * STEP);
+        }
+    }
+
+    private List<Host> taped(Case c, Host[] in, Host r, boolean expand) {
+        try (Scope scope = new Scope(device)) {
+            EagerOps ops = device.ops(scope, Precision.FLOAT32, Fallback.QUIET);
+            Tensor[] inputs = Runs.upload(scope, in);
+            Tensor d = Runs.upload(scope, r)[0];
+            Tape tape = new Tape(ops, c.wanted().stream().map(i -> inputs[i]).toList(), false);
+            Tensor y = expand ? ((Fused) c.op()).expand(tape, inputs)[0] : tape.run(c.op(), inputs);
+            return tape.backward(y, d).stream()
+                    .map(gradient -> Runs.download(device, gradient))
+                    .toList();
+        }
+    }
+
+    private Move move(Case c, Host[] in, int input, Host v, Host r, double step) {
+        Host x = in[input];
+        Host up = Host.of(x.spec(), i -> x.at(i) + step * v.at(i));
+        Host down = Host.of(x.spec(), i -> x.at(i) - step * v.at(i));
+        double[] moved = new double[x.size()];
+        for (int i = 0; i < moved.length; i++) {
+            moved[i] = v.at(i) == 0 ? 0 : up.at(i) - down.at(i);
+        }
+        return new Move(moved, against(c, in, input, up, r) - against(c, in, input, down, r));
+    }
+
+    private double against(Case c, Host[] in, int input, Host value, Host r) {
+        Host[] changed = in.clone();
+        changed[input] = value;
+        Host y = Runs.plain(reference, c.op(), changed)[0];
+        double sum = 0;
+        for (int i = 0; i < y.size(); i++) {
+            sum += r.at(i) == 0 ? 0 : r.at(i) * y.at(i);
+        }
+        return sum;
+    }
+
+    private static void same(String which, Host[] expected, Host[] actual) {
+        for (int k = 0; k < expected.length; k++) {
+            int at = expected[k].firstDifference(actual[k]);
+            if (at >= 0) {
+                throw new Failure(which + ": result " + k + " " + expected[k].spec() + ": element " + at + " is "
+                        + actual[k].at(at) + ", the first run gave " + expected[k].at(at));
+            }
+        }
+    }
+
+    /** Infinite where one is a number and the other is not, or they are different infinities. */
+    private static double error(Host expected, Host actual, int i) {
+        double e = expected.at(i);
+        double a = actual.at(i);
+        if (expected.bits(i) == actual.bits(i) || Double.isNaN(e) && Double.isNaN(a)) {
+            return 0;
+        }
+        return Double.isFinite(e) && Double.isFinite(a) ? Math.abs(e - a) : Double.POSITIVE_INFINITY;
+    }
+
+    /** A case with everything the checks share, made once for all of them. */
+    private record Prepared(Case of, Host[] in, Host[] expected, double[][] errors) {
+        void compare(String which, Host[] actual, double times) {
+            for (int k = 0; k < expected.length; k++) {
+                int wrong = 0;
+                int worst = -1;
+                double most = -1;
+                for (int i = 0; i < expected[k].size(); i++) {
+                    double error = error(expected[k], actual[k], i);
+                    if (error > times * errors[k][i]) {
+                        wrong++;
+                        if (error > most) {
+                            most = error;
+                            worst = i;
+                        }
+                    }
+                }
+                if (wrong > 0) {
+                    throw new Failure(which + ": result " + k + " " + expected[k].spec() + ": " + wrong
+                            + " elements differ; element " + worst + " is " + actual[k].at(worst) + ", expected "
+                            + expected[k].at(worst) + " within " + times * errors[k][worst]);
+                }
+            }
+        }
+    }
+}

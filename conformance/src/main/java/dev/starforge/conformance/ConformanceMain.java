@@ -1,0 +1,91 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Selection;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Pattern;
+
+/**
+ * The suite without a build tool, for a machine that has a GPU and nothing else:
+ * {@code java -p MODULES -m dev.starforge.conformance/dev.starforge.conformance.ConformanceMain --device cuda}.
+ */
+public final class ConformanceMain {
+    private ConformanceMain() {}
+
+    /** What the command line asked for. */
+    record Request(String device, Pattern only) {
+        static Request parse(String... args) {
+            String device = "";
+            String only = "";
+            for (int i = 0; i < args.length; i += 2) {
+                if (i + 1 == args.length) {
+                    throw new IllegalArgumentException(args[i] + " needs a value");
+                }
+                switch (args[i]) {
+                    case "--device" -> device = args[i + 1];
+                    case "--only" -> only = args[i + 1];
+                    default -> throw new IllegalArgumentException(args[i] + " is unknown");
+                }
+            }
+            if (device.isEmpty()) {
+                throw new IllegalArgumentException("--device NAME is missing");
+            }
+            return new Request(device, Pattern.compile(only));
+        }
+    }
+
+    public static void main(String[] args) throws IOException {
+        try {
+            System.exit(run(Request.parse(args), System.out) ? 0 : 1);
+        } catch (IllegalArgumentException wrong) {
+            System.err.println(wrong.getMessage());
+            System.err.println("usage: --device NAME [--only REGEX]");
+        } catch (DeviceException missing) {
+            System.err.println(missing.getMessage());
+        }
+        System.exit(2);
+    }
+
+    /** True when something was checked and nothing failed. */
+    static boolean run(Request request, PrintStream out) throws IOException {
+        Selection selection = Selection.choose(request.device());
+        Backend backend = selection.backend();
+        out.println(backend.name() + ": " + selection.reason());
+        Path kernelCache = Files.createTempDirectory("starforge-kernels");
+        long passed = 0;
+        long failed = 0;
+        try (Device device = backend.open(new DeviceOptions(0, 1, kernelCache));
+                Device twin = backend.open(new DeviceOptions(0, 2, kernelCache));
+                Device reference = reference()) {
+            Conformance conformance = new Conformance(backend, device, twin, reference);
+            List<Case> cases = Cases.all().stream()
+                    .filter(c -> request.only().matcher(c.toString()).find())
+                    .toList();
+            for (Case c : cases) {
+                for (Conformance.Check check : conformance.checks(c)) {
+                    try {
+                        conformance.run(check, c);
+                        passed++;
+                    } catch (Failure failure) {
+                        failed++;
+                        out.println("FAILED " + check + " " + c + ": " + failure.getMessage());
+                    }
+                }
+            }
+        }
+        out.println(passed + " passed, " + failed + " failed");
+        return failed == 0 && passed > 0;
+    }
+
+    /** The oracle. */
+    static Device reference() {
+        return Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("")));
+    }
+}

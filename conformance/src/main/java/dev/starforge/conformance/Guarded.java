@@ -1,0 +1,107 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+
+/**
+ * A tensor in the middle of a larger allocation. What surrounds it is all ones, which is NaN in every float type and -1 as
+ * a row number: a kernel that writes past the end changes it, and one that computes with what it read past the end shows
+ * it. An output starts as a NaN that no arithmetic produces, so that an element nobody wrote is known for certain.
+ */
+final class Guarded {
+    /** Elements on either side; at 4 bytes each, the alignment of an allocation. */
+    private static final int GUARD = 64;
+
+    private static final int ALL_ONES = -1;
+    private static final int UNWRITTEN = 0x7fc5a5a5;
+    private static final int UNWRITTEN_16 = 0x7fe5;
+
+    private final Scope scope;
+    private final String name;
+    private final Spec spec;
+    private final Tensor whole;
+    private final int offset;
+    private final Host image;
+
+    private Guarded(Scope scope, String name, Spec spec, int shift) {
+        this.scope = scope;
+        this.name = name;
+        this.spec = spec;
+        offset = 2 * GUARD + shift;
+        Spec around = new Spec(spec.dtype(), Shape.of(offset + spec.shape().size() + GUARD));
+        whole = scope.allocate(around);
+        image = new Host(around);
+        for (int i = 0; i < image.size(); i++) {
+            image.bits(i, ALL_ONES);
+        }
+    }
+
+    /** A tensor that holds {@code value}, {@code shift} elements off an allocation's alignment. */
+    static Guarded input(Scope scope, String name, Host value, int shift) {
+        Guarded guarded = new Guarded(scope, name, value.spec(), shift);
+        for (int i = 0; i < value.size(); i++) {
+            guarded.image.bits(guarded.offset + i, value.bits(i));
+        }
+        guarded.restore();
+        return guarded;
+    }
+
+    /** A tensor that nobody has written to, {@code shift} elements off an allocation's alignment. */
+    static Guarded output(Scope scope, String name, Spec spec, int shift) {
+        Guarded guarded = new Guarded(scope, name, spec, shift);
+        for (int i = 0; i < spec.shape().size(); i++) {
+            guarded.image.bits(guarded.offset + i, unwritten(spec));
+        }
+        guarded.restore();
+        return guarded;
+    }
+
+    private static int unwritten(Spec spec) {
+        return spec.dtype().bytes() == 4 ? UNWRITTEN : UNWRITTEN_16;
+    }
+
+    Tensor tensor() {
+        return whole.view(offset, spec.shape());
+    }
+
+    /** Puts everything back as it was before the run. */
+    void restore() {
+        scope.device().write(whole, image.bytes());
+    }
+
+    /** What the tensor holds now, once its surroundings are known to be untouched. */
+    Host read() {
+        Host now = Runs.download(scope.device(), whole);
+        int size = Math.toIntExact(spec.shape().size());
+        for (int i = 0; i < now.size(); i++) {
+            boolean guard = i < offset || i >= offset + size;
+            if (guard && now.bits(i) != image.bits(i)) {
+                throw new Failure(name + " " + spec + ": element " + (i - offset) + ", outside of it, was overwritten");
+            }
+        }
+        return now.slice(offset, spec);
+    }
+
+    /** As {@link #read}, for an output: every element must have been written. */
+    Host written() {
+        Host now = read();
+        for (int i = 0; i < now.size(); i++) {
+            if (now.bits(i) == unwritten(spec)) {
+                throw new Failure(name + " " + spec + ": element " + i + " was not written");
+            }
+        }
+        return now;
+    }
+
+    /** As {@link #read}, for an input the operation must not change. */
+    void unchanged() {
+        Host now = read();
+        int at = now.firstDifference(image.slice(offset, spec));
+        if (at >= 0) {
+            throw new Failure(name + " " + spec + ": element " + at + " was changed to " + now.at(at)
+                    + ", though the operation does not overwrite it");
+        }
+    }
+}

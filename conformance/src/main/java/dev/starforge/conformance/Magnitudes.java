@@ -1,0 +1,391 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Shape;
+import java.util.Arrays;
+
+/**
+ * What an element's error is measured against: the sum of the absolute values of its terms. For sums of products that is
+ * the reference itself, run on absolute inputs. Elsewhere it is written out, with one rule: an error d in the exponent of
+ * exp(s) is an error d in its relative size, so a probability weighs 1 plus the absolute terms of its exponent.
+ */
+final class Magnitudes {
+    private Magnitudes() {}
+
+    /** One array for each result: outputs, then overwritten inputs. */
+    static double[][] of(Device reference, Op op, Host[] in, Host[] results) {
+        return switch (op) {
+            case Plain.Add _, Plain.Mul _, Plain.MatMul _, Plain.Sum _, Plain.ScatterAdd _, Plain.Norm _ ->
+                absolute(reference, op, in);
+            case Plain.Affine o -> absolute(reference, new Plain.Affine(Math.abs(o.scale()), Math.abs(o.shift())), in);
+            case Plain.Map o -> map(o.fn(), in);
+            case Plain.MapGrad o -> mapGrad(o.fn(), in);
+            case Plain.Softmax _ -> softmax(in[0], results[0]);
+            case Plain.SoftmaxGrad _ -> softmaxGrad(in);
+            case Plain.LogSumExp _ -> logSumExp(in[0]);
+            case Plain.AdamW o -> adamW(o, in, results);
+            case Fused.LayerNorm _ -> layerNorm(in, results);
+            case Fused.LayerNormGrad _ -> normGrad(in[0], in[1], in[3], in[4], in[5], results);
+            case Fused.RmsNorm _ -> rmsNorm(in, results);
+            case Fused.RmsNormGrad _ -> normGrad(in[0], in[1], new Host(in[2].spec()), in[2], in[3], results);
+            case Fused.Rope o -> rope(o, in);
+            case Fused.Gated o -> gated(o.fn(), in);
+            case Fused.GatedGrad o -> gatedGrad(o.fn(), in);
+            case Fused.CrossEntropy _ -> crossEntropy(in, results);
+            case Fused.CrossEntropyGrad _ -> crossEntropyGrad(in);
+            case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), in).forward(results);
+            case Fused.AttentionGrad o -> new Attend(o.scale(), o.window(), o.block(), in).gradient(results);
+            case Plain.Permute _,
+                    Plain.Slice _,
+                    Plain.Concat _,
+                    Plain.Gather _,
+                    Plain.Pick _,
+                    Plain.Unpick _,
+                    Plain.Mask _,
+                    Plain.Fill _,
+                    Plain.Cast _,
+                    Plain.Store _,
+                    Plain.Argmax _ ->
+                throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
+        };
+    }
+
+    private static double[][] absolute(Device reference, Op op, Host[] in) {
+        Host[] positive = new Host[in.length];
+        for (int i = 0; i < in.length; i++) {
+            Host from = in[i];
+            positive[i] = Host.of(from.spec(), e -> Math.abs(from.at(e)));
+        }
+        Host[] out = Runs.plain(reference, op, positive);
+        double[][] magnitudes = new double[out.length][];
+        for (int k = 0; k < out.length; k++) {
+            magnitudes[k] = out[k].doubles();
+        }
+        return magnitudes;
+    }
+
+    /** 1 + tanh cancels for negative x, so GELU errs against |x|; sin and cos against 1; the others against their value. */
+    private static double magnitude(Fn fn, double x) {
+        return switch (fn) {
+            case EXP, RSQRT, SILU -> Math.abs(fn.apply(x));
+            case SIN, COS -> 1;
+            case GELU_TANH -> Math.abs(x);
+        };
+    }
+
+    private static double slope(Fn fn, double x) {
+        return switch (fn) {
+            case EXP, RSQRT -> Math.abs(fn.slope(x));
+            case SIN, COS -> 1;
+            case SILU -> {
+                double s = 1 / (1 + Math.exp(-x));
+                yield s * (1 + Math.abs(x));
+            }
+            case GELU_TANH -> 1 + 0.8 * Math.abs(x) * (1 + 3 * 0.044715 * x * x);
+        };
+    }
+
+    private static double[][] map(Fn fn, Host[] in) {
+        double[] y = new double[in[0].size()];
+        for (int i = 0; i < y.length; i++) {
+            y[i] = magnitude(fn, in[0].at(i));
+        }
+        return new double[][] {y};
+    }
+
+    private static double[][] mapGrad(Fn fn, Host[] in) {
+        double[] y = new double[in[0].size()];
+        for (int i = 0; i < y.length; i++) {
+            y[i] = slope(fn, in[0].at(i)) * Math.abs(in[1].at(i));
+        }
+        return new double[][] {y};
+    }
+
+    private static double[][] gated(Fn fn, Host[] in) {
+        double[] y = new double[in[0].size()];
+        for (int i = 0; i < y.length; i++) {
+            y[i] = magnitude(fn, in[0].at(i)) * Math.abs(in[1].at(i));
+        }
+        return new double[][] {y};
+    }
+
+    private static double[][] gatedGrad(Fn fn, Host[] in) {
+        double[][] d = new double[2][in[0].size()];
+        for (int i = 0; i < d[0].length; i++) {
+            double dy = Math.abs(in[2].at(i));
+            d[0][i] = slope(fn, in[0].at(i)) * Math.abs(in[1].at(i)) * dy;
+            d[1][i] = magnitude(fn, in[0].at(i)) * dy;
+        }
+        return d;
+    }
+
+    /** The largest finite |x| of a row. */
+    private static double largest(Host x, int row) {
+        int c = (int) x.shape().last();
+        double largest = 0;
+        for (int i = row * c; i < (row + 1) * c; i++) {
+            if (Double.isFinite(x.at(i))) {
+                largest = Math.max(largest, Math.abs(x.at(i)));
+            }
+        }
+        return largest;
+    }
+
+    private static double[][] softmax(Host x, Host y) {
+        double[] m = new double[y.size()];
+        int c = (int) x.shape().last();
+        for (int i = 0; i < m.length; i++) {
+            m[i] = y.at(i) == 0 ? 0 : y.at(i) * (1 + Math.abs(x.at(i)) + largest(x, i / c));
+        }
+        return new double[][] {m};
+    }
+
+    private static double[][] softmaxGrad(Host[] in) {
+        int c = (int) in[0].shape().last();
+        double[] m = new double[in[0].size()];
+        for (int row = 0; row < in[0].shape().rows(); row++) {
+            double dot = 0;
+            for (int i = row * c; i < (row + 1) * c; i++) {
+                dot += Math.abs(in[0].at(i) * in[1].at(i));
+            }
+            for (int i = row * c; i < (row + 1) * c; i++) {
+                m[i] = Math.abs(in[0].at(i)) * (Math.abs(in[1].at(i)) + dot);
+            }
+        }
+        return new double[][] {m};
+    }
+
+    private static double[][] logSumExp(Host x) {
+        double[] m = new double[(int) x.shape().rows()];
+        for (int row = 0; row < m.length; row++) {
+            m[row] = 1 + largest(x, row);
+        }
+        return new double[][] {m};
+    }
+
+    private static double[][] crossEntropy(Host[] in, Host[] results) {
+        double[] lse = logSumExp(in[0])[0];
+        double[] losses = new double[lse.length];
+        for (int row = 0; row < losses.length; row++) {
+            losses[row] = Math.abs(in[2].at(row)) * 2 * lse[row];
+        }
+        return new double[][] {losses, lse};
+    }
+
+    private static double[][] crossEntropyGrad(Host[] in) {
+        int v = (int) in[0].shape().last();
+        double[] m = new double[in[0].size()];
+        for (int i = 0; i < m.length; i++) {
+            int row = i / v;
+            double x = in[0].at(i);
+            double lse = in[3].at(row);
+            double p = Math.exp(x - lse) * (1 + Math.abs(x) + Math.abs(lse));
+            double target = in[1].at(row) == i % v ? 1 : 0;
+            m[i] = Math.abs(in[2].at(row) * in[4].at(row)) * (p + target);
+        }
+        return new double[][] {m};
+    }
+
+    private static double[][] layerNorm(Host[] in, Host[] results) {
+        Host x = in[0];
+        int c = (int) x.shape().last();
+        int rows = (int) x.shape().rows();
+        double[] y = new double[x.size()];
+        double[] mean = new double[rows];
+        for (int row = 0; row < rows; row++) {
+            for (int i = 0; i < c; i++) {
+                mean[row] += Math.abs(x.at(row * c + i)) / c;
+            }
+            for (int i = 0; i < c; i++) {
+                double centered = Math.abs(x.at(row * c + i)) + mean[row];
+                y[row * c + i] = centered * results[2].at(row) * Math.abs(in[1].at(i)) + Math.abs(in[2].at(i));
+            }
+        }
+        return new double[][] {y, mean, results[2].doubles()};
+    }
+
+    private static double[][] rmsNorm(Host[] in, Host[] results) {
+        int c = (int) in[0].shape().last();
+        double[] y = new double[in[0].size()];
+        for (int i = 0; i < y.length; i++) {
+            y[i] = Math.abs(in[0].at(i) * in[1].at(i % c)) * results[1].at(i / c);
+        }
+        return new double[][] {y, results[1].doubles()};
+    }
+
+    /** dx = rstd * (g - mean(g) - n * mean(g * n)) with g = dy * w; dw = sum(dy * n), db = sum(dy). */
+    private static double[][] normGrad(Host x, Host w, Host mean, Host rstd, Host dy, Host[] results) {
+        int c = (int) x.shape().last();
+        double[] dx = new double[x.size()];
+        double[] dw = new double[c];
+        double[] db = new double[c];
+        for (int row = 0; row < x.shape().rows(); row++) {
+            double[] n = new double[c];
+            double sum = 0;
+            double dot = 0;
+            for (int i = 0; i < c; i++) {
+                double d = Math.abs(dy.at(row * c + i));
+                n[i] = (Math.abs(x.at(row * c + i)) + Math.abs(mean.at(row))) * rstd.at(row);
+                sum += d * Math.abs(w.at(i)) / c;
+                dot += d * Math.abs(w.at(i)) * n[i] / c;
+                dw[i] += d * n[i];
+                db[i] += d;
+            }
+            for (int i = 0; i < c; i++) {
+                double g = Math.abs(dy.at(row * c + i) * w.at(i));
+                dx[row * c + i] = rstd.at(row) * (g + sum + n[i] * dot);
+            }
+        }
+        return Arrays.copyOf(new double[][] {dx, dw, db}, results.length);
+    }
+
+    private static double[][] rope(Fused.Rope op, Host[] in) {
+        int d = (int) in[0].shape().dim(2);
+        int half = in[2].size();
+        double[] y = new double[in[0].size()];
+        for (int i = 0; i < y.length; i++) {
+            int at = i % d;
+            double own = Math.abs(in[0].at(i));
+            double partner = at >= 2 * half ? 0 : Math.abs(in[0].at(at < half ? i + half : i - half));
+            y[i] = at >= 2 * half ? own : Math.abs(op.magnitude()) * (own + partner);
+        }
+        return new double[][] {y};
+    }
+
+    private static double[][] adamW(Plain.AdamW op, Host[] in, Host[] results) {
+        double[][] all = new double[3][in[0].size()];
+        double clip = Math.min(1, op.maxNorm() / (in[4].at(0) + 1e-6));
+        double lr = in[5].at(0);
+        for (int i = 0; i < all[0].length; i++) {
+            double g = Math.abs(in[3].at(i)) * clip;
+            double m = op.beta1() * Math.abs(in[1].at(i)) + (1 - op.beta1()) * g;
+            double v = results[2].at(i);
+            double update = m / in[5].at(1) / (Math.sqrt(v / in[5].at(2)) + op.eps());
+            all[0][i] = Math.abs(in[0].at(i)) * (1 + lr * op.weightDecay()) + lr * update;
+            all[1][i] = m;
+            all[2][i] = v;
+        }
+        return all;
+    }
+
+    /** Walks queries and the keys they see, as the definition of attention does. */
+    private static final class Attend {
+        private final double scale;
+        private final int window;
+        private final int block;
+        private final Host[] in;
+        private final int tokens;
+        private final int heads;
+        private final int kvHeads;
+        private final int d;
+
+        Attend(double scale, int window, int block, Host[] in) {
+            this.scale = scale;
+            this.window = window;
+            this.block = block;
+            this.in = in;
+            Shape q = in[0].shape();
+            tokens = (int) q.dim(0);
+            heads = (int) q.dim(1);
+            d = (int) q.dim(2);
+            kvHeads = (int) in[1].shape().dim(1);
+        }
+
+        private int first(int position) {
+            return window == 0 ? 0 : Math.max(0, position - window + 1);
+        }
+
+        private int sequence(int n) {
+            int s = 0;
+            while (in[3].at(s + 1) <= n) {
+                s++;
+            }
+            return s;
+        }
+
+        private int key(int n, int position, int head) {
+            int width = (int) in[5].shape().last();
+            int row = (int) in[5].at(sequence(n) * width + position / block) * block + position % block;
+            return (row * kvHeads + head / (heads / kvHeads)) * d;
+        }
+
+        private double dot(Host a, int at, Host b, int from, boolean absolute) {
+            double dot = 0;
+            for (int i = 0; i < d; i++) {
+                double product = a.at(at + i) * b.at(from + i);
+                dot += absolute ? Math.abs(product) : product;
+            }
+            return dot;
+        }
+
+        private double score(int n, int head, int key, boolean absolute) {
+            return scale * dot(in[0], (n * heads + head) * d, in[1], key, absolute);
+        }
+
+        double[][] forward(Host[] results) {
+            double[] y = new double[tokens * heads * d];
+            double[] lse = new double[tokens * heads];
+            for (int n = 0; n < tokens; n++) {
+                for (int head = 0; head < heads; head++) {
+                    forward(n, head, results[1].at(n * heads + head), y, lse);
+                }
+            }
+            return new double[][] {y, lse};
+        }
+
+        private void forward(int n, int head, double logSum, double[] y, double[] lse) {
+            int at = n * heads + head;
+            int position = (int) in[4].at(n);
+            lse[at] = 1 + Math.abs(logSum);
+            for (int t = first(position); t <= position; t++) {
+                int key = key(n, t, head);
+                lse[at] += Math.exp(score(n, head, key, false) - logSum) * score(n, head, key, true);
+            }
+            for (int t = first(position); t <= position; t++) {
+                int key = key(n, t, head);
+                double p = Math.exp(score(n, head, key, false) - logSum) * (lse[at] + score(n, head, key, true));
+                for (int i = 0; i < d; i++) {
+                    y[at * d + i] += p * Math.abs(in[2].at(key + i));
+                }
+            }
+        }
+
+        double[][] gradient(Host[] results) {
+            double[][] gradients = new double[3][];
+            for (int i = 0; i < 3; i++) {
+                gradients[i] = new double[results[i].size()];
+            }
+            for (int n = 0; n < tokens; n++) {
+                for (int head = 0; head < heads; head++) {
+                    gradient(n, head, in[7].at(n * heads + head), gradients);
+                }
+            }
+            return gradients;
+        }
+
+        private void gradient(int n, int head, double logSum, double[][] gradients) {
+            int at = (n * heads + head) * d;
+            int position = (int) in[4].at(n);
+            double delta = 0; // of dy * y, whose terms are dy * p * v
+            for (int t = first(position); t <= position; t++) {
+                int key = key(n, t, head);
+                delta += Math.exp(score(n, head, key, false) - logSum) * dot(in[8], at, in[2], key, true);
+            }
+            for (int t = first(position); t <= position; t++) {
+                int key = key(n, t, head);
+                double exponent = 1 + Math.abs(logSum) + score(n, head, key, true);
+                double p = exponent * Math.exp(score(n, head, key, false) - logSum);
+                double ds = p * (dot(in[8], at, in[2], key, true) + delta) * scale;
+                for (int i = 0; i < d; i++) {
+                    gradients[0][at + i] += ds * Math.abs(in[1].at(key + i));
+                    gradients[1][key + i] += ds * Math.abs(in[0].at(at + i));
+                    gradients[2][key + i] += p * Math.abs(in[8].at(at + i));
+                }
+            }
+        }
+    }
+}

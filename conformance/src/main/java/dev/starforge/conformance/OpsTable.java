@@ -1,0 +1,122 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Backward;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Support;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+
+/**
+ * The table of which backend runs what, from what the backends declare for the cases of the suite. It is checked in, and a
+ * test fails when it is not what this class writes: {@code java -p MODULES -m
+ * dev.starforge.conformance/dev.starforge.conformance.OpsTable docs/ops.md}.
+ */
+public final class OpsTable {
+    private static final List<String> BACKENDS = List.of("reference", "cpu", "cuda", "metal");
+
+    private OpsTable() {}
+
+    public static void main(String[] args) throws IOException {
+        if (args.length != 1) {
+            System.err.println("usage: FILE");
+            System.exit(2);
+        }
+        Files.writeString(Path.of(args[0]), render(Selection.backends()));
+    }
+
+    static String render(List<Backend> backends) {
+        Map<Class<?>, List<Case>> byOp = new LinkedHashMap<>();
+        Cases.all().stream()
+                .sorted(Comparator.comparing((Case c) -> c.op() instanceof Fused)
+                        .thenComparing(c -> c.op().name()))
+                .forEach(c -> byOp.computeIfAbsent(c.op().getClass(), op -> new ArrayList<>())
+                        .add(c));
+        StringBuilder table = new StringBuilder("""
+                # Operations
+
+                Generated from what the backends declare; do not edit. A test tells how to write it again.
+
+                *native*: the backend has a kernel. *expanded*: it runs the operation's definition, other operations on the
+                same device. *partly*: native for some element types or shapes, expanded for the others. —: it cannot run it.
+                A plain operation has no definition but itself; a fused one is defined by its expansion. *Overwrites* names
+                the inputs, counted from 0, that the operation changes.
+
+                | operation | kind | gradient | overwrites |""");
+        BACKENDS.forEach(name -> table.append(' ').append(name).append(" |"));
+        table.append("\n|---|---|---|---|")
+                .append("---|".repeat(BACKENDS.size()))
+                .append('\n');
+        byOp.forEach((op, cases) -> {
+            table.append("| ").append(op.getSimpleName());
+            table.append(" | ").append(Fused.class.isAssignableFrom(op) ? "fused" : "plain");
+            table.append(" | ").append(hasGradient(op) ? "yes" : "");
+            table.append(" | ").append(overwrites(cases));
+            for (String name : BACKENDS) {
+                table.append(" | ").append(support(name, backends, cases));
+            }
+            table.append(" |\n");
+        });
+        return table.toString().replace("|  |", "| |").replace("|  |", "| |");
+    }
+
+    /** Whether the operation has a gradient rule of its own. */
+    static boolean hasGradient(Class<?> op) {
+        try {
+            return op.getMethod("gradient", Ops.class, Backward.class).getDeclaringClass() == op;
+        } catch (NoSuchMethodException impossible) {
+            throw new IllegalStateException(op + " is not an operation", impossible);
+        }
+    }
+
+    private static String overwrites(List<Case> cases) {
+        TreeSet<Integer> inputs = new TreeSet<>();
+        for (Case c : cases) {
+            for (int i = 0; i < c.inputs().size(); i++) {
+                if (c.op().mutates(i)) {
+                    inputs.add(i);
+                }
+            }
+        }
+        return String.join(", ", inputs.stream().map(String::valueOf).toList());
+    }
+
+    private static String support(String name, List<Backend> backends, List<Case> cases) {
+        for (Backend backend : backends) {
+            if (backend.name().equals(name)) {
+                long kernels = cases.stream()
+                        .filter(c -> backend.supports(c.op(), c.specs()) == Support.NATIVE)
+                        .count();
+                if (kernels == cases.size()) {
+                    return "native";
+                }
+                if (kernels > 0) {
+                    return "partly";
+                }
+                return cases.getFirst().op() instanceof Fused && runsPlain(backend) ? "expanded" : "—";
+            }
+        }
+        return "—";
+    }
+
+    /** A backend that does not run all plain operations cannot run an expansion either. */
+    private static boolean runsPlain(Backend backend) {
+        for (Case c : Cases.all()) {
+            Op op = c.op();
+            if (!(op instanceof Fused) && backend.supports(op, c.specs()) != Support.NATIVE) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

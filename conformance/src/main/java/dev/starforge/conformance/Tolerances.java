@@ -1,0 +1,163 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Spec;
+
+/**
+ * How wrong a backend may be: the one table. An error is measured against the sum of the absolute values of the terms
+ * that were added to make the element ({@link Magnitudes}), never against the element itself: where terms cancel, float32
+ * cannot do better, and where they do not, this is the stricter bound. In units of the float32 rounding u = 2^-24,
+ *
+ * <pre>    |error| &lt;= u * (roundings + 4 * sqrt(summed)) * magnitude</pre>
+ *
+ * <p>{@code roundings} counts the float32 operations between an input and the result, with 2 for a division or a root and
+ * 4 for a good exp, sin or tanh. {@code summed} is the length of the sums: adding n terms one after the other errs by
+ * n * u at worst and by less than lambda * sqrt(n) * u in all but 2 exp(-lambda^2 / 2) of cases (Higham and Mary 2019), and
+ * blocked sums do better than either; lambda is 4. The bound is tight enough to tell float32 from TF32 or from a 16-bit
+ * accumulator, and to see one term missing in thousands. Rounding of the reference's own result is added by the runner.
+ */
+final class Tolerances {
+    /** Half the distance from 1 to the next float. */
+    static final double U = 0x1p-24;
+
+    /**
+     * Everything smaller may come out as zero: devices may flush subnormals, and 1 / (1 + exp(-x)) is a quotient by
+     * infinity where it is below exp(-88.7).
+     */
+    static final double FLOOR = 0x1p-120;
+
+    /**
+     * By how much more the expansion may err than a kernel: each of its intermediates is rounded to float32 on its way
+     * through memory, and the longest chain (the gradient of a norm, some thirty operations) has about twice the
+     * roundings that the table grants the kernel.
+     */
+    static final double EXPANSION = 2;
+
+    private Tolerances() {}
+
+    /**
+     * One line of the table.
+     *
+     * @param roundings float32 operations on the way of a term; 0 means that the bits must be equal
+     * @param summed how many terms the longest sum has
+     * @param reason why that many
+     */
+    record Bound(double roundings, long summed, String reason) {
+        boolean exact() {
+            return roundings == 0;
+        }
+
+        double units() {
+            return roundings + 4 * Math.sqrt(summed);
+        }
+    }
+
+    static Bound bound(Op op, Spec... in) {
+        return switch (op) {
+            case Plain.Permute _, Plain.Slice _, Plain.Concat _, Plain.Gather _, Plain.Pick _, Plain.Unpick _ ->
+                exact("moves elements; widening 16 bits is exact");
+            case Plain.Mask _, Plain.Fill _ -> exact("writes constants and copies");
+            case Plain.Cast _, Plain.Store _ -> exact("rounding to nearest even has one right answer");
+            case Plain.Argmax _ -> exact("an index is right or wrong");
+            case Plain.Add _, Plain.Mul _ -> once(1, "one IEEE operation");
+            case Plain.Affine _ -> once(2, "a product and a sum, fused or not");
+            case Plain.Map _ -> once(8, "one transcendental (4), a sum, a quotient (2), a product");
+            case Plain.MapGrad _ -> once(12, "one transcendental (4) and a polynomial in it and x");
+            case Plain.MatMul o -> sum(2, inner(o, in[0]), "each product is rounded once, or not at all; then the sum");
+            case Plain.Sum o -> sum(1, o.over() == Plain.Sum.Over.LAST ? last(in) : rows(in), "nothing but the sum");
+            case Plain.ScatterAdd _ -> sum(1, in[1].shape().size(), "at worst all rows are added to one");
+            case Plain.Softmax _ -> sum(12, last(in), "a difference, exp (4), a quotient (2), and the sum below it");
+            case Plain.SoftmaxGrad _ -> sum(4, last(in), "products, a difference, and the inner product");
+            case Plain.LogSumExp _ -> sum(12, last(in), "exp (4), log (4), differences, and the sum");
+            case Plain.Norm _ -> sum(4, total(in), "squares, a root (2), and the sum of all inputs");
+            case Plain.AdamW _ ->
+                once(
+                        16,
+                        "clip (quotient, product), two moments (4), root (2), two quotients (4), decay and update (4)");
+            case Fused.LayerNorm _ -> sum(12, last(in), "mean and variance are sums; difference, root, three products");
+            case Fused.LayerNormGrad _ ->
+                sum(16, Math.max(last(in), rows(in)), "two inner products of a row; sums over rows for the weights");
+            case Fused.RmsNorm _ -> sum(8, last(in), "the sum of squares; root (2) and two products");
+            case Fused.RmsNormGrad _ ->
+                sum(12, Math.max(last(in), rows(in)), "an inner product of a row; sums over rows for the weight");
+            case Fused.Rope _ ->
+                once(8, "the float32 angle is defined to the bit; sin and cos (4), two products, a sum");
+            case Fused.Gated _ -> once(10, "as Map, and a product");
+            case Fused.GatedGrad _ -> once(14, "as MapGrad, and two products");
+            case Fused.CrossEntropy _ -> sum(14, last(in), "as LogSumExp; a difference and a product");
+            case Fused.CrossEntropyGrad _ -> once(12, "a difference, exp (4), a difference, two products");
+            case Fused.Attention o ->
+                sum(
+                        20,
+                        Math.max(head(in), keys(o.block(), in)),
+                        "an inner product of a head, softmax (12), a sum over keys");
+            case Fused.AttentionGrad o ->
+                sum(
+                        28,
+                        Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
+                        "the scores again; sums over keys or queries");
+        };
+    }
+
+    /** For each result (outputs, then overwritten inputs) and element the largest error allowed; 0 where bits must agree. */
+    static double[][] errors(Device reference, Op op, Host[] in, Host[] expected) {
+        Bound bound = bound(op, Runs.specs(in));
+        double[][] errors = new double[expected.length][];
+        double[][] magnitudes = bound.exact() ? null : Magnitudes.of(reference, op, in, expected);
+        for (int k = 0; k < errors.length; k++) {
+            errors[k] = new double[expected[k].size()];
+            for (int i = 0; i < errors[k].length && !bound.exact(); i++) {
+                errors[k][i] = FLOOR + U * (bound.units() * magnitudes[k][i] + Math.abs(expected[k].at(i)));
+            }
+        }
+        return errors;
+    }
+
+    private static Bound exact(String reason) {
+        return new Bound(0, 0, reason);
+    }
+
+    private static Bound once(double roundings, String reason) {
+        return new Bound(roundings, 0, reason);
+    }
+
+    private static Bound sum(double roundings, long summed, String reason) {
+        return new Bound(roundings, summed, reason);
+    }
+
+    private static long inner(Plain.MatMul op, Spec a) {
+        return a.shape().dim(op.transposeA() ? -2 : -1);
+    }
+
+    private static long last(Spec... in) {
+        return in[0].shape().last();
+    }
+
+    private static long rows(Spec... in) {
+        return in[0].shape().rows();
+    }
+
+    private static long total(Spec... in) {
+        long total = 0;
+        for (Spec spec : in) {
+            total += spec.shape().size();
+        }
+        return total;
+    }
+
+    private static long head(Spec... in) {
+        return in[0].shape().dim(2);
+    }
+
+    /** Queries that read one key, at most: all heads of a group, all tokens. */
+    private static long queries(Spec... in) {
+        return in[0].shape().dim(0) * in[0].shape().dim(1) / in[1].shape().dim(1);
+    }
+
+    private static long keys(int block, Spec... in) {
+        return in[5].shape().last() * block;
+    }
+}

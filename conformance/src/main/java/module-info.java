@@ -1,0 +1,4 @@
+/** Every operation on every backend against the reference. Run it, do not call it: nothing is exported. */
+module dev.starforge.conformance {
+    requires dev.starforge.tensor;
+}

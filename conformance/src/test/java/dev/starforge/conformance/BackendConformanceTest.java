@@ -1,0 +1,67 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
+import static org.junit.jupiter.api.DynamicContainer.dynamicContainer;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Selection;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DynamicNode;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Every check of every case on one backend's device. A backend without a device here is skipped with its own reason. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+abstract class BackendConformanceTest {
+    private final String name;
+    private Device device;
+    private Device twin;
+    private Device reference;
+    private Conformance conformance;
+
+    BackendConformanceTest(String name) {
+        this.name = name;
+    }
+
+    @BeforeAll
+    void open(@TempDir Path kernelCache) {
+        Backend backend = Selection.backends().stream()
+                .filter(candidate -> candidate.name().equals(name))
+                .findFirst()
+                .orElseThrow();
+        Probe probe = backend.probe();
+        assumeFalse(probe.found().isEmpty(), probe.reason());
+        device = backend.open(new DeviceOptions(0, 1, kernelCache));
+        twin = backend.open(new DeviceOptions(0, 2, kernelCache));
+        reference = ConformanceMain.reference();
+        conformance = new Conformance(backend, device, twin, reference);
+    }
+
+    @AfterAll
+    void close() {
+        for (Device opened : new Device[] {device, twin, reference}) {
+            if (opened != null) {
+                opened.close();
+            }
+        }
+    }
+
+    @TestFactory
+    Stream<DynamicNode> cases() {
+        assertThat(Cases.all()).isNotEmpty();
+        return Cases.all().stream()
+                .map(c -> dynamicContainer(
+                        c.toString(),
+                        conformance.checks(c).stream()
+                                .map(check -> dynamicTest(check.name(), () -> conformance.run(check, c)))));
+    }
+}

@@ -1,0 +1,221 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.model.Batches;
+import dev.starforge.model.Generator;
+import dev.starforge.model.PagedKvCache;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.train.Example;
+import dev.starforge.train.Trainer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * What must not change a model's results: the cache, the company in a batch, packing, recomputation, the number of
+ * threads, and which kernels are fused. On the host backends "the same" means the same bits.
+ */
+final class ModelInvariantsTest {
+    @ParameterizedTest
+    @CsvSource({"starcoder2, reference", "starcoder2, cpu", "llama3, reference", "llama3, cpu"})
+    void cachedEqualsUncached(String name, String backend) {
+        try (TinyModel tiny = new TinyModel(name, backend);
+                Generator generator = new Generator(tiny.model, tiny.device, Precision.FLOAT32, Fallback.QUIET, 24)) {
+            int[] ids = tiny.sequence(0);
+            float[] whole = tiny.logits(ids);
+            generator.feed(Arrays.copyOf(ids, 5));
+            for (int i = 5; i < ids.length; i++) {
+                assertThat(generator.logits()).as("after " + i + " tokens").isEqualTo(tiny.rows(whole, i - 1, i));
+                generator.feedOne(ids[i]);
+            }
+            assertThat(generator.logits()).isEqualTo(tiny.rows(whole, ids.length - 1, ids.length));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"reference", "cpu"})
+    void aRaggedBatchEqualsItsSequencesAlone(String backend) {
+        try (TinyModel tiny = new TinyModel("starcoder2", backend);
+                Scope session = new Scope(tiny.device)) {
+            int[] a = tiny.sequence(0);
+            int[] b = tiny.sequence(1);
+            PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 4, DType.F32, session);
+            PagedKvCache.Place placeA = cache.place();
+            PagedKvCache.Place placeB = cache.place();
+            var ops = tiny.device.ops(session, Precision.FLOAT32, Fallback.QUIET);
+            var prompt = Batches.cached(session, List.of(new Batches.Turn(placeA, Arrays.copyOf(a, 17))));
+            tiny.model.forward(ops, prompt, cache);
+            var mixed = Batches.cached(
+                    session,
+                    List.of(
+                            new Batches.Turn(placeA, new int[] {a[17]}),
+                            new Batches.Turn(placeB, Arrays.copyOf(b, 9))));
+            float[] together = tiny.device.floats(tiny.model.forward(ops, mixed, cache));
+            assertThat(tiny.rows(together, 0, 1)).isEqualTo(tiny.rows(tiny.logits(a), 17, 18));
+            assertThat(tiny.rows(together, 1, 2)).isEqualTo(tiny.rows(tiny.logits(b), 8, 9));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"reference", "cpu"})
+    void packedEqualsSeparate(String backend) {
+        try (TinyModel tiny = new TinyModel("starcoder2", backend)) {
+            int[] a = Arrays.copyOf(tiny.sequence(0), 13);
+            int[] b = tiny.sequence(1);
+            float[] packed = tiny.logits(a, b, a);
+            assertThat(tiny.rows(packed, 0, 13)).isEqualTo(tiny.logits(a));
+            assertThat(tiny.rows(packed, 13, 37)).isEqualTo(tiny.logits(b));
+            assertThat(tiny.rows(packed, 37, 50)).isEqualTo(tiny.logits(a));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"reference", "cpu"})
+    void packedTrainingEqualsTheWeightedSumOfSeparate(String backend) {
+        try (TinyModel tiny = new TinyModel("starcoder2", backend);
+                Trainer trainer = tiny.trainer(false)) {
+            List<Example> examples = tiny.examples();
+            Map<String, float[]> packed = trainer.gradients(examples);
+            List<Map<String, float[]>> separate = new ArrayList<>();
+            examples.forEach(example -> separate.add(trainer.gradients(List.of(example))));
+            double first = 17; // of 24 labels 7 are ignored
+            double second = 18; // of 24 labels 5 are ignored, and nothing predicts the first
+            packed.forEach((parameter, gradient) -> {
+                float[] a = separate.get(0).get(parameter);
+                float[] b = separate.get(1).get(parameter);
+                float[] sum = new float[a.length];
+                for (int i = 0; i < sum.length; i++) {
+                    sum[i] = (float) ((first * a[i] + second * b[i]) / (first + second));
+                }
+                assertThat(distance(gradient, sum)).as(parameter).isLessThan(1e-5);
+            });
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"starcoder2, reference", "starcoder2, cpu", "llama3, cpu"})
+    void checkpointingChangesNoBit(String name, String backend) {
+        assertThat(trainingTrace(name, backend, 0, true, 4)).isEqualTo(trainingTrace(name, backend, 0, false, 4));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"starcoder2", "llama3"})
+    void threadsChangeNoBit(String name) {
+        assertThat(trainingTrace(name, "cpu", 2, false, 4)).isEqualTo(trainingTrace(name, "cpu", 1, false, 4));
+    }
+
+    /** Losses and norms of some steps, and the logits after them. */
+    static List<Float> trainingTrace(String name, String backend, int threads, boolean checkpointing, int steps) {
+        List<Float> trace = new ArrayList<>();
+        try (TinyModel tiny = new TinyModel(name, backend, threads, Precision.FLOAT32);
+                Trainer trainer = tiny.trainer(checkpointing)) {
+            for (int step = 0; step < steps; step++) {
+                Trainer.Report report = trainer.step(tiny.examples());
+                trace.add((float) report.loss());
+                trace.add((float) report.gradientNorm());
+            }
+            for (float logit : tiny.logits(tiny.sequence(0), tiny.sequence(1))) {
+                trace.add(logit);
+            }
+        }
+        return trace;
+    }
+
+    static List<Class<? extends Op>> fusedOps() {
+        List<Class<? extends Op>> classes = new ArrayList<>();
+        for (Class<?> permitted : Fused.class.getPermittedSubclasses()) {
+            classes.add(permitted.asSubclass(Op.class));
+        }
+        return classes;
+    }
+
+    @ParameterizedTest
+    @MethodSource("fusedOps")
+    void switchingAKernelOffLeavesResultsUnchanged(Class<? extends Op> off) {
+        Map<String, Long> used = new TreeMap<>();
+        for (String backend : List.of("reference", "cpu")) {
+            for (String name : List.of("starcoder2", "llama3")) {
+                try (TinyModel tiny = new TinyModel(name, backend);
+                        Trainer fused = tiny.trainer(true);
+                        Trainer expanded = tiny.trainer(Fallback.without(off), true)) {
+                    List<int[]> sequences = List.of(tiny.sequence(0), tiny.sequence(1));
+                    float[] wanted = tiny.logits(Fallback.QUIET, sequences);
+                    float[] ours = tiny.logits(Fallback.without(off), sequences);
+                    assertThat(distance(ours, wanted))
+                            .as(name + " on " + backend)
+                            .isLessThan(1e-5);
+                    Map<String, float[]> gradients = fused.gradients(tiny.examples());
+                    expanded.gradients(tiny.examples())
+                            .forEach((parameter, gradient) -> assertThat(distance(gradient, gradients.get(parameter)))
+                                    .as(name + " on " + backend + " " + parameter)
+                                    .isLessThan(1e-4));
+                    expanded.fallbacks().forEach((op, count) -> used.merge(op, count, Long::sum));
+                }
+            }
+        }
+        assertThat(used).as("the kernel was really off").containsOnlyKeys(off.getSimpleName());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"starcoder2, true", "starcoder2, false", "llama3, true", "llama3, false"})
+    void thePlanOfATrainingStepIsWhatTheAllocatorSees(String name, boolean checkpointing) {
+        try (TinyModel tiny = new TinyModel(name, "cpu");
+                Trainer trainer = tiny.trainer(checkpointing)) {
+            NullOps.Plan plan = trainer.plan(tiny.examples());
+            trainer.step(tiny.examples());
+            long actual = trainer.peakBytes() + tiny.device.workspaceBytes();
+            assertThat(plan.totalBytes()).isBetween((long) (actual * 0.85), (long) (actual * 1.15));
+            assertThat(plan.tensorBytes()).isEqualTo(trainer.peakBytes());
+        }
+    }
+
+    @Test
+    void checkpointingTakesLessMemory() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Trainer kept = tiny.trainer(false);
+                Trainer recomputed = tiny.trainer(true)) {
+            long more = kept.plan(tiny.examples()).tensorBytes();
+            long less = recomputed.plan(tiny.examples()).tensorBytes();
+            assertThat(less).isLessThan(more);
+        }
+    }
+
+    @Test
+    void sixteenBitStorageStaysNear() {
+        try (TinyModel exact = new TinyModel("starcoder2", "cpu");
+                TinyModel half = new TinyModel(
+                        "starcoder2",
+                        "cpu",
+                        0,
+                        Precision.FLOAT32.withStorage(DType.BF16).withKv(DType.F16))) {
+            int[] ids = exact.sequence(0);
+            assertThat(distance(half.logits(ids), exact.logits(ids))).isBetween(1e-6, 2e-2);
+        }
+    }
+
+    /** |a - b| / |b|. */
+    private static double distance(float[] a, float[] b) {
+        assertThat(a).hasSameSizeAs(b);
+        double difference = 0;
+        double norm = 0;
+        for (int i = 0; i < a.length; i++) {
+            difference += Math.pow(a[i] - b[i], 2);
+            norm += Math.pow(b[i], 2);
+        }
+        return Math.sqrt(difference / norm);
+    }
+}

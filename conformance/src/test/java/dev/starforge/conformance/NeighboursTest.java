@@ -1,0 +1,135 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import java.nio.file.Path;
+import java.util.Arrays;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/**
+ * A row's result is a function of that row: who else is in the batch changes no bit. That is what makes a request's answer
+ * the same at any load, and decoding with a cache the same as without.
+ */
+@Tag("widths")
+final class NeighboursTest {
+    private final Device cpu = Selection.choose("cpu").backend().open(new DeviceOptions(0, 2, Path.of("")));
+
+    @AfterEach
+    void close() {
+        cpu.close();
+    }
+
+    private static Host drawn(int site, DType type, long... dims) {
+        return Host.of(new Spec(type, Shape.of(dims)), i -> Case.bell(1, site, i));
+    }
+
+    private static Host rows(Host of, int from, int to) {
+        int width = of.size() / (int) of.shape().dim(0);
+        return of.slice(from * width, new Spec(of.spec().dtype(), of.shape().withFirst(to - from)));
+    }
+
+    /** Runs {@code op} on all rows of the first input, and on stretches of them, with the other inputs as they are. */
+    private void alone(Op op, Host... in) {
+        int n = (int) in[0].shape().dim(0);
+        Host all = Runs.plain(cpu, op, in)[0];
+        for (int count : new int[] {1, 2, 3, 5, 13, 50}) {
+            for (int from : new int[] {0, n / 2, n - count}) {
+                Host[] some = in.clone();
+                some[0] = rows(in[0], from, from + count);
+                assertThat(Runs.plain(cpu, op, some)[0].firstDifference(rows(all, from, from + count)))
+                        .as("%s of rows %d..%d of %d: first different element", op, from, from + count, n)
+                        .isEqualTo(-1);
+            }
+        }
+    }
+
+    @Test
+    void products() {
+        for (DType type : new DType[] {DType.F32, DType.F16, DType.BF16}) {
+            for (int k : new int[] {7, 130, 1030}) {
+                alone(new Plain.MatMul(false, true), drawn(1, DType.F32, 131, k), drawn(2, type, 67, k));
+                alone(new Plain.MatMul(false, false), drawn(1, DType.F32, 131, k), drawn(2, type, k, 67));
+            }
+        }
+    }
+
+    @Test
+    void normsAndSoftmax() {
+        Host x = drawn(1, DType.F32, 131, 130);
+        Host w = drawn(2, DType.F32, 130);
+        alone(new Fused.LayerNorm(1e-5f), x, w, w);
+        alone(new Fused.RmsNorm(1e-5f), x, w);
+        alone(new Plain.Softmax(), x);
+        alone(new Plain.LogSumExp(), x);
+    }
+
+    /** The same cached sequence as the only one, and between a prompt and another decoding one. */
+    @Test
+    void attention() {
+        int[][] sequences = {{7, 0}, {1, 130}, {13, 67}};
+        Host[] in = inputs(Ragged.of(16, 0, sequences), 4, 2, 64);
+        Op op = new Fused.Attention(0.125f, 0, 16);
+        Host together = Runs.plain(cpu, op, in)[0];
+        int first = 0;
+        for (int s = 0; s < sequences.length; s++) {
+            int count = sequences[s][0];
+            int width = (int) in[5].shape().last();
+            Host[] one = in.clone();
+            one[0] = rows(in[0], first, first + count);
+            one[3] = Host.of(Spec.i32(2), i -> i * count);
+            one[4] = rows(in[4], first, first + count);
+            one[5] = in[5].slice(s * width, Spec.i32(1, width));
+            assertThat(Runs.plain(cpu, op, one)[0].firstDifference(rows(together, first, first + count)))
+                    .as("sequence %d: first different element", s)
+                    .isEqualTo(-1);
+            first += count;
+        }
+    }
+
+    /** A prompt in one go, and its last token with the others cached. */
+    @Test
+    void cachedAttention() {
+        Op op = new Fused.Attention(0.125f, 0, 16);
+        Host[] in = inputs(Ragged.of(16, 0, new int[] {67, 0}), 4, 2, 64);
+        Host whole = Runs.plain(cpu, op, in)[0];
+        for (int n : new int[] {0, 1, 15, 16, 33, 66}) {
+            Host[] one = in.clone();
+            one[0] = rows(in[0], n, n + 1);
+            one[3] = Host.of(Spec.i32(2), i -> i);
+            one[4] = rows(in[4], n, n + 1);
+            assertThat(Runs.plain(cpu, op, one)[0].firstDifference(rows(whole, n, n + 1)))
+                    .as("token %d: first different element", n)
+                    .isEqualTo(-1);
+        }
+    }
+
+    private Host[] inputs(Ragged ragged, int heads, int kvHeads, int d) {
+        Host[] layout = new Case(
+                        new Plain.Mask(0, 16),
+                        Arrays.asList(
+                                new Case.Input(
+                                        Spec.f32(1, ragged.queries(), ragged.keys()),
+                                        new Case.Source.Drawn((i, n) -> n),
+                                        false),
+                                ragged.layout().get(0),
+                                ragged.layout().get(1),
+                                ragged.layout().get(2)),
+                        "")
+                .values(cpu);
+        Host q = drawn(1, DType.F32, ragged.queries(), heads, d);
+        Host k = drawn(2, DType.F32, ragged.rows(), kvHeads, d);
+        Host v = drawn(3, DType.F32, ragged.rows(), kvHeads, d);
+        return new Host[] {q, k, v, layout[1], layout[2], layout[3]};
+    }
+}

@@ -1,0 +1,48 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Shape;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** Not a benchmark: it only shows that the vector kernels are compiled to vectors, and that a wrong answer is not timed. */
+final class SpeedTest {
+    @Test
+    void cpuMultipliesMatricesAtLeastThreeTimesAsFastAsPlainLoops() {
+        Case product = Speed.jobs().stream()
+                .map(Speed.Job::of)
+                .filter(c -> c.toString().equals("MatMul(transposeB) F32[64, 1024] x F32[1024, 1024]"))
+                .findFirst()
+                .orElseThrow();
+        Backend backend = Selection.choose("cpu").backend();
+        try (Device cpu = backend.open(new DeviceOptions(0, 1, Path.of("")));
+                Device reference = ConformanceMain.reference()) {
+            double loops = Speed.seconds(reference, reference, product);
+            assertThat(Speed.seconds(cpu, reference, product)).isLessThan(loops / 3);
+        }
+    }
+
+    @Test
+    void aWrongAnswerIsNotTimed() throws IOException {
+        BrokenDevice broken = new BrokenDevice((device, op, in, out) -> {
+            device.run(op, in, out);
+            if (op instanceof Plain.MatMul) {
+                device.write(out[0].view(0, Shape.of(1)), 1000f);
+            }
+        });
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        List<Speed.Job> one = List.of(Speed.jobs().getFirst());
+        assertThat(Speed.run(broken, one, new PrintStream(bytes, true))).isFalse();
+        assertThat(bytes.toString()).contains("not timed MatMul").doesNotContain(" ms ");
+    }
+}

@@ -1,0 +1,280 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.conformance.Conformance.Check;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import dev.starforge.tensor.Tensor;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+
+/** The suite itself: that it asks about everything, and that each fault it is meant to find is found. */
+final class SuiteTest {
+    private static final String NORM = "RmsNorm(eps=1.0E-5) F32[5, 7] x F32[7]";
+    private static final String ADAM = Cases.all().stream()
+            .map(Case::toString)
+            .filter(name -> name.startsWith("AdamW"))
+            .findFirst()
+            .orElseThrow();
+
+    private final Device reference = ConformanceMain.reference();
+
+    @Test
+    void everyOperationHasACase() {
+        Set<Class<?>> all = new HashSet<>();
+        records(Op.class, all);
+        Set<Class<?>> asked = Cases.all().stream().map(c -> c.op().getClass()).collect(Collectors.toSet());
+        assertThat(all).hasSizeGreaterThan(30);
+        assertThat(asked).isEqualTo(all);
+    }
+
+    @Test
+    void everyGradientRuleHasACase() {
+        Set<Class<?>> all = new HashSet<>();
+        records(Op.class, all);
+        all.removeIf(op -> !OpsTable.hasGradient(op));
+        Set<Class<?>> asked = Cases.all().stream()
+                .filter(c -> !c.wanted().isEmpty())
+                .map(c -> c.op().getClass())
+                .collect(Collectors.toSet());
+        assertThat(all).hasSizeGreaterThan(15);
+        assertThat(asked).isEqualTo(all);
+    }
+
+    private static void records(Class<?> type, Set<Class<?>> into) {
+        if (type.isRecord()) {
+            into.add(type);
+        } else {
+            for (Class<?> permitted : type.getPermittedSubclasses()) {
+                records(permitted, into);
+            }
+        }
+    }
+
+    @Test
+    void everyCaseHasItsOwnName() {
+        assertThat(Cases.all().stream().map(Case::toString)).doesNotHaveDuplicates();
+    }
+
+    @Test
+    void aNameSaysWhatIsAsked() {
+        assertThat(Cases.all().stream().map(Case::toString))
+                .contains("MatMul(transposeB) F32[5, 130] x BF16[13, 130]", "Slice(from=2, to=5) F32[7, 13]");
+    }
+
+    @Test
+    void inputsAreTheSameEveryTime() {
+        Case c = find("MatMul(transposeB) F32[5, 130] x BF16[13, 130]");
+        Case again = find("MatMul(transposeB) F32[5, 130] x BF16[13, 130]");
+        assertThat(c.values(reference)[1].firstDifference(again.values(reference)[1]))
+                .isEqualTo(-1);
+        assertThat(c.values(reference)[0].at(0)).isNotEqualTo(c.values(reference)[0].at(1));
+    }
+
+    @Test
+    void theReferenceWrappedInNothingPasses() {
+        for (Check check : Check.values()) {
+            assertThatCode(() -> ask(check, NORM, Device::run)).doesNotThrowAnyException();
+        }
+    }
+
+    @Test
+    void findsAWrongValue() {
+        fails(Check.VALUE, NORM, "result 0 F32[5, 7]: 1 elements differ; element 17", (device, op, in, out) -> {
+            device.run(op, in, out);
+            scale(device, out[0], 17, 1.0001f);
+        });
+    }
+
+    @Test
+    void findsAWrongValueInAnOverwrittenInput() {
+        fails(Check.VALUE, ADAM, "result 1 F32[7, 13]: 1 elements differ", (device, op, in, out) -> {
+            device.run(op, in, out);
+            scale(device, in[1], 3, 1.0001f);
+        });
+    }
+
+    @Test
+    void findsAnUnwrittenElement() {
+        fails(Check.VALUE, NORM, "output 1 F32[5]: element 4 was not written", (device, op, in, out) -> {
+            float before = device.floats(out[1])[4];
+            device.run(op, in, out);
+            device.write(out[1].view(4, Shape.of(1)), before);
+        });
+    }
+
+    @Test
+    void findsAWriteBeyondTheEnd() {
+        fails(
+                Check.VALUE,
+                NORM,
+                "output 0 F32[5, 7]: element 35, outside of it, was overwritten",
+                (device, op, in, out) -> {
+                    device.run(op, in, out);
+                    device.write(out[0].view(35, Shape.of(1)), 0f);
+                });
+    }
+
+    @Test
+    void findsAWriteBeforeTheBeginning() {
+        fails(
+                Check.VALUE,
+                NORM,
+                "input 1 F32[7]: element -1, outside of it, was overwritten",
+                (device, op, in, out) -> {
+                    device.run(op, in, out);
+                    device.write(in[1].view(-1, Shape.of(1)), 0f);
+                });
+    }
+
+    @Test
+    void findsAChangedInput() {
+        fails(Check.VALUE, NORM, "input 0 F32[5, 7]: element 0 was changed", (device, op, in, out) -> {
+            device.run(op, in, out);
+            scale(device, in[0], 0, 2);
+        });
+    }
+
+    @Test
+    void findsAReadBeyondTheEnd() {
+        fails(Check.VALUE, "Sum(over=LAST) F32[13]", "is NaN", (device, op, in, out) -> {
+            Tensor[] longer = {in[0].view(0, Shape.of(14))};
+            device.run(op, op instanceof Plain.Sum ? longer : in, out);
+        });
+    }
+
+    /** The tolerances of float32 must not let through one operand rounded to 11 bits, as TF32 has it, in any product. */
+    @Test
+    void findsTf32() {
+        BrokenDevice.Fault tf32 = (device, op, in, out) -> {
+            float[] exact = device.floats(in[0]);
+            float[] rounded = exact.clone();
+            for (int i = 0; i < rounded.length; i++) {
+                rounded[i] = Float.intBitsToFloat(Float.floatToRawIntBits(exact[i]) + 0x1000 & 0xffffe000);
+            }
+            device.write(in[0], rounded);
+            device.run(op, in, out);
+            device.write(in[0], exact);
+        };
+        List<String> passed = new ArrayList<>();
+        for (Case c : Cases.all()) {
+            boolean product = c.op() instanceof Plain.MatMul
+                    || c.op() instanceof Fused.Attention
+                    || c.op() instanceof Fused.AttentionGrad;
+            if (product && c.op().outputs(c.specs())[0].bytes() > 0 && c.specs()[0].bytes() > 0) {
+                try {
+                    ask(Check.VALUE, c, tf32);
+                    passed.add(c.toString());
+                } catch (Failure found) {
+                    assertThat(found).hasMessageContaining("elements differ");
+                }
+            }
+        }
+        assertThat(passed).isEmpty();
+    }
+
+    @Test
+    void findsResultsThatVary() {
+        int[] runs = {0};
+        fails(Check.REPEAT, NORM, "the second run: result 0", (device, op, in, out) -> {
+            device.run(op, in, out);
+            scale(device, out[0], 5, 1 + runs[0]++ * 1e-6f);
+        });
+    }
+
+    @Test
+    void findsAWrongGradient() {
+        fails(Check.GRADIENT, NORM, "input 1: the gradient along a random direction", (device, op, in, out) -> {
+            device.run(op, in, out);
+            if (op instanceof Fused.RmsNormGrad) {
+                scale(device, out[1], 2, 1.1f);
+            }
+        });
+    }
+
+    @Test
+    void findsAnExpansionThatIsNotTheOperation() {
+        fails(Check.EXPANSION, NORM, "expansion: result 0", (device, op, in, out) -> {
+            device.run(op, in, out);
+            if (op instanceof Plain.Mul) {
+                scale(device, out[0], 0, 1.001f);
+            }
+        });
+    }
+
+    @Test
+    void findsAKernelThatIsDeclaredButNotThere() {
+        fails(Check.SUPPORT, NORM, "threw", (device, op, in, out) -> {
+            throw new UnsupportedOperationException(op.name());
+        });
+    }
+
+    @Test
+    void findsADeviceThatDeclaresOtherThanItsBackend() {
+        BrokenDevice device = new BrokenDevice(Device::run);
+        BrokenDevice backend = new BrokenDevice(Device::run) {
+            @Override
+            public Support supports(Op op, Spec... in) {
+                return Support.EXPANDED;
+            }
+        };
+        Conformance conformance = new Conformance(backend, device, device, reference);
+        assertThatThrownBy(() -> conformance.run(Check.SUPPORT, find(NORM)))
+                .isInstanceOf(Failure.class)
+                .hasMessageContaining("the device declares NATIVE, its backend EXPANDED");
+    }
+
+    @Test
+    void theCommandCountsAndNames() throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        ConformanceMain.Request request =
+                ConformanceMain.Request.parse("--device", "reference", "--only", "^Slice\\(from=2, to=5\\)");
+        boolean passed = ConformanceMain.run(request, new PrintStream(bytes, true));
+        assertThat(bytes.toString()).endsWith("4 passed, 0 failed\n");
+        assertThat(passed).isTrue();
+    }
+
+    private static Case find(String name) {
+        return Cases.all().stream()
+                .filter(c -> c.toString().equals(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private static void scale(Device device, Tensor tensor, int element, float by) {
+        if (tensor.shape().size() > element) {
+            Tensor one = tensor.view(element, Shape.of(1));
+            device.write(one, device.floats(one)[0] * by);
+        }
+    }
+
+    private void fails(Check check, String name, String message, BrokenDevice.Fault fault) {
+        assertThatThrownBy(() -> ask(check, find(name), fault))
+                .isInstanceOf(Failure.class)
+                .hasMessageContaining(message);
+    }
+
+    private void ask(Check check, String name, BrokenDevice.Fault fault) {
+        ask(check, find(name), fault);
+    }
+
+    private void ask(Check check, Case c, BrokenDevice.Fault fault) {
+        BrokenDevice broken = new BrokenDevice(fault);
+        new Conformance(broken, broken, broken, reference).run(check, c);
+    }
+}

@@ -1,0 +1,103 @@
+package dev.starforge.conformance;
+
+import dev.starforge.model.Batches;
+import dev.starforge.model.KvCache;
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFolder;
+import dev.starforge.model.SafetensorsFile;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.train.Example;
+import dev.starforge.train.Trainer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+
+/** A golden model with its adapter, loaded on a device, and the few things the tests below do with it. */
+final class TinyModel implements AutoCloseable {
+    static final Path GOLDEN = Path.of("..", "golden", "models");
+
+    final Device device;
+    final Model model;
+    final Map<String, Tensor> parameters;
+    private final Precision precision;
+    private final Path folder;
+    private final Scope weights;
+
+    TinyModel(String name, String backend, int threads, Precision precision) {
+        this.precision = precision;
+        folder = GOLDEN.resolve(name);
+        device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of("target", "kernels")));
+        weights = new Scope(device);
+        try (ModelFolder files = ModelFolder.open(folder);
+                LoraAdapter adapter = LoraAdapter.open(folder.resolve("adapter"), weights)) {
+            model = files.load(weights, precision, adapter);
+            parameters = adapter.parameters();
+        }
+    }
+
+    TinyModel(String name, String backend) {
+        this(name, backend, 0, Precision.FLOAT32);
+    }
+
+    /** Logits [N, V] of whole sequences, packed, without a cache. */
+    float[] logits(Fallback fallback, List<int[]> sequences) {
+        try (Scope step = new Scope(device)) {
+            EagerOps ops = device.ops(step, precision, fallback);
+            return device.floats(model.forward(ops, Batches.packed(step, sequences), KvCache.NONE));
+        }
+    }
+
+    float[] logits(int[]... sequences) {
+        return logits(Fallback.QUIET, List.of(sequences));
+    }
+
+    Trainer trainer(Fallback fallback, boolean checkpointing) {
+        Trainer.Settings settings = new Trainer.Settings(2e-3, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing);
+        return new Trainer(model, parameters, device, precision, fallback, settings);
+    }
+
+    Trainer trainer(boolean checkpointing) {
+        return trainer(Fallback.QUIET, checkpointing);
+    }
+
+    /** The two golden sequences with their labels. */
+    List<Example> examples() {
+        try (SafetensorsFile expected = SafetensorsFile.open(folder.resolve("expected.safetensors"))) {
+            int length = Math.toIntExact(expected.tensor("input_ids").shape().last());
+            int[] ids = expected.ints("input_ids");
+            int[] labels = expected.ints("labels");
+            List<Example> examples = new ArrayList<>();
+            for (int at = 0; at < ids.length; at += length) {
+                examples.add(new Example(
+                        Arrays.copyOfRange(ids, at, at + length), Arrays.copyOfRange(labels, at, at + length)));
+            }
+            return examples;
+        }
+    }
+
+    int[] sequence(int index) {
+        return examples().get(index).ids();
+    }
+
+    /** The rows from..to-1 of logits. */
+    float[] rows(float[] logits, int from, int to) {
+        int v = model.facts().vocabulary();
+        return Arrays.copyOfRange(logits, from * v, to * v);
+    }
+
+    @Override
+    public void close() {
+        weights.close();
+        device.close();
+    }
+}

@@ -1,0 +1,82 @@
+package dev.starforge.cpu;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+
+/** The machine itself: always there, preferred to nothing but the reference. */
+public final class CpuBackend implements Backend {
+    private static final Path CPUS = Path.of("/proc/cpuinfo");
+    private static final Path MEMORY = Path.of("/proc/meminfo");
+
+    @Override
+    public String name() {
+        return "cpu";
+    }
+
+    @Override
+    public int preference() {
+        return 10;
+    }
+
+    @Override
+    public Probe probe() {
+        int bits = Lanes.SPECIES.vectorBitSize();
+        int cores = Runtime.getRuntime().availableProcessors();
+        Probe.Found found = new Probe.Found(
+                0,
+                field(CPUS, "model name", "CPU"),
+                memory(),
+                true,
+                false,
+                "tiled",
+                "a running softmax over tiles of 48 keys; lanes are queries, so it needs no instruction beyond "
+                        + "multiply-add",
+                bits + "-bit vectors, " + cores + " cores");
+        return new Probe(List.of(found), "Vector API, " + bits + "-bit vectors, " + cores + " cores");
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Support.NATIVE;
+    }
+
+    @Override
+    public Device open(DeviceOptions options) {
+        if (options.index() != 0) {
+            throw new DeviceException("cpu: no device " + options.index() + "; there is only 0");
+        }
+        return new CpuDevice(options.threads() == 0 ? Runtime.getRuntime().availableProcessors() : options.threads());
+    }
+
+    /** All memory of the machine, since tensors lie outside the heap; where that is not told, the heap's limit. */
+    private static long memory() {
+        String[] total = field(MEMORY, "MemTotal", "").split(" ");
+        return total[0].matches("[0-9]+")
+                ? Long.parseLong(total[0]) * 1024
+                : Runtime.getRuntime().maxMemory();
+    }
+
+    private static String field(Path file, String name, String otherwise) {
+        try {
+            for (String line : Files.readAllLines(file)) {
+                int colon = line.indexOf(':');
+                if (colon > 0 && line.substring(0, colon).strip().equals(name)) {
+                    return line.substring(colon + 1).strip();
+                }
+            }
+        } catch (IOException | RuntimeException e) {
+            return otherwise;
+        }
+        return otherwise;
+    }
+}

@@ -1,0 +1,142 @@
+package dev.starforge.cpu;
+
+import dev.starforge.tensor.Broadcast;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.host.HostMemory;
+import java.nio.ByteBuffer;
+
+/**
+ * Every operation with the Vector API. Tensors lie in native memory; kernels fetch strips and tiles of them into one heap
+ * array, compute there and store. Work is split by shape, and no sum depends on the vector width, the threads or the
+ * neighbours of a row: the same inputs give the same bits on every machine.
+ */
+final class CpuDevice implements Device {
+    private final Workers workers;
+
+    CpuDevice(int threads) {
+        workers = new Workers(threads);
+    }
+
+    @Override
+    public String name() {
+        return "cpu";
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Support.NATIVE;
+    }
+
+    @Override
+    public long workspace(Op op, Spec... in) {
+        return scratch(op, in).floats(workers.threads()) * Float.BYTES;
+    }
+
+    @Override
+    public long workspaceBytes() {
+        return workers.scratchBytes();
+    }
+
+    @Override
+    public Memory reserve(long bytes) {
+        return new HostMemory(bytes);
+    }
+
+    @Override
+    public void release(Memory memory) {
+        HostMemory.free(memory);
+    }
+
+    @Override
+    public void write(Tensor to, ByteBuffer from) {
+        HostMemory.write(to, from);
+    }
+
+    @Override
+    public void read(Tensor from, ByteBuffer to) {
+        HostMemory.read(from, to);
+    }
+
+    @Override
+    public void close() {
+        workers.close();
+    }
+
+    private static Scratch scratch(Op op, Spec... in) {
+        return switch (op) {
+            case Plain.MatMul o -> new MatMul(o, in[0].shape(), in[1].shape()).scratch();
+            case Fused.Rope o -> Rope.scratch(in[0].shape());
+            case Fused.Attention o -> attention(o, in[0], in[1]).forwardScratch();
+            case Fused.AttentionGrad o -> attention(o, in[0], in[1]).gradientScratch();
+            case Plain o -> Scratch.STRIPS;
+            case Fused o -> Scratch.STRIPS;
+        };
+    }
+
+    private static Attention attention(Fused.Attention op, Spec q, Spec k) {
+        return new Attention(op.scale(), op.window(), op.block(), q.shape(), k.shape());
+    }
+
+    private static Attention attention(Fused.AttentionGrad op, Spec q, Spec k) {
+        return new Attention(op.scale(), op.window(), op.block(), q.shape(), k.shape());
+    }
+
+    @Override
+    public void run(Op op, Tensor[] inputs, Tensor[] outputs) {
+        Spec[] specs = new Spec[inputs.length];
+        for (int i = 0; i < specs.length; i++) {
+            specs[i] = inputs[i].spec();
+        }
+        workers.reserve(scratch(op, specs));
+        View[] in = View.of(inputs);
+        View[] out = View.of(outputs);
+        switch (op) {
+            case Plain.Add o -> Elementwise.add(workers, broadcast(o, specs), in[0], in[1], out[0]);
+            case Plain.Mul o -> Elementwise.mul(workers, broadcast(o, specs), in[0], in[1], out[0]);
+            case Plain.Affine o -> Elementwise.affine(workers, o.scale(), o.shift(), in[0], out[0]);
+            case Plain.Map o -> Elementwise.map(workers, o.fn(), in[0], out[0]);
+            case Plain.MapGrad o -> Elementwise.mapGrad(workers, o.fn(), in[0], in[1], out[0]);
+            case Plain.Cast o -> Elementwise.cast(workers, in[0], out[0]);
+            case Plain.Fill o -> Elementwise.fill(workers, o.value(), out[0]);
+            case Plain.MatMul o -> new MatMul(o, specs[0].shape(), specs[1].shape()).run(workers, in[0], in[1], out[0]);
+            case Plain.Permute o -> Rows.permute(workers, o.axes(), specs[0].shape(), in[0], out[0]);
+            case Plain.Sum o -> Rows.sum(workers, o.over(), in[0], out[0]);
+            case Plain.Pick o -> Rows.pick(workers, in[0], in[1], out[0]);
+            case Plain.Unpick o -> Rows.unpick(workers, in[0], in[1], out[0]);
+            case Plain.Gather o -> Rows.gather(workers, in[0], inputs[0].dim(0), in[1], out[0]);
+            case Plain.ScatterAdd o -> Rows.scatterAdd(workers, in[0], in[1], o.height(), out[0]);
+            case Plain.Slice o -> Rows.slice(workers, o.from(), inputs[0].dim(0), in[0], out[0]);
+            case Plain.Concat o -> Rows.concat(workers, in, out[0]);
+            case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);
+            case Plain.Softmax o -> Softmax.softmax(workers, in[0], out[0]);
+            case Plain.SoftmaxGrad o -> Softmax.softmaxGrad(workers, in[0], in[1], out[0]);
+            case Plain.LogSumExp o -> Softmax.logSumExp(workers, in[0], out[0]);
+            case Plain.Argmax o -> Softmax.argmax(workers, in[0], out[0]);
+            case Plain.Mask o -> Attention.mask(workers, o.window(), o.block(), in, out[0]);
+            case Plain.Norm o -> AdamW.norm(workers, in, out[0]);
+            case Plain.AdamW o -> AdamW.step(workers, o, in);
+            case Fused.LayerNorm o -> LayerNorm.forward(workers, o.eps(), in, out);
+            case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, in, out);
+            case Fused.RmsNorm o -> RmsNorm.forward(workers, o.eps(), in, out);
+            case Fused.RmsNormGrad o -> RmsNorm.gradient(workers, in, out);
+            case Fused.Rope o -> Rope.run(workers, o.magnitude(), o.inverse(), specs[0].shape(), in, out[0]);
+            case Fused.Gated o -> Gated.forward(workers, o.fn(), in[0], in[1], out[0]);
+            case Fused.GatedGrad o -> Gated.gradient(workers, o.fn(), in, out);
+            case Fused.CrossEntropy o -> CrossEntropy.forward(workers, in, out);
+            case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
+            case Fused.Attention o -> attention(o, specs[0], specs[1]).forward(workers, in, out);
+            case Fused.AttentionGrad o -> attention(o, specs[0], specs[1]).gradient(workers, in, out);
+        }
+    }
+
+    private static Broadcast broadcast(Op op, Spec[] in) {
+        return Broadcast.of(op, in[0].shape(), in[1].shape());
+    }
+}

@@ -1,0 +1,20 @@
+package dev.starforge.cpu;
+
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/** The vector every kernel uses: the widest the machine has, but never wider than the sixteen lanes sums are defined with. */
+final class Lanes {
+    static final VectorSpecies<Float> SPECIES =
+            FloatVector.SPECIES_PREFERRED.length() <= 16 ? FloatVector.SPECIES_PREFERRED : FloatVector.SPECIES_512;
+
+    /** Floats in a vector: 4, 8 or 16. */
+    static final int WIDTH = SPECIES.length();
+
+    private Lanes() {}
+
+    /** The least multiple of {@code step} that holds {@code count}. */
+    static int pad(long count, int step) {
+        return Math.toIntExact((count + step - 1) / step * step);
+    }
+}

@@ -1,0 +1,21 @@
+package dev.starforge.cpu;
+
+/**
+ * The floats an operation works in: one part that all workers share and one part for each worker. All of it lies in one
+ * heap array that the device keeps, because kernels over heap arrays are a third faster than kernels over segments, and
+ * because one array makes the plan exact: what is held is what the largest operation asked for.
+ *
+ * @param shared floats every worker sees
+ * @param each floats of a worker's own
+ */
+record Scratch(long shared, long each) {
+    /** Floats in a strip: what a kernel takes from memory at a time. Four strips fill a first level cache. */
+    static final int STRIP = 2048;
+
+    /** What operations that go strip by strip need: at most six strips, and the lanes of {@link Sums}. */
+    static final Scratch STRIPS = new Scratch(0, 6 * STRIP + Sums.LANES);
+
+    long floats(int threads) {
+        return shared + each * threads;
+    }
+}

@@ -1,0 +1,137 @@
+package dev.starforge.cpu;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.host.HostMemory;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteOrder;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
+import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
+import jdk.incubator.vector.VectorShape;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * One tensor's elements by flat index. Kernels compute on float arrays and come here to fetch and to deliver; this is the
+ * only place that converts element types.
+ */
+final class View {
+    static final ValueLayout.OfFloat F32 = ValueLayout.JAVA_FLOAT_UNALIGNED;
+    private static final ValueLayout.OfShort B16 = ValueLayout.JAVA_SHORT_UNALIGNED;
+    private static final ValueLayout.OfInt I32 = ValueLayout.JAVA_INT_UNALIGNED;
+    private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
+    private static final VectorSpecies<Short> SHORTS =
+            VectorSpecies.of(short.class, VectorShape.forBitSize(Lanes.WIDTH * Short.SIZE));
+    private static final float TWO_TO_112 = 0x1p112f;
+
+    final MemorySegment segment;
+    final DType dtype;
+    final long size;
+    final long last;
+    final long rows;
+
+    View(Tensor tensor) {
+        segment = HostMemory.segment(tensor);
+        dtype = tensor.dtype();
+        size = tensor.shape().size();
+        last = tensor.shape().last();
+        rows = tensor.shape().rows();
+    }
+
+    static View[] of(Tensor... tensors) {
+        View[] views = new View[tensors.length];
+        for (int i = 0; i < views.length; i++) {
+            views[i] = new View(tensors[i]);
+        }
+        return views;
+    }
+
+    float at(long i) {
+        return segment.get(F32, 4 * i);
+    }
+
+    int index(long i) {
+        return segment.get(I32, 4 * i);
+    }
+
+    void set(long i, float value) {
+        segment.set(F32, 4 * i, value);
+    }
+
+    void setIndex(long i, int value) {
+        segment.set(I32, 4 * i, value);
+    }
+
+    /** Copies {@code count} elements of equal type to {@code to}, as they are. */
+    void copy(long from, View to, long at, long count) {
+        int bytes = dtype.bytes();
+        MemorySegment.copy(segment, bytes * from, to.segment, bytes * at, bytes * count);
+    }
+
+    /** Elements {@code from..from+count-1} as floats. */
+    void load(long from, int count, float[] s, int at) {
+        switch (dtype) {
+            case F32 -> MemorySegment.copy(segment, F32, 4 * from, s, at, count);
+            case F16 -> loadF16(segment, 2 * from, count, s, at);
+            case BF16 -> loadBf16(segment, 2 * from, count, s, at);
+            case I32 -> {
+                for (int i = 0; i < count; i++) {
+                    s[at + i] = index(from + i);
+                }
+            }
+        }
+    }
+
+    /** Stores floats as the tensor's type, rounding to nearest even. */
+    void store(long from, int count, float[] s, int at) {
+        switch (dtype) {
+            case F32 -> MemorySegment.copy(s, at, segment, F32, 4 * from, count);
+            case F16, BF16 -> {
+                for (int i = 0; i < count; i++) {
+                    segment.set(B16, 2 * (from + i), dtype.narrow(s[at + i]));
+                }
+            }
+            case I32 -> {
+                for (int i = 0; i < count; i++) {
+                    setIndex(from + i, (int) s[at + i]);
+                }
+            }
+        }
+    }
+
+    private static void loadBf16(MemorySegment x, long offset, int count, float[] s, int at) {
+        int whole = FLOATS.loopBound(count);
+        for (int i = 0; i < whole; i += Lanes.WIDTH) {
+            IntVector bits =
+                    (IntVector) ShortVector.fromMemorySegment(SHORTS, x, offset + 2L * i, ByteOrder.LITTLE_ENDIAN)
+                            .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
+            bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats().intoArray(s, at + i);
+        }
+        for (int i = whole; i < count; i++) {
+            s[at + i] = DType.BF16.widen(x.get(B16, offset + 2L * i));
+        }
+    }
+
+    /** Moving the bits into place leaves the exponent 112 too small, subnormals included; infinity and NaN need theirs full. */
+    private static void loadF16(MemorySegment x, long offset, int count, float[] s, int at) {
+        int whole = FLOATS.loopBound(count);
+        for (int i = 0; i < whole; i += Lanes.WIDTH) {
+            IntVector bits =
+                    (IntVector) ShortVector.fromMemorySegment(SHORTS, x, offset + 2L * i, ByteOrder.LITTLE_ENDIAN)
+                            .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
+            IntVector sign = bits.and(0x8000).lanewise(VectorOperators.LSHL, 16);
+            IntVector magnitude = bits.and(0x7fff).lanewise(VectorOperators.LSHL, 13);
+            VectorMask<Integer> special = magnitude.compare(VectorOperators.GE, 0x7c00 << 13);
+            FloatVector scaled = magnitude.reinterpretAsFloats().mul(TWO_TO_112);
+            IntVector value = scaled.reinterpretAsInts().blend(magnitude.or(0x7f800000), special);
+            value.or(sign).reinterpretAsFloats().intoArray(s, at + i);
+        }
+        for (int i = whole; i < count; i++) {
+            s[at + i] = DType.F16.widen(x.get(B16, offset + 2L * i));
+        }
+    }
+}

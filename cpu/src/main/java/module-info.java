@@ -1,0 +1,8 @@
+/** The Vector API backend. */
+module dev.starforge.cpu {
+    requires dev.starforge.tensor;
+    requires jdk.incubator.vector;
+
+    provides dev.starforge.tensor.Backend with
+            dev.starforge.cpu.CpuBackend;
+}

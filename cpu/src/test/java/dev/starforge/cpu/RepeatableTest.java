@@ -1,0 +1,213 @@
+package dev.starforge.cpu;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The same bits whatever the threads, the batch around a row, or the queries around a query. */
+final class RepeatableTest {
+    private final SplittableRandom random = new SplittableRandom(7);
+    private final Device one = open(1);
+    private final Device two = open(2);
+    private final Scope scopeOfOne = new Scope(one);
+    private final Scope scopeOfTwo = new Scope(two);
+
+    private static Device open(int threads) {
+        return new CpuBackend().open(new DeviceOptions(0, threads, Path.of("unused")));
+    }
+
+    @AfterEach
+    void close() {
+        scopeOfOne.close();
+        scopeOfTwo.close();
+        one.close();
+        two.close();
+    }
+
+    private float[] random(int size) {
+        float[] values = new float[size];
+        for (int i = 0; i < size; i++) {
+            values[i] = (float) random.nextGaussian();
+        }
+        return values;
+    }
+
+    private static Tensor tensor(Scope scope, float[] values, long... dims) {
+        Tensor tensor = scope.allocate(Spec.f32(dims));
+        scope.device().write(tensor, values);
+        return tensor;
+    }
+
+    private static Tensor tensor(Scope scope, int[] values, long... dims) {
+        Tensor tensor = scope.allocate(Spec.i32(dims));
+        scope.device().write(tensor, values);
+        return tensor;
+    }
+
+    private static float[] run(Scope scope, Op op, Tensor... in) {
+        Tensor[] out = Arrays.stream(
+                        op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new)))
+                .map(scope::allocate)
+                .toArray(Tensor[]::new);
+        scope.device().run(op, in, out);
+        return scope.device().floats(out[0]);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"false, false", "false, true", "true, false", "true, true"})
+    void productsDoNotDependOnThreads(boolean transposeA, boolean transposeB) {
+        int m = 130;
+        int n = 261;
+        int k = 530;
+        float[] a = random(m * k);
+        float[] b = random(k * n);
+        Op op = new Plain.MatMul(transposeA, transposeB);
+        long[] shapeA = transposeA ? new long[] {k, m} : new long[] {m, k};
+        long[] shapeB = transposeB ? new long[] {n, k} : new long[] {k, n};
+        assertThat(run(scopeOfTwo, op, tensor(scopeOfTwo, a, shapeA), tensor(scopeOfTwo, b, shapeB)))
+                .isEqualTo(run(scopeOfOne, op, tensor(scopeOfOne, a, shapeA), tensor(scopeOfOne, b, shapeB)));
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 13, 16, 512, 576, 1031})
+    void aRowHasTheSameBitsAloneAndInABatch(int k) {
+        int m = 48;
+        int n = 131;
+        float[] a = random(m * k);
+        float[] b = random(n * k);
+        Op op = new Plain.MatMul(false, true);
+        float[] batch = run(scopeOfTwo, op, tensor(scopeOfTwo, a, m, k), tensor(scopeOfTwo, b, n, k));
+        for (int rows : new int[] {1, 7, 9}) {
+            float[] some = Arrays.copyOfRange(a, (m - rows) * k, m * k);
+            assertThat(run(scopeOfTwo, op, tensor(scopeOfTwo, some, rows, k), tensor(scopeOfTwo, b, n, k)))
+                    .as("%d rows", rows)
+                    .isEqualTo(Arrays.copyOfRange(batch, (m - rows) * n, m * n));
+        }
+    }
+
+    @Test
+    void productsDoNotDependOnTheLayout() {
+        int m = 23;
+        int n = 40;
+        int k = 700;
+        float[] a = random(m * k);
+        float[] b = random(n * k);
+        float[] turnedA = turn(a, m, k);
+        float[] turnedB = turn(b, n, k);
+        float[] expected = run(
+                scopeOfOne, new Plain.MatMul(false, true), tensor(scopeOfOne, a, m, k), tensor(scopeOfOne, b, n, k));
+        assertThat(run(
+                        scopeOfOne,
+                        new Plain.MatMul(false, false),
+                        tensor(scopeOfOne, a, m, k),
+                        tensor(scopeOfOne, turnedB, k, n)))
+                .isEqualTo(expected);
+        assertThat(run(
+                        scopeOfOne,
+                        new Plain.MatMul(true, false),
+                        tensor(scopeOfOne, turnedA, k, m),
+                        tensor(scopeOfOne, turnedB, k, n)))
+                .isEqualTo(expected);
+        assertThat(run(
+                        scopeOfOne,
+                        new Plain.MatMul(true, true),
+                        tensor(scopeOfOne, turnedA, k, m),
+                        tensor(scopeOfOne, b, n, k)))
+                .isEqualTo(expected);
+    }
+
+    private static float[] turn(float[] x, int rows, int columns) {
+        float[] turned = new float[x.length];
+        for (int i = 0; i < rows; i++) {
+            for (int j = 0; j < columns; j++) {
+                turned[j * rows + i] = x[i * columns + j];
+            }
+        }
+        return turned;
+    }
+
+    /** 150 tokens at once, then the last one alone: over another block size and through other rows of the cache. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 20})
+    void aQueryHasTheSameBitsAloneAndInAPrompt(int window) {
+        int t = 150;
+        int h = 6;
+        int hk = 2;
+        int d = 20;
+        float[] q = random(t * h * d);
+        float[] k = random(t * hk * d);
+        float[] v = random(t * hk * d);
+        int[] positions = new int[t];
+        Arrays.setAll(positions, i -> i);
+        float[] prompt = run(
+                scopeOfTwo,
+                new Fused.Attention(0.3f, window, 1),
+                tensor(scopeOfTwo, q, t, h, d),
+                tensor(scopeOfTwo, k, t, hk, d),
+                tensor(scopeOfTwo, v, t, hk, d),
+                tensor(scopeOfTwo, new int[] {0, t}, 2),
+                tensor(scopeOfTwo, positions, t),
+                tensor(scopeOfTwo, positions, 1, t));
+        int block = 32;
+        int[] table = {4, 0, 3, 1, 2};
+        float[] alone = run(
+                scopeOfTwo,
+                new Fused.Attention(0.3f, window, block),
+                tensor(scopeOfTwo, Arrays.copyOfRange(q, (t - 1) * h * d, t * h * d), 1, h, d),
+                tensor(scopeOfTwo, paged(k, hk * d, table, block), 5 * block, hk, d),
+                tensor(scopeOfTwo, paged(v, hk * d, table, block), 5 * block, hk, d),
+                tensor(scopeOfTwo, new int[] {0, 1}, 2),
+                tensor(scopeOfTwo, new int[] {t - 1}, 1),
+                tensor(scopeOfTwo, table, 1, 5));
+        assertThat(alone).isEqualTo(Arrays.copyOfRange(prompt, (t - 1) * h * d, t * h * d));
+    }
+
+    private static float[] paged(float[] x, int width, int[] table, int block) {
+        float[] cache = new float[table.length * block * width];
+        Arrays.fill(cache, Float.NaN);
+        for (int i = 0; i < x.length / width; i++) {
+            System.arraycopy(x, i * width, cache, (table[i / block] * block + i % block) * width, width);
+        }
+        return cache;
+    }
+
+    /** Every 16-bit pattern. */
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"F16", "BF16"})
+    void wideningIsExact(DType type) {
+        int n = 1 << 16;
+        Tensor x = scopeOfOne.allocate(new Spec(type, Shape.of(n)));
+        ByteBuffer bytes = ByteBuffer.allocateDirect(2 * n).order(ByteOrder.LITTLE_ENDIAN);
+        for (int i = 0; i < n; i++) {
+            bytes.putShort(2 * i, (short) i);
+        }
+        one.write(x, bytes);
+        float[] wide = run(scopeOfOne, new Plain.Cast(DType.F32), x);
+        for (int i = 0; i < n; i++) {
+            int expected = Float.floatToIntBits(type.widen((short) i));
+            assertThat(Float.floatToIntBits(wide[i])).as("pattern %x", i).isEqualTo(expected);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+package dev.starforge.cuda;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+
+/** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
+public final class CudaBackend implements Backend {
+    /** The largest head the attention kernels hold in registers; attention.cu says the same. */
+    private static final long MAX_HEAD = 256;
+
+    private static final int NAME_BYTES = 256;
+
+    @Override
+    public String name() {
+        return "cuda";
+    }
+
+    @Override
+    public int preference() {
+        return 30;
+    }
+
+    @Override
+    public Probe probe() {
+        if (CudaDriver.LIBRARY instanceof Library.Missing missing) {
+            return Probe.missing(missing.reason());
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(NAME_BYTES);
+            int status = CudaDriver.cuInit(0);
+            if (status == CudaDriver.SUCCESS) {
+                status = CudaDriver.cuDeviceGetCount(out);
+            }
+            if (status != CudaDriver.SUCCESS) {
+                return Probe.missing("the NVIDIA driver does not start: " + CudaDriver.describe(status));
+            }
+            int count = out.get(JAVA_INT, 0);
+            if (count == 0) {
+                return Probe.missing("the NVIDIA driver is there, but no GPU");
+            }
+            List<Probe.Found> found = new ArrayList<>();
+            for (int index = 0; index < count; index++) {
+                found.add(describe(index, out));
+            }
+            if (Nvrtc.LIBRARY instanceof Library.Missing missing) {
+                return Probe.missing(found.getFirst().name() + " is there, but " + missing.reason());
+            }
+            return new Probe(found, found.getFirst().name());
+        } catch (DeviceException failure) {
+            return Probe.missing(failure.getMessage());
+        }
+    }
+
+    private static Probe.Found describe(int index, MemorySegment out) {
+        String operation = "describe cuda:" + index;
+        CudaDriver.check(CudaDriver.cuDriverGetVersion(out), operation);
+        int driver = out.get(JAVA_INT, 0);
+        CudaDriver.check(CudaDriver.cuDeviceGet(out, index), operation);
+        int device = out.get(JAVA_INT, 0);
+        int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device, out, operation);
+        int minor = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device, out, operation);
+        boolean integrated = attribute(CudaDriver.ATTRIBUTE_INTEGRATED, device, out, operation) != 0;
+        CudaDriver.check(CudaDriver.cuDeviceTotalMem_v2(out, device), operation);
+        long bytes = out.get(JAVA_LONG, 0);
+        CudaDriver.check(CudaDriver.cuDeviceGetName(out, NAME_BYTES, device), operation);
+        return new Probe.Found(
+                index,
+                out.getString(0),
+                bytes,
+                integrated,
+                major >= 8,
+                "plain",
+                "kernels that tile queries against keys (flash attention) are not written yet",
+                "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."
+                        + driver % 1000 / 10);
+    }
+
+    private static int attribute(int attribute, int device, MemorySegment out, String operation) {
+        CudaDriver.check(CudaDriver.cuDeviceGetAttribute(out, attribute, device), operation);
+        return out.get(JAVA_INT, 0);
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return declared(op, in);
+    }
+
+    /** Everything has a kernel, but attention with heads too large for it. */
+    static Support declared(Op op, Spec... in) {
+        return switch (op) {
+            case Plain o -> Support.NATIVE;
+            case Fused.LayerNorm o -> Support.NATIVE;
+            case Fused.LayerNormGrad o -> Support.NATIVE;
+            case Fused.RmsNorm o -> Support.NATIVE;
+            case Fused.RmsNormGrad o -> Support.NATIVE;
+            case Fused.Rope o -> Support.NATIVE;
+            case Fused.Gated o -> Support.NATIVE;
+            case Fused.GatedGrad o -> Support.NATIVE;
+            case Fused.CrossEntropy o -> Support.NATIVE;
+            case Fused.CrossEntropyGrad o -> Support.NATIVE;
+            case Fused.Attention o -> head(in);
+            case Fused.AttentionGrad o -> head(in);
+        };
+    }
+
+    private static Support head(Spec... in) {
+        return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
+    }
+
+    @Override
+    public Device open(DeviceOptions options) {
+        Probe probe = probe();
+        if (options.index() >= probe.found().size()) {
+            throw new DeviceException("cuda:" + options.index() + " cannot be opened: "
+                    + (probe.found().isEmpty()
+                            ? probe.reason()
+                            : "there are " + probe.found().size() + " devices"));
+        }
+        return new CudaDevice(options);
+    }
+}

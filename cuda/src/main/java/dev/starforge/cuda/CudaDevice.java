@@ -1,0 +1,294 @@
+package dev.starforge.cuda;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import dev.starforge.tensor.Tensor;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
+ * the order they are asked for. Nothing waits for the GPU but copies, {@link #synchronize} and giving memory back; an
+ * error in a kernel therefore shows at the next of these.
+ *
+ * <p>A step that is replayed runs eagerly the first time, which compiles its kernels and grows its scopes, is captured
+ * into a graph the second time, and from then on is one launch. While it is captured nothing may touch the host: copies
+ * and reservations throw.
+ */
+final class CudaDevice implements Device {
+    private static final long WORKSPACE = 8L * Dispatch.NORM_PARTS;
+    private static final long STAGING = 4L << 20;
+
+    /** In {@link #graphs}: the step has run once and is captured next. */
+    private static final long TO_CAPTURE = 0;
+
+    private final int index;
+    private final int device;
+    private final Thread owner = Thread.currentThread();
+    private final Arena arena = Arena.ofConfined();
+    private final MemorySegment result = arena.allocate(JAVA_LONG);
+    private final MemorySegment staging = arena.allocate(STAGING);
+    private final long stream;
+    private final Kernels kernels;
+    private final CudaMemory workspace;
+    private final Dispatch dispatch;
+    private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
+    private final Map<Object, Long> graphs = new HashMap<>();
+    private boolean replaying;
+    private boolean capturing;
+    private boolean closed;
+
+    /** The driver was initialized and has a device of this index. */
+    CudaDevice(DeviceOptions options) {
+        index = options.index();
+        CudaDriver.check(CudaDriver.cuDeviceGet(result, index), "open " + name());
+        device = result.get(JAVA_INT, 0);
+        CudaDriver.check(CudaDriver.cuDevicePrimaryCtxRetain(result, device), "open " + name());
+        CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), "open " + name());
+        CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
+        stream = result.get(JAVA_LONG, 0);
+        kernels = new Kernels(
+                attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+                options.kernelCache());
+        workspace = allocate(WORKSPACE);
+        dispatch = new Dispatch(new Launcher(kernels, stream, arena), workspace.pointer());
+    }
+
+    private int attribute(int attribute) {
+        CudaDriver.check(CudaDriver.cuDeviceGetAttribute(result, attribute, device), "open " + name());
+        return result.get(JAVA_INT, 0);
+    }
+
+    @Override
+    public String name() {
+        return "cuda:" + index;
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return CudaBackend.declared(op, in);
+    }
+
+    @Override
+    public long workspace(Op op, Spec... in) {
+        return op instanceof Plain.Norm ? WORKSPACE : 0;
+    }
+
+    @Override
+    public long workspaceBytes() {
+        return WORKSPACE;
+    }
+
+    @Override
+    public void run(Op op, Tensor[] in, Tensor[] out) {
+        enter(op.name());
+        dispatch.run(op, in, out);
+    }
+
+    @Override
+    public Memory reserve(long bytes) {
+        enter("reserve");
+        refuseInCapture("reserve " + bytes + " bytes", "the step asks for more memory than when it ran before");
+        CudaMemory memory = allocate(bytes);
+        reserved.add(memory);
+        return memory;
+    }
+
+    private CudaMemory allocate(long bytes) {
+        CudaDriver.check(
+                CudaDriver.cuMemAlloc_v2(result, Math.max(1, bytes)), name() + ": reserve " + bytes + " bytes");
+        return new CudaMemory(result.get(JAVA_LONG, 0), bytes);
+    }
+
+    @Override
+    public void release(Memory memory) {
+        enter("release");
+        refuseInCapture("release " + memory.bytes() + " bytes", "the recording would go on using them");
+        if (!reserved.remove(memory)) {
+            throw new DeviceException(name() + ": release: these " + memory.bytes() + " bytes are not reserved here");
+        }
+        CudaDriver.check(CudaDriver.cuMemFree_v2(((CudaMemory) memory).pointer()), name() + ": release");
+    }
+
+    @Override
+    public void write(Tensor to, ByteBuffer from) {
+        enter("write");
+        refuseInCapture("write " + to, "the host copies nothing inside a step");
+        MemorySegment source = MemorySegment.ofBuffer(from);
+        if (source.byteSize() > to.bytes()) {
+            throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
+        }
+        long pointer = CudaMemory.pointer(to);
+        if (source.isNative()) {
+            upload(pointer, source);
+            return;
+        }
+        for (long at = 0; at < source.byteSize(); at += STAGING) {
+            long bytes = Math.min(STAGING, source.byteSize() - at);
+            MemorySegment.copy(source, at, staging, 0, bytes);
+            upload(pointer + at, staging.asSlice(0, bytes));
+        }
+    }
+
+    /** Waits, because the caller may change its buffer as soon as this returns. */
+    private void upload(long pointer, MemorySegment from) {
+        if (from.byteSize() > 0) {
+            CudaDriver.check(
+                    CudaDriver.cuMemcpyHtoDAsync_v2(pointer, from, from.byteSize(), stream), name() + ": write");
+            synchronize();
+        }
+    }
+
+    @Override
+    public void read(Tensor from, ByteBuffer to) {
+        enter("read");
+        refuseInCapture("read " + from, "the host copies nothing inside a step");
+        MemorySegment target = MemorySegment.ofBuffer(to);
+        if (target.byteSize() < from.bytes()) {
+            throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
+        }
+        long pointer = CudaMemory.pointer(from);
+        if (target.isNative()) {
+            download(target.asSlice(0, from.bytes()), pointer);
+            return;
+        }
+        for (long at = 0; at < from.bytes(); at += STAGING) {
+            long bytes = Math.min(STAGING, from.bytes() - at);
+            download(staging.asSlice(0, bytes), pointer + at);
+            MemorySegment.copy(staging, 0, target, at, bytes);
+        }
+    }
+
+    private void download(MemorySegment to, long pointer) {
+        if (to.byteSize() > 0) {
+            CudaDriver.check(CudaDriver.cuMemcpyDtoHAsync_v2(to, pointer, to.byteSize(), stream), name() + ": read");
+            synchronize();
+        }
+    }
+
+    @Override
+    public void synchronize() {
+        enter("synchronize");
+        refuseInCapture("synchronize", "the host waits for nothing inside a step");
+        CudaDriver.check(CudaDriver.cuStreamSynchronize(stream), name() + ": synchronize");
+    }
+
+    @Override
+    public void replay(Object key, Runnable step) {
+        enter("replay");
+        if (replaying) {
+            throw new DeviceException("replay " + key + ": inside another replayed step");
+        }
+        replaying = true;
+        try {
+            Long graph = graphs.get(key);
+            if (graph == null) {
+                step.run();
+                graphs.put(key, TO_CAPTURE);
+                return;
+            }
+            if (graph == TO_CAPTURE) {
+                graph = capture(key, step);
+                graphs.put(key, graph);
+            }
+            CudaDriver.check(CudaDriver.cuGraphLaunch(graph, stream), "replay " + key);
+        } finally {
+            replaying = false;
+        }
+    }
+
+    /** The step as a graph that can be launched; nothing of it has run yet. */
+    private long capture(Object key, Runnable step) {
+        String operation = "replay " + key + ": capture";
+        CudaDriver.check(CudaDriver.cuStreamBeginCapture_v2(stream, CudaDriver.CAPTURE_THREAD_LOCAL), operation);
+        capturing = true;
+        try {
+            step.run();
+        } catch (RuntimeException | Error failure) {
+            capturing = false;
+            abandonCapture();
+            throw new DeviceException(operation + ": " + failure.getMessage(), failure);
+        }
+        capturing = false;
+        result.set(JAVA_LONG, 0, 0);
+        CudaDriver.check(CudaDriver.cuStreamEndCapture(stream, result), operation);
+        long graph = result.get(JAVA_LONG, 0);
+        int status = CudaDriver.cuGraphInstantiateWithFlags(result, graph, 0);
+        CudaDriver.check(CudaDriver.cuGraphDestroy(graph), operation);
+        CudaDriver.check(status, operation);
+        return result.get(JAVA_LONG, 0);
+    }
+
+    /** Takes the stream out of capture; whatever was recorded, and whatever status it has, is of no interest. */
+    private void abandonCapture() {
+        result.set(JAVA_LONG, 0, 0);
+        CudaDriver.cuStreamEndCapture(stream, result);
+        if (result.get(JAVA_LONG, 0) != 0) {
+            CudaDriver.cuGraphDestroy(result.get(JAVA_LONG, 0));
+        }
+    }
+
+    private void enter(String operation) {
+        if (closed) {
+            throw new DeviceException(operation + ": " + name() + " is closed");
+        }
+        if (Thread.currentThread() != owner) {
+            throw new DeviceException(operation + ": " + name() + " belongs to thread " + owner.getName() + ", not to "
+                    + Thread.currentThread().getName());
+        }
+    }
+
+    private void refuseInCapture(String operation, String why) {
+        if (capturing) {
+            throw new DeviceException(operation + ": not while a step is captured: " + why);
+        }
+    }
+
+    /**
+     * Gives everything back, also what was reserved and not released, and also after a failure, which is thrown in the
+     * end. Closing twice is closing once.
+     */
+    @Override
+    public void close() {
+        if (closed) {
+            return;
+        }
+        enter("close");
+        closed = true;
+        int failure = CudaDriver.cuStreamSynchronize(stream);
+        for (long graph : graphs.values()) {
+            failure = first(failure, graph == TO_CAPTURE ? CudaDriver.SUCCESS : CudaDriver.cuGraphExecDestroy(graph));
+        }
+        for (Memory memory : reserved) {
+            failure = first(failure, CudaDriver.cuMemFree_v2(((CudaMemory) memory).pointer()));
+        }
+        failure = first(failure, CudaDriver.cuMemFree_v2(workspace.pointer()));
+        failure = first(failure, kernels.unload());
+        failure = first(failure, CudaDriver.cuStreamDestroy_v2(stream));
+        failure = first(failure, CudaDriver.cuDevicePrimaryCtxRelease_v2(device));
+        arena.close();
+        CudaDriver.check(failure, name() + ": close");
+    }
+
+    /** The earlier failure of two statuses. */
+    static int first(int earlier, int later) {
+        return earlier == CudaDriver.SUCCESS ? later : earlier;
+    }
+}

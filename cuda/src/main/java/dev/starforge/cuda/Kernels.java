@@ -1,0 +1,159 @@
+package dev.starforge.cuda;
+
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.starforge.tensor.DeviceException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Compiled kernels of one device. A source file is compiled when the first of its kernels is launched, for exactly the
+ * architecture at hand, with full-precision division, square root and functions, and without TF32.
+ *
+ * <p>Machine code is kept on disk under the hash of everything it depends on, behind its own digest, and put in place
+ * by an atomic rename, so that processes can share the folder. The cache only saves time: an entry that is damaged is
+ * compiled again, and a folder that cannot be written is done without.
+ */
+final class Kernels {
+    private static final int DIGEST_BYTES = 32;
+    private static final long ELF_ALIGNMENT = 64;
+
+    private final String architecture;
+    private final Path cache;
+    private final Map<String, Long> modules = new HashMap<>();
+    private final long[] functions = new long[Kernel.values().length];
+
+    /** For a device of compute capability {@code major.minor}, whose context is current. */
+    Kernels(int major, int minor, Path cache) {
+        this.architecture = "sm_" + major + minor;
+        this.cache = cache;
+    }
+
+    /** The driver's handle on a kernel. */
+    long function(Kernel kernel) {
+        long function = functions[kernel.ordinal()];
+        if (function == 0) {
+            Long module = modules.get(kernel.file());
+            if (module == null) {
+                module = load(kernel.file());
+                modules.put(kernel.file(), module);
+            }
+            function = find(module, kernel);
+            functions[kernel.ordinal()] = function;
+        }
+        return function;
+    }
+
+    private static long find(long module, Kernel kernel) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(JAVA_LONG);
+            CudaDriver.check(
+                    CudaDriver.cuModuleGetFunction(out, module, arena.allocateFrom(kernel.symbol())), kernel.symbol());
+            return out.get(JAVA_LONG, 0);
+        }
+    }
+
+    private long load(String file) {
+        List<String> options = List.of("--gpu-architecture=" + architecture, "--std=c++17", "--fmad=true");
+        String source = source(file);
+        String compiler = Nvrtc.version();
+        String key = HexFormat.of()
+                .formatHex(sha256(
+                        String.join("\n", source, options.toString(), compiler).getBytes(StandardCharsets.UTF_8)));
+        Path entry = cache.resolve(file + "-" + architecture + "-" + key + ".cubin");
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(JAVA_LONG);
+            byte[] cached = cached(entry);
+            if (cached.length > 0 && loadModule(arena, out, cached) == CudaDriver.SUCCESS) {
+                return out.get(JAVA_LONG, 0);
+            }
+            byte[] cubin = Nvrtc.compile(file + ".cu", source, options);
+            keep(entry, cubin);
+            CudaDriver.check(
+                    loadModule(arena, out, cubin),
+                    file + ".cu, compiled by NVRTC " + compiler + " for " + architecture);
+            return out.get(JAVA_LONG, 0);
+        }
+    }
+
+    private static int loadModule(Arena arena, MemorySegment out, byte[] cubin) {
+        MemorySegment image = arena.allocate(cubin.length, ELF_ALIGNMENT);
+        image.copyFrom(MemorySegment.ofArray(cubin));
+        return CudaDriver.cuModuleLoadData(out, image);
+    }
+
+    /** What the compiler is given: the dialect, what files share, and the file. */
+    private static String source(String file) {
+        return resource("prelude.cuh") + resource("common.cuh") + resource(file + ".cu");
+    }
+
+    /** The text of one source file. */
+    static String resource(String name) {
+        try (InputStream stream = Kernels.class.getResourceAsStream(name)) {
+            if (stream == null) {
+                throw new DeviceException("kernels: " + name + " is missing from the module");
+            }
+            return new String(stream.readAllBytes(), StandardCharsets.US_ASCII);
+        } catch (IOException e) {
+            throw new DeviceException("kernels: " + name + " cannot be read", e);
+        }
+    }
+
+    /** The machine code in a cache entry; nothing when it is absent or damaged. */
+    private static byte[] cached(Path entry) {
+        try {
+            byte[] bytes = Files.readAllBytes(entry);
+            byte[] cubin = Arrays.copyOfRange(bytes, Math.min(bytes.length, DIGEST_BYTES), bytes.length);
+            boolean whole =
+                    bytes.length > DIGEST_BYTES && Arrays.equals(sha256(cubin), Arrays.copyOf(bytes, DIGEST_BYTES));
+            return whole ? cubin : new byte[0];
+        } catch (IOException absent) {
+            return new byte[0];
+        }
+    }
+
+    private static void keep(Path entry, byte[] cubin) {
+        try {
+            Files.createDirectories(entry.getParent());
+            Path part = Files.createTempFile(entry.getParent(), "kernel", ".part");
+            byte[] bytes = Arrays.copyOf(sha256(cubin), DIGEST_BYTES + cubin.length);
+            System.arraycopy(cubin, 0, bytes, DIGEST_BYTES, cubin.length);
+            Files.write(part, bytes);
+            Files.move(part, entry, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } catch (IOException unwritable) {
+            return; // compiling again next time is all that is lost
+        }
+    }
+
+    private static byte[] sha256(byte[] bytes) {
+        try {
+            return MessageDigest.getInstance("SHA-256").digest(bytes);
+        } catch (NoSuchAlgorithmException e) {
+            throw new LinkageError("every Java platform has SHA-256", e);
+        }
+    }
+
+    /** Unloads everything; the status of the first module that could not be. */
+    int unload() {
+        int failure = CudaDriver.SUCCESS;
+        for (long module : modules.values()) {
+            failure = CudaDevice.first(failure, CudaDriver.cuModuleUnload(module));
+        }
+        modules.clear();
+        Arrays.fill(functions, 0);
+        return failure;
+    }
+}

@@ -1,0 +1,7 @@
+/** The CUDA backend: driver and NVRTC through the Foreign Function and Memory API. */
+module dev.starforge.cuda {
+    requires dev.starforge.tensor;
+
+    provides dev.starforge.tensor.Backend with
+            dev.starforge.cuda.CudaBackend;
+}

@@ -1,0 +1,75 @@
+package dev.starforge.metal;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * Apple GPUs, pre-release: the GPU is found and named, but there are no kernels yet, so that no device is ever offered
+ * and nothing can select this backend.
+ */
+public final class MetalBackend implements Backend {
+    private static final Path FRAMEWORK = Path.of("/System/Library/Frameworks/Metal.framework");
+
+    @Override
+    public String name() {
+        return "metal";
+    }
+
+    @Override
+    public int preference() {
+        return 20;
+    }
+
+    @Override
+    public Probe probe() {
+        if (!Files.isDirectory(FRAMEWORK)) {
+            return Probe.missing("not macOS: " + FRAMEWORK + " does not exist");
+        }
+        try {
+            return Probe.missing(gpu() + ", but Starforge has no Metal kernels yet (pre-release)");
+        } catch (RuntimeException | LinkageError failure) {
+            return Probe.missing("Metal is installed, but cannot be asked: " + failure);
+        }
+    }
+
+    /** Which GPU is there, in words. */
+    private static String gpu() {
+        MemorySegment pool = Metal.objc_autoreleasePoolPush();
+        try {
+            MemorySegment device = Metal.MTLCreateSystemDefaultDevice();
+            if (device.equals(MemorySegment.NULL)) {
+                return "Metal is installed without a GPU";
+            }
+            String name = Metal.text(Metal.objc_msgSend(device, "name"));
+            long bytes = Metal.objc_msgSend_long(device, "recommendedMaxWorkingSetSize");
+            boolean unified = Metal.objc_msgSend_bool(device, "hasUnifiedMemory");
+            Metal.objc_release(device);
+            return name + " (" + (bytes >> 20) + " MiB, " + (unified ? "unified" : "separate") + " memory) was found";
+        } finally {
+            Metal.objc_autoreleasePoolPop(pool);
+        }
+    }
+
+    /**
+     * No kernel of its own for anything. For plain operations, which have no expansion, no backend that can be used
+     * answers this: it is how a table of backends tells that this one is absent.
+     */
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Support.EXPANDED;
+    }
+
+    @Override
+    public Device open(DeviceOptions options) {
+        throw new DeviceException("metal:" + options.index() + " cannot be opened: " + probe().reason());
+    }
+}

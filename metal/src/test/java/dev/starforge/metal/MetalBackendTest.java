@@ -1,0 +1,43 @@
+package dev.starforge.metal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MetalBackendTest {
+    private final MetalBackend backend = new MetalBackend();
+
+    @Test
+    void offersNoDeviceAndSaysWhy() {
+        Probe probe = backend.probe();
+        assertEquals(List.of(), probe.found());
+        assertTrue(
+                probe.reason().startsWith("not macOS") || probe.reason().contains("no Metal kernels yet"),
+                probe.reason());
+    }
+
+    @Test
+    void openingThrowsTheReason(@TempDir Path cache) {
+        DeviceException thrown =
+                assertThrows(DeviceException.class, () -> backend.open(new DeviceOptions(0, 0, cache)));
+        assertTrue(thrown.getMessage().endsWith(backend.probe().reason()), thrown.getMessage());
+    }
+
+    @Test
+    void claimsNoKernel() {
+        assertEquals(Support.EXPANDED, backend.supports(new Plain.Add(), Spec.f32(2), Spec.f32(2)));
+        assertEquals(Support.EXPANDED, backend.supports(new Fused.RmsNorm(1e-5f), Spec.f32(2, 3), Spec.f32(3)));
+    }
+}

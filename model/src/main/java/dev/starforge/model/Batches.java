@@ -1,0 +1,135 @@
+package dev.starforge.model;
+
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+
+/** Lays sequences out as one ragged {@link Batch} on a device. */
+public final class Batches {
+    private Batches() {}
+
+    /** New tokens of one sequence and where its keys and values are kept. */
+    public record Turn(PagedKvCache.Place place, int[] ids) {}
+
+    /** Whole sequences that begin in this step, with logits of every token: training, or inference without a cache. */
+    public static Batch packed(Scope scope, List<int[]> sequences) {
+        int longest = sequences.stream().mapToInt(s -> s.length).max().orElse(0);
+        Layout layout = new Layout(sequences.size(), longest);
+        for (int[] sequence : sequences) {
+            int start = layout.ids.size();
+            int[] rows = IntStream.range(start, start + sequence.length).toArray();
+            layout.add(sequence, 0, rows, IntStream.of(rows).boxed().toList());
+        }
+        int tokens = layout.ids.size();
+        return layout.write(
+                scope.device(),
+                allocate(scope, tokens, sequences.size(), longest, 1, tokens),
+                IntStream.range(0, tokens).toArray());
+    }
+
+    /** Tokens that continue cached sequences, with logits of each sequence's last token. Grows their places. */
+    public static Batch cached(Scope scope, List<Turn> turns) {
+        Layout layout = layout(turns, 0);
+        int[] rows = layout.lastRows();
+        return layout.write(
+                scope.device(),
+                allocate(scope, layout.ids.size(), turns.size(), layout.width, PagedKvCache.BLOCK, rows.length),
+                rows);
+    }
+
+    /** An unfilled batch of one token for each of {@code sequences}, to be filled again and again. */
+    static Batch singles(Scope scope, int sequences, int tableWidth) {
+        return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK, sequences);
+    }
+
+    /** Fills an existing batch of the same size, which is what a replayed step reads. Grows the places. */
+    static void refill(Device device, Batch batch, List<Turn> turns) {
+        Layout layout = layout(turns, Math.toIntExact(batch.tables().dim(1)));
+        layout.write(device, batch, layout.lastRows());
+    }
+
+    private static Batch allocate(Scope scope, int tokens, int sequences, int tableWidth, int block, int rows) {
+        return new Batch(
+                scope.allocate(Spec.i32(tokens)),
+                scope.allocate(Spec.i32(tokens)),
+                scope.allocate(Spec.i32(sequences + 1)),
+                scope.allocate(Spec.i32(tokens)),
+                scope.allocate(Spec.i32(sequences, tableWidth)),
+                block,
+                scope.allocate(Spec.i32(rows)));
+    }
+
+    private static Layout layout(List<Turn> turns, int tableWidth) {
+        List<int[]> slots = new ArrayList<>();
+        List<Integer> positions = new ArrayList<>();
+        int width = tableWidth;
+        for (Turn turn : turns) {
+            positions.add(turn.place().length());
+            slots.add(turn.place().grow(turn.ids().length));
+            width = Math.max(width, turn.place().blocks().size());
+        }
+        Layout layout = new Layout(turns.size(), width);
+        for (int s = 0; s < turns.size(); s++) {
+            layout.add(
+                    turns.get(s).ids(),
+                    positions.get(s),
+                    slots.get(s),
+                    turns.get(s).place().blocks());
+        }
+        return layout;
+    }
+
+    /** The host side of a batch. */
+    private static final class Layout {
+        private final List<Integer> ids = new ArrayList<>();
+        private final List<Integer> positions = new ArrayList<>();
+        private final List<Integer> slots = new ArrayList<>();
+        private final int[] starts;
+        private final int[] tables;
+        private final int width;
+        private int sequences;
+
+        Layout(int sequences, int width) {
+            this.starts = new int[sequences + 1];
+            this.tables = new int[sequences * width];
+            this.width = width;
+        }
+
+        void add(int[] tokens, int position, int[] rows, List<Integer> blocks) {
+            for (int i = 0; i < tokens.length; i++) {
+                ids.add(tokens[i]);
+                positions.add(position + i);
+                slots.add(rows[i]);
+            }
+            for (int i = 0; i < blocks.size(); i++) {
+                tables[sequences * width + i] = blocks.get(i);
+            }
+            starts[++sequences] = ids.size();
+        }
+
+        int[] lastRows() {
+            return IntStream.range(0, sequences)
+                    .filter(s -> starts[s + 1] > starts[s])
+                    .map(s -> starts[s + 1] - 1)
+                    .toArray();
+        }
+
+        Batch write(Device device, Batch batch, int[] rows) {
+            device.write(batch.ids(), ints(ids));
+            device.write(batch.positions(), ints(positions));
+            device.write(batch.starts(), starts);
+            device.write(batch.slots(), ints(slots));
+            device.write(batch.tables(), tables);
+            device.write(batch.rows(), rows);
+            return batch;
+        }
+
+        private static int[] ints(List<Integer> values) {
+            return values.stream().mapToInt(Integer::intValue).toArray();
+        }
+    }
+}

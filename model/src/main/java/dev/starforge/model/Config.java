@@ -1,0 +1,165 @@
+package dev.starforge.model;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import tools.jackson.core.JacksonException;
+import tools.jackson.core.StreamReadFeature;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** A JSON file of settings, read with errors that name the file and the key. */
+public final class Config {
+    private static final long LARGEST_FILE = 16L << 20;
+    private static final JsonMapper JSON = JsonMapper.builder()
+            .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
+            .build();
+
+    private final Path path;
+    private final String prefix;
+    private final JsonNode node;
+
+    private Config(Path path, String prefix, JsonNode node) {
+        this.path = path;
+        this.prefix = prefix;
+        this.node = node;
+    }
+
+    public static Config read(Path path) {
+        try {
+            if (Files.size(path) > LARGEST_FILE) {
+                throw new ModelException(path, "is larger than " + LARGEST_FILE + " bytes");
+            }
+            JsonNode node = JSON.readTree(Files.readString(path, StandardCharsets.UTF_8));
+            if (!node.isObject()) {
+                throw new ModelException(path, "expected a JSON object");
+            }
+            return new Config(path, "", node);
+        } catch (IOException failure) {
+            throw new ModelException(path, "cannot be read: " + failure, failure);
+        } catch (JacksonException failure) {
+            throw new ModelException(path, "is not JSON: " + failure.getOriginalMessage(), failure);
+        }
+    }
+
+    public Path path() {
+        return path;
+    }
+
+    /** Whether the key is there and not null. */
+    public boolean has(String key) {
+        return !node.path(key).isMissingNode() && !node.path(key).isNull();
+    }
+
+    public Config section(String key) {
+        if (!node.path(key).isObject()) {
+            throw wrong(key, "an object");
+        }
+        return new Config(path, prefix + key + ".", node.get(key));
+    }
+
+    public int integer(String key) {
+        JsonNode value = node.path(key);
+        if (!value.isIntegralNumber() || !value.canConvertToInt()) {
+            throw wrong(key, "a whole number");
+        }
+        return value.intValue();
+    }
+
+    public int integer(String key, int missing) {
+        return has(key) ? integer(key) : missing;
+    }
+
+    /** A whole number that must be at least 1: a size. */
+    public int size(String key) {
+        int value = integer(key);
+        if (value < 1) {
+            throw wrong(key, "a number above 0");
+        }
+        return value;
+    }
+
+    public int size(String key, int missing) {
+        return has(key) ? size(key) : missing;
+    }
+
+    public double number(String key) {
+        JsonNode value = node.path(key);
+        if (!value.isNumber() || !Double.isFinite(value.doubleValue())) {
+            throw wrong(key, "a number");
+        }
+        return value.doubleValue();
+    }
+
+    public double number(String key, double missing) {
+        return has(key) ? number(key) : missing;
+    }
+
+    public boolean flag(String key, boolean missing) {
+        if (has(key) && !node.get(key).isBoolean()) {
+            throw wrong(key, "true or false");
+        }
+        return has(key) ? node.get(key).booleanValue() : missing;
+    }
+
+    public String text(String key) {
+        if (!node.path(key).isString()) {
+            throw wrong(key, "a string");
+        }
+        return node.get(key).stringValue();
+    }
+
+    public String text(String key, String missing) {
+        return has(key) ? text(key) : missing;
+    }
+
+    /** One whole number or a list of them; empty when the key is missing. */
+    public Set<Integer> integers(String key) {
+        Set<Integer> values = new TreeSet<>();
+        JsonNode value = node.path(key);
+        for (JsonNode item : value.isArray() ? value : has(key) ? List.of(value) : List.<JsonNode>of()) {
+            if (!item.isIntegralNumber() || !item.canConvertToInt()) {
+                throw wrong(key, "a whole number or a list of them");
+            }
+            values.add(item.intValue());
+        }
+        return values;
+    }
+
+    /** The numbers of a list. */
+    public double[] numbers(String key) {
+        JsonNode list = node.path(key);
+        double[] values = new double[list.size()];
+        for (int i = 0; i < values.length; i++) {
+            if (!list.get(i).isNumber()) {
+                throw wrong(key, "a list of numbers");
+            }
+            values[i] = list.get(i).doubleValue();
+        }
+        if (!list.isArray()) {
+            throw wrong(key, "a list of numbers");
+        }
+        return values;
+    }
+
+    /** True for a missing or null key, false, zero, an empty string, list or object. */
+    public boolean isUnset(String key) {
+        JsonNode value = node.path(key);
+        return !has(key)
+                || value.isBoolean() && !value.booleanValue()
+                || value.isNumber() && value.doubleValue() == 0
+                || value.isString() && value.stringValue().isEmpty()
+                || value.isContainer() && value.isEmpty();
+    }
+
+    /** An error about one key: what was expected and what is there. */
+    public ModelException wrong(String key, String expected) {
+        return new ModelException(
+                path,
+                "key " + prefix + key + ": expected " + expected + ", got " + (has(key) ? node.get(key) : "nothing"));
+    }
+}

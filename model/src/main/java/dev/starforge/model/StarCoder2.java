@@ -1,0 +1,162 @@
+package dev.starforge.model;
+
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiFunction;
+
+/**
+ * StarCoder2 (Lozhkov et al. 2024): LayerNorm with bias, grouped-query attention with rotary positions and a sliding
+ * window, a plain GELU MLP, biases throughout.
+ */
+final class StarCoder2 implements Model {
+    private final Settings settings;
+    private final Tensor embedding;
+    private final List<Block> blocks = new ArrayList<>();
+    private final Norm norm;
+    private final Projection head;
+
+    record Settings(
+            int vocabulary,
+            int context,
+            int width,
+            int inner,
+            int layers,
+            int heads,
+            int kvHeads,
+            int headDim,
+            int window,
+            float eps,
+            boolean bias,
+            boolean tied) {
+        static Settings of(Config config) {
+            if (!config.text("hidden_act", "gelu_pytorch_tanh").equals("gelu_pytorch_tanh")) {
+                throw config.wrong("hidden_act", "gelu_pytorch_tanh");
+            }
+            int width = config.size("hidden_size");
+            int heads = config.size("num_attention_heads");
+            return new Settings(
+                    config.size("vocab_size"),
+                    config.size("max_position_embeddings"),
+                    width,
+                    config.size("intermediate_size"),
+                    config.size("num_hidden_layers"),
+                    heads,
+                    config.size("num_key_value_heads", heads),
+                    config.size("head_dim", width / heads),
+                    config.size("sliding_window", 0),
+                    (float) config.number("norm_epsilon", 1e-5),
+                    config.flag("use_bias", true),
+                    config.flag("tie_word_embeddings", true));
+        }
+    }
+
+    StarCoder2(Config config, Weights w) {
+        settings = Settings.of(config);
+        int c = settings.width();
+        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
+        Tensor frequencies = w.rotary(RopeFrequencies.of(config, settings.headDim()));
+        for (int layer = 0; layer < settings.layers(); layer++) {
+            blocks.add(Block.load(settings, frequencies, layer, w));
+        }
+        norm = Norm.load(w, "model.norm", settings);
+        head = settings.tied()
+                ? new Projection.Linear(embedding)
+                : w.projection("lm_head", c, settings.vocabulary(), false);
+    }
+
+    @Override
+    public Tensor forward(Ops ops, Batch batch, KvCache cache) {
+        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
+        for (Block block : blocks) {
+            chain.add((o, x) -> block.forward(o, x, batch, cache));
+        }
+        Tensor x = ops.chain(ops.gather(embedding, batch.ids()), chain);
+        return head.apply(ops, norm.apply(ops, batch.wanted(ops, x)));
+    }
+
+    @Override
+    public Facts facts() {
+        return new Facts(
+                settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
+    }
+
+    private record Norm(Tensor weight, Tensor bias, float eps) {
+        static Norm load(Weights w, String path, Settings settings) {
+            return new Norm(
+                    w.vector(path + ".weight", settings.width()),
+                    w.vector(path + ".bias", settings.width()),
+                    settings.eps());
+        }
+
+        Tensor apply(Ops ops, Tensor x) {
+            return ops.layerNorm(x, weight, bias, eps);
+        }
+    }
+
+    private record Block(Norm before, Attention attention, Norm between, Mlp mlp) {
+        static Block load(Settings settings, Tensor frequencies, int layer, Weights w) {
+            String path = "model.layers." + layer;
+            return new Block(
+                    Norm.load(w, path + ".input_layernorm", settings),
+                    Attention.load(settings, frequencies, layer, path + ".self_attn", w),
+                    Norm.load(w, path + ".post_attention_layernorm", settings),
+                    Mlp.load(settings, path + ".mlp", w));
+        }
+
+        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
+            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+        }
+    }
+
+    private record Attention(
+            Settings settings,
+            int layer,
+            Projection query,
+            Projection key,
+            Projection value,
+            Projection output,
+            Tensor frequencies) {
+        static Attention load(Settings s, Tensor frequencies, int layer, String path, Weights w) {
+            int c = s.width();
+            int q = s.heads() * s.headDim();
+            int kv = s.kvHeads() * s.headDim();
+            return new Attention(
+                    s,
+                    layer,
+                    w.projection(path + ".q_proj", c, q, s.bias()),
+                    w.projection(path + ".k_proj", c, kv, s.bias()),
+                    w.projection(path + ".v_proj", c, kv, s.bias()),
+                    w.projection(path + ".o_proj", q, c, s.bias()),
+                    frequencies);
+        }
+
+        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+            Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
+            Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
+            Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
+            q = ops.rope(q, batch.positions(), frequencies, 1);
+            k = ops.rope(k, batch.positions(), frequencies, 1);
+            KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
+            float scale = (float) (1 / Math.sqrt(settings.headDim()));
+            Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, settings.window());
+            return output.apply(ops, ops.joinHeads(y));
+        }
+    }
+
+    private record Mlp(Projection up, Projection down) {
+        static Mlp load(Settings s, String path, Weights w) {
+            return new Mlp(
+                    w.projection(path + ".c_fc", s.width(), s.inner(), s.bias()),
+                    w.projection(path + ".c_proj", s.inner(), s.width(), s.bias()));
+        }
+
+        Tensor forward(Ops ops, Tensor x) {
+            return down.apply(ops, ops.map(Fn.GELU_TANH, up.apply(ops, x)));
+        }
+    }
+}

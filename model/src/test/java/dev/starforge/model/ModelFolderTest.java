@@ -1,0 +1,152 @@
+package dev.starforge.model;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.TensorException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.assertj.core.data.Offset;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** A model or adapter that does not fit is refused with the file, the key or tensor, and what was expected. */
+final class ModelFolderTest {
+    @TempDir
+    Path folder;
+
+    private final Device device =
+            Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("target")));
+
+    @BeforeEach
+    void copyGolden() throws IOException {
+        Path golden = Path.of("..", "golden", "models", "starcoder2");
+        try (Stream<Path> files = Files.walk(golden)) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                Path copy = folder.resolve(golden.relativize(file));
+                Files.createDirectories(copy.getParent());
+                Files.copy(file, copy);
+            }
+        }
+    }
+
+    private void load() {
+        try (Scope scope = new Scope(device);
+                ModelFolder model = ModelFolder.open(folder);
+                LoraAdapter adapter = LoraAdapter.open(folder.resolve("adapter"), scope)) {
+            model.load(scope, Precision.FLOAT32, adapter);
+        }
+    }
+
+    @Test
+    void aGoodFolderLoads() {
+        load();
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "config.json | \"starcoder2\" | \"gpt9\" | model_type: expected one of llama, starcoder2, got \"gpt9\"",
+                "config.json | \"hidden_size\": 64 | \"hidden_size\": -64 | hidden_size: expected a number above 0",
+                "config.json | \"hidden_size\": 64 | \"hidden_size\": \"64\" | hidden_size: expected a whole number",
+                "config.json | \"hidden_size\": 64 | \"hidden_sise\": 64 | hidden_size: expected a whole number, got nothing",
+                "config.json | \"hidden_size\": 64 | \"hidden_size\": 128 | asks for [640, 128], the file has [640, 64]",
+                "config.json | \"num_hidden_layers\": 2 | \"num_hidden_layers\": 3 | has no tensor model.layers.2",
+                "config.json | gelu_pytorch_tanh | relu | hidden_act: expected gelu_pytorch_tanh, got \"relu\"",
+                "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default or llama3",
+                "config.json | \"norm_epsilon\": 1e-05 | \"norm_epsilon\": 1e999 | norm_epsilon: expected a number",
+                "config.json | { | { { | is not JSON",
+                "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | use_dora: expected it unset",
+                "adapter/adapter_config.json | \"peft_type\": \"LORA\" | \"peft_type\": \"IA3\" | peft_type: expected LORA",
+                "adapter/adapter_config.json | \"bias\": \"none\" | \"bias\": \"all\" | bias: expected none",
+                "adapter/adapter_config.json | \"r\": 4 | \"r\": 8 | asks for [8, 64], the file has [4, 64]",
+            })
+    void aWrongSettingIsRefused(String file, String from, String to, String message) throws IOException {
+        Path path = folder.resolve(file);
+        String text = Files.readString(path);
+        assertThat(text).contains(from);
+        int at = text.indexOf(from);
+        Files.writeString(path, text.substring(0, at) + to + text.substring(at + from.length()));
+        assertThatThrownBy(this::load).isInstanceOf(ModelException.class).hasMessageContaining(message);
+    }
+
+    @Test
+    void anUpdateThatNoProjectionTakesIsRefused() throws IOException {
+        rename(folder.resolve("adapter/adapter_model.safetensors"), "layers.1.mlp.c_fc", "layers.9.mlp.c_fc");
+        assertThatThrownBy(this::load)
+                .hasMessageContaining("no projection of this model takes base_model.model.model.layers.9.mlp.c_fc");
+    }
+
+    @Test
+    void halfAnUpdateIsRefused() throws IOException {
+        rename(folder.resolve("adapter/adapter_model.safetensors"), "1.mlp.c_fc.lora_A", "9.mlp.c_fc.lora_A");
+        assertThatThrownBy(this::load).hasMessageContaining("has no tensor").hasMessageContaining("1.mlp.c_fc.lora_A");
+    }
+
+    /** Replaces text of the same length inside the header. */
+    private static void rename(Path file, String from, String to) throws IOException {
+        String bytes = Files.readString(file, StandardCharsets.ISO_8859_1);
+        assertThat(bytes).contains(from);
+        Files.writeString(file, bytes.replace(from, to), StandardCharsets.ISO_8859_1);
+    }
+
+    @Test
+    void bothSpellingsOfRopeSettingsAreRead() throws IOException {
+        Path older = folder.resolve("older.json");
+        Path newer = folder.resolve("newer.json");
+        String scaling = "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+                + "\"original_max_position_embeddings\": 16";
+        Files.writeString(
+                older, "{\"rope_theta\": 5e5, \"rope_scaling\": {\"rope_type\": \"llama3\", " + scaling + "}}");
+        Files.writeString(
+                newer, "{\"rope_parameters\": {\"rope_theta\": 5e5, \"rope_type\": \"llama3\", " + scaling + "}}");
+        float[] frequencies = RopeFrequencies.of(Config.read(newer), 16);
+        assertThat(RopeFrequencies.of(Config.read(older), 16)).isEqualTo(frequencies);
+        double kept = (16 / (2 * Math.PI) - 1) / 3; // frequency 1 lies inside the blended band
+        assertThat(frequencies[0]).isCloseTo((float) ((1 - kept) / 8 + kept), Offset.offset(1e-7f));
+        assertThat(frequencies[7]).isCloseTo((float) (Math.pow(5e5, -14 / 16.0) / 8), Offset.offset(1e-12f));
+    }
+
+    @Test
+    void endOfTextMayBeOneOrSeveral() throws IOException {
+        try (ModelFolder model = ModelFolder.open(folder)) {
+            assertThat(model.endOfText()).containsExactly(0);
+            Files.writeString(folder.resolve("generation_config.json"), "{\"eos_token_id\": [3, 1]}");
+            assertThat(model.endOfText()).containsExactly(1, 3);
+            Files.writeString(folder.resolve("generation_config.json"), "{}");
+            assertThat(model.endOfText()).isEmpty();
+        }
+    }
+
+    @Test
+    void aSequenceTakesBlocksAsItGrowsAndGivesThemBack() {
+        try (Scope scope = new Scope(device)) {
+            PagedKvCache cache = new PagedKvCache(new Model.Facts(9, 9, 1, 1, 2), 3, DType.F32, scope);
+            PagedKvCache.Place place = cache.place();
+            assertThat(place.grow(15)).hasSize(15).startsWith(0).endsWith(14);
+            assertThat(cache.freeBlocks()).isEqualTo(2);
+            assertThat(place.grow(2)).containsExactly(15, 16);
+            assertThat(cache.freeBlocks()).isEqualTo(1);
+            PagedKvCache.Place other = cache.place();
+            assertThatThrownBy(() -> other.grow(17))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("17 more positions need 2 blocks, 1 are free");
+            place.close();
+            assertThat(cache.freeBlocks()).isEqualTo(3);
+            assertThat(other.grow(17)).hasSize(17);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+package dev.starforge.tensor;
+
+/**
+ * One ragged step: the tokens of S sequences laid end to end. A [B, T] batch, packed training documents and a mix of
+ * prompts and single decoded tokens are all this. Every component is device data, so that one captured step serves any
+ * content of the same size.
+ *
+ * @param ids i32[N], the tokens
+ * @param positions i32[N], each token's position in its sequence
+ * @param starts i32[S + 1], where each sequence's tokens begin in this step
+ * @param slots i32[N], the cache row each token's key and value go to
+ * @param tables i32[S, M], the cache blocks of each sequence in order
+ * @param block rows in a cache block
+ * @param rows i32[R], ascending: the tokens whose logits are wanted
+ */
+public record Batch(Tensor ids, Tensor positions, Tensor starts, Tensor slots, Tensor tables, int block, Tensor rows) {
+    public Batch {
+        long n = ids.shape().size();
+        if (positions.shape().size() != n
+                || slots.shape().size() != n
+                || rows.shape().size() > n
+                || starts.shape().size() != tables.dim(0) + 1
+                || block < 1) {
+            throw new ShapeException(
+                    "Batch: ids " + ids + ", positions " + positions + ", starts " + starts + ", slots " + slots
+                            + ", tables " + tables + ", block " + block + ", rows " + rows + " do not fit together");
+        }
+    }
+
+    public long tokens() {
+        return ids.shape().size();
+    }
+
+    /** The rows of x[N, C] whose logits are wanted. */
+    public Tensor wanted(Ops ops, Tensor x) {
+        return rows.shape().size() == tokens() ? x : ops.run(new Plain.Gather(), x, rows);
+    }
+}

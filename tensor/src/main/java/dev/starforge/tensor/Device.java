@@ -1,0 +1,91 @@
+package dev.starforge.tensor;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * The seam. A backend implements this for each device it can open; nothing above it knows which one it has. Serial: the
+ * thread that opened a device uses it.
+ */
+public interface Device extends AutoCloseable {
+    /** Short and stable: cpu, reference, cuda:0. */
+    String name();
+
+    /** Whether the device runs this operation itself or leaves it to the expansion. A declared answer, never a caught failure. */
+    Support supports(Op op, Spec... in);
+
+    /** Bytes of scratch memory, outside any scope, that the operation needs. */
+    long workspace(Op op, Spec... in);
+
+    /** Bytes of scratch memory the device holds now. */
+    long workspaceBytes();
+
+    /** Computes {@code out} from {@code in}. Specs were checked, the operation is supported, outputs hold anything at all. */
+    void run(Op op, Tensor[] in, Tensor[] out);
+
+    Memory reserve(long bytes);
+
+    void release(Memory memory);
+
+    /** Copies little-endian elements from the host, after everything that was run before. */
+    void write(Tensor to, ByteBuffer from);
+
+    /** Copies little-endian elements to the host, after everything that was run before. */
+    void read(Tensor from, ByteBuffer to);
+
+    /**
+     * Runs a step that will be asked for again under the same key. The step must do the same operations on the same
+     * tensors each time, with no host copy inside; a device that can records it once and replays the recording.
+     */
+    default void replay(Object key, Runnable step) {
+        step.run();
+    }
+
+    /** Drops what was recorded under a key, before the tensors it uses go away. */
+    default void forget(Object key) {}
+
+    /** Waits until everything that was run has finished. */
+    default void synchronize() {}
+
+    @Override
+    void close();
+
+    default EagerOps ops(Scope scope, Precision precision, Fallback fallback) {
+        return new EagerOps(this, scope, precision, fallback);
+    }
+
+    default void write(Tensor to, float... values) {
+        ByteBuffer buffer = buffer(to, DType.F32, values.length);
+        buffer.asFloatBuffer().put(values);
+        write(to, buffer);
+    }
+
+    default void write(Tensor to, int... values) {
+        ByteBuffer buffer = buffer(to, DType.I32, values.length);
+        buffer.asIntBuffer().put(values);
+        write(to, buffer);
+    }
+
+    default float[] floats(Tensor from) {
+        float[] values = new float[Math.toIntExact(from.shape().size())];
+        ByteBuffer buffer = buffer(from, DType.F32, values.length);
+        read(from, buffer);
+        buffer.rewind().order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(values);
+        return values;
+    }
+
+    default int[] ints(Tensor from) {
+        int[] values = new int[Math.toIntExact(from.shape().size())];
+        ByteBuffer buffer = buffer(from, DType.I32, values.length);
+        read(from, buffer);
+        buffer.rewind().order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(values);
+        return values;
+    }
+
+    private static ByteBuffer buffer(Tensor tensor, DType expected, int length) {
+        if (tensor.dtype() != expected || tensor.shape().size() != length) {
+            throw new ShapeException("copy: " + length + " elements of " + expected + " against tensor " + tensor);
+        }
+        return ByteBuffer.allocateDirect(Math.toIntExact(tensor.bytes())).order(ByteOrder.LITTLE_ENDIAN);
+    }
+}

@@ -1,0 +1,14 @@
+package dev.starforge.tensor;
+
+/** A device that is missing, was asked for something it refuses, or failed. */
+public final class DeviceException extends TensorException {
+    private static final long serialVersionUID = 1;
+
+    public DeviceException(String message) {
+        super(message);
+    }
+
+    public DeviceException(String message, Throwable cause) {
+        super(message, cause);
+    }
+}

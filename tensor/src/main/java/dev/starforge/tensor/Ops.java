@@ -1,0 +1,118 @@
+package dev.starforge.tensor;
+
+import java.util.List;
+import java.util.function.BiFunction;
+
+/**
+ * What models call. Outputs are allocated in the current lifetime of the scope. An eager one computes, {@link Tape}
+ * records as well, {@link NullOps} only measures: training is which Ops you pass, not a flag. One thread owns an Ops.
+ */
+public interface Ops {
+    /** Runs an operation and returns all its outputs. */
+    Tensor[] runAll(Op op, Tensor... in);
+
+    /** Runs an operation and returns its first output. */
+    default Tensor run(Op op, Tensor... in) {
+        return runAll(op, in)[0];
+    }
+
+    /** The same elements in another shape. */
+    Tensor reshape(Tensor x, Shape shape);
+
+    /**
+     * Runs a stretch of a model that turns one activation into the next, and gives everything else it allocated back.
+     * Under a checkpointing tape the body runs again during backward, so it must depend on nothing but {@code x},
+     * parameters and data that stay.
+     */
+    Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body);
+
+    /** Runs blocks one after another; what one hands to the next is given back as soon as it is used. */
+    default Tensor chain(Tensor x, List<BiFunction<Ops, Tensor, Tensor>> blocks) {
+        Tensor y = x;
+        for (BiFunction<Ops, Tensor, Tensor> block : blocks) {
+            Tensor next = block(y, block);
+            if (y != x) {
+                scope().disown(y);
+            }
+            y = next;
+        }
+        return y;
+    }
+
+    Scope scope();
+
+    Precision precision();
+
+    default Tensor add(Tensor a, Tensor b) {
+        return run(new Plain.Add(), a, b);
+    }
+
+    default Tensor mul(Tensor a, Tensor b) {
+        return run(new Plain.Mul(), a, b);
+    }
+
+    default Tensor scale(Tensor x, float by) {
+        return run(new Plain.Affine(by, 0), x);
+    }
+
+    default Tensor map(Fn fn, Tensor x) {
+        return run(new Plain.Map(fn), x);
+    }
+
+    /** x[..., in] times a weight [out, in]. */
+    default Tensor project(Tensor x, Tensor weight) {
+        return run(new Plain.MatMul(false, true), x, weight);
+    }
+
+    default Tensor gather(Tensor table, Tensor rows) {
+        return run(new Plain.Gather(), table, rows);
+    }
+
+    default void store(Tensor cache, Tensor rows, Tensor x) {
+        runAll(new Plain.Store(), cache, rows, x);
+    }
+
+    default Tensor layerNorm(Tensor x, Tensor w, Tensor b, float eps) {
+        return run(new Fused.LayerNorm(eps), x, w, b);
+    }
+
+    default Tensor rmsNorm(Tensor x, Tensor w, float eps) {
+        return run(new Fused.RmsNorm(eps), x, w);
+    }
+
+    default Tensor rope(Tensor x, Tensor positions, Tensor frequencies, float magnitude) {
+        return run(new Fused.Rope(magnitude, false), x, positions, frequencies);
+    }
+
+    default Tensor gated(Fn fn, Tensor gate, Tensor up) {
+        return run(new Fused.Gated(fn), gate, up);
+    }
+
+    /** [N, H * D] seen as [N, H, D]. */
+    default Tensor splitHeads(Tensor x, int heads) {
+        return reshape(x, Shape.of(x.dim(0), heads, x.dim(1) / heads));
+    }
+
+    /** [N, H, D] seen as [N, H * D]. */
+    default Tensor joinHeads(Tensor x) {
+        return reshape(x, Shape.of(x.dim(0), x.dim(1) * x.dim(2)));
+    }
+
+    /** Attention of q over cached keys and values, as {@code batch} lays them out. */
+    default Tensor attend(Tensor q, Tensor k, Tensor v, Batch batch, float scale, int window) {
+        return run(
+                new Fused.Attention(scale, window, batch.block()),
+                q,
+                k,
+                v,
+                batch.starts(),
+                batch.positions(),
+                batch.tables());
+    }
+
+    /** The sum of the weighted token losses, as [1]. */
+    default Tensor crossEntropy(Tensor logits, Tensor labels, Tensor weights) {
+        Tensor losses = run(new Fused.CrossEntropy(), logits, labels, weights);
+        return run(new Plain.Sum(Plain.Sum.Over.LAST), losses);
+    }
+}

@@ -1,0 +1,123 @@
+package dev.starforge.tensor;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * Owns tensors. There is one for each lifetime: the weights (the process), a session, a step. Within a scope lifetimes
+ * nest by mark and release: what was allocated since a mark is given back together, but for the tensors that escape.
+ * {@link Tape} alone holds tensors past their release, and drops them again while it runs backward.
+ *
+ * <p>Serial: one thread owns a scope.
+ */
+public final class Scope implements AutoCloseable {
+    private final Device device;
+    private final Allocator allocator;
+    private final List<Block> owned = new ArrayList<>();
+    private final ArrayDeque<Integer> marks = new ArrayDeque<>();
+    private boolean closed;
+
+    public Scope(Device device) {
+        this.device = device;
+        this.allocator = new Allocator(device);
+    }
+
+    public Device device() {
+        return device;
+    }
+
+    public Tensor allocate(Spec spec) {
+        if (closed) {
+            throw new TensorException("allocate " + spec + ": the scope is closed");
+        }
+        Block block = allocator.allocate(spec.bytes());
+        owned.add(block);
+        return new Tensor(spec, block, 0);
+    }
+
+    /** Opens a nested lifetime. Every mark is released once, innermost first. */
+    public void mark() {
+        marks.push(owned.size());
+    }
+
+    /** Gives back everything allocated since the innermost mark, except {@code escaping}, which the outer lifetime owns now. */
+    public void release(Tensor... escaping) {
+        if (marks.isEmpty()) {
+            throw new TensorException("release without a mark");
+        }
+        int mark = marks.pop();
+        Set<Block> kept = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (Tensor tensor : escaping) {
+            kept.add(tensor.block());
+        }
+        int write = mark;
+        for (int read = mark; read < owned.size(); read++) {
+            Block block = owned.get(read);
+            if (kept.remove(block)) {
+                owned.set(write++, block);
+            } else if (block.drop()) {
+                allocator.free(block);
+            }
+        }
+        owned.subList(write, owned.size()).clear();
+    }
+
+    /** Gives one tensor of the innermost lifetime back before the rest. */
+    void disown(Tensor tensor) {
+        int mark = marks.isEmpty() ? 0 : marks.peek();
+        for (int i = owned.size() - 1; i >= mark; i--) {
+            if (owned.get(i) == tensor.block()) {
+                owned.remove(i);
+                drop(tensor);
+                return;
+            }
+        }
+        throw new TensorException("disown " + tensor + ": it does not belong to the innermost lifetime");
+    }
+
+    /** One more holder: the tensor outlives the release of its lifetime until it is {@link #drop dropped}. */
+    void hold(Tensor tensor) {
+        tensor.block().hold();
+    }
+
+    void drop(Tensor tensor) {
+        Block block = tensor.block();
+        if (block.drop()) {
+            allocator.free(block);
+        }
+    }
+
+    /** Turns one hold into ownership by the innermost open lifetime. */
+    void adopt(Tensor tensor) {
+        owned.add(tensor.block());
+    }
+
+    /** Bytes handed out now. */
+    public long usedBytes() {
+        return allocator.used();
+    }
+
+    /** The most bytes that were handed out at one time. */
+    public long peakBytes() {
+        return allocator.peak();
+    }
+
+    /** Bytes taken from the device. */
+    public long reservedBytes() {
+        return allocator.reserved();
+    }
+
+    @Override
+    public void close() {
+        if (!closed) {
+            closed = true;
+            owned.forEach(Block::abandon);
+            owned.clear();
+            allocator.close();
+        }
+    }
+}

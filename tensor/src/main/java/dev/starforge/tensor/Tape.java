@@ -1,0 +1,351 @@
+package dev.starforge.tensor;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiFunction;
+
+/**
+ * Wraps any {@link Ops} and records what depends on the parameters, so that it can run backward once. Backward is
+ * operations too, run on the wrapped Ops. What no gradient needs is not kept: frozen weights cost nothing, and a stretch
+ * before the first parameter is not recorded at all.
+ *
+ * <p>With checkpointing, each {@link Ops#block} keeps only its input and runs a second time during backward (Chen et al.
+ * 2016). The second run does the same operations on the same values, so the result is bit-equal.
+ */
+public final class Tape implements Ops {
+    private final Ops ops;
+    private final boolean checkpointing;
+    private final List<Tensor> parameters;
+    private final Set<Tensor> live = new HashSet<>();
+    private final List<Node> nodes = new ArrayList<>();
+    private final Map<Block, Integer> saved = new IdentityHashMap<>();
+    private final Map<Tensor, Tensor> gradients = new HashMap<>();
+    private boolean ran;
+
+    public Tape(Ops ops, List<Tensor> parameters, boolean checkpointing) {
+        this.ops = ops;
+        this.checkpointing = checkpointing;
+        this.parameters = List.copyOf(parameters);
+        live.addAll(parameters);
+    }
+
+    @Override
+    public Tensor[] runAll(Op op, Tensor... in) {
+        boolean[] needs = new boolean[in.length];
+        boolean any = false;
+        for (int i = 0; i < in.length; i++) {
+            needs[i] = live.contains(in[i]);
+            any |= needs[i];
+            if (op.mutates(i) && (needs[i] || saved.containsKey(in[i].block()))) {
+                throw new TensorException(op.name() + ": would overwrite input " + i + " " + in[i]
+                        + ", which the backward pass still needs");
+            }
+        }
+        Tensor[] out = ops.runAll(op, in);
+        if (any) {
+            record(new OpNode(op, in.clone(), out.clone(), needs, op.saved(input -> needs[input])));
+        }
+        return out;
+    }
+
+    @Override
+    public Tensor reshape(Tensor x, Shape shape) {
+        Tensor y = ops.reshape(x, shape);
+        if (live.contains(x)) {
+            record(new ReshapeNode(x, y));
+        }
+        return y;
+    }
+
+    @Override
+    public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
+        scope().mark();
+        Tensor y = body.apply(checkpointing ? ops : this, x);
+        if (checkpointing) {
+            record(new CheckpointNode(x, y, body));
+        }
+        scope().release(y);
+        return y;
+    }
+
+    @Override
+    public Scope scope() {
+        return ops.scope();
+    }
+
+    @Override
+    public Precision precision() {
+        return ops.precision();
+    }
+
+    /** The gradients of {@code loss} for the parameters, in their order; zero for one it does not depend on. Once. */
+    public List<Tensor> backward(Tensor loss) {
+        return backward(loss, ops.run(new Plain.Fill(loss.spec(), 1)));
+    }
+
+    /** The gradients of sum(y * dy) for the parameters, in their order. Once. */
+    public List<Tensor> backward(Tensor y, Tensor dy) {
+        if (ran) {
+            throw new TensorException("backward: has run; a tape serves one backward pass");
+        }
+        ran = true;
+        propagate(y, dy);
+        List<Tensor> result = new ArrayList<>();
+        for (Tensor parameter : parameters) {
+            Tensor gradient = gradients.remove(parameter);
+            if (gradient == null) {
+                gradient = ops.run(new Plain.Fill(parameter.spec(), 0));
+            } else {
+                scope().adopt(gradient);
+            }
+            result.add(gradient);
+        }
+        return result;
+    }
+
+    private void propagate(Tensor y, Tensor dy) {
+        accumulate(y, dy);
+        while (!nodes.isEmpty()) {
+            Node node = nodes.removeLast();
+            scope().mark();
+            node.backward();
+            scope().release();
+        }
+    }
+
+    /** Adds to the gradient of {@code tensor}; the sum is a new tensor, since the parts may be shared. */
+    private void accumulate(Tensor tensor, Tensor gradient) {
+        if (!live.contains(tensor)) {
+            return;
+        }
+        Tensor before = gradients.get(tensor);
+        Tensor sum = before == null ? gradient : ops.add(before, gradient);
+        scope().hold(sum);
+        gradients.put(tensor, sum);
+        if (before != null) {
+            scope().drop(before);
+        }
+    }
+
+    private void record(Node node) {
+        for (Tensor tensor : node.keeps()) {
+            scope().hold(tensor);
+            saved.merge(tensor.block(), 1, Integer::sum);
+        }
+        live.addAll(node.results());
+        nodes.add(node);
+    }
+
+    private void forget(Node node) {
+        for (Tensor tensor : node.keeps()) {
+            saved.computeIfPresent(tensor.block(), (block, count) -> count == 1 ? null : count - 1);
+            scope().drop(tensor);
+        }
+    }
+
+    /**
+     * The gradient of sum(expansion(in)[0] * d) for the inputs that need one, in their order. This defines every fused
+     * operation's backward.
+     */
+    static Tensor[] gradientOfExpansion(Fused op, Ops ops, Tensor[] in, Tensor d, Op.Needs needs) {
+        Tensor[] leaves = new Tensor[in.length];
+        List<Tensor> wanted = new ArrayList<>();
+        for (int i = 0; i < in.length; i++) {
+            leaves[i] = ops.reshape(in[i], in[i].shape()); // a new identity that an outer tape still follows
+            if (needs.needs(i)) {
+                wanted.add(leaves[i]);
+            }
+        }
+        Tape tape = new Tape(ops, wanted, false);
+        return tape.backward(op.expand(tape, leaves)[0], d).toArray(Tensor[]::new);
+    }
+
+    private interface Node {
+        List<Tensor> keeps();
+
+        List<Tensor> results();
+
+        void backward();
+    }
+
+    private final class OpNode implements Node, Backward {
+        private final Op op;
+        private final Tensor[] in;
+        private final Tensor[] out;
+        private final boolean[] needs;
+        private final Op.Saved saves;
+        private Map<Integer, Tensor> arrived = Map.of();
+
+        OpNode(Op op, Tensor[] in, Tensor[] out, boolean[] needs, Op.Saved saves) {
+            this.op = op;
+            this.in = in;
+            this.out = out;
+            this.needs = needs;
+            this.saves = saves;
+        }
+
+        @Override
+        public List<Tensor> keeps() {
+            List<Tensor> keeps = new ArrayList<>();
+            for (int i = 0; i < in.length; i++) {
+                if (saves.input(i)) {
+                    keeps.add(in[i]);
+                }
+            }
+            for (int i = 0; i < out.length; i++) {
+                if (saves.output(i)) {
+                    keeps.add(out[i]);
+                }
+            }
+            return keeps;
+        }
+
+        @Override
+        public List<Tensor> results() {
+            return Arrays.asList(out);
+        }
+
+        @Override
+        public void backward() {
+            arrived = new HashMap<>();
+            for (int i = 0; i < out.length; i++) {
+                Tensor gradient = gradients.remove(out[i]);
+                if (gradient != null) {
+                    arrived.put(i, gradient);
+                }
+            }
+            if (!arrived.isEmpty()) {
+                op.gradient(ops, this);
+            }
+            arrived.values().forEach(scope()::drop);
+            forget(this);
+        }
+
+        @Override
+        public int inputs() {
+            return in.length;
+        }
+
+        @Override
+        public Tensor in(int input) {
+            return declared(saves.input(input), "input", input, in);
+        }
+
+        @Override
+        public Tensor out(int output) {
+            return declared(saves.output(output), "output", output, out);
+        }
+
+        private Tensor declared(boolean isSaved, String what, int index, Tensor[] tensors) {
+            if (!isSaved) {
+                throw new TensorException(op.name() + ": its gradient reads " + what + " " + index
+                        + ", which it did not declare as saved");
+            }
+            return tensors[index];
+        }
+
+        @Override
+        public Spec spec(int input) {
+            return in[input].spec();
+        }
+
+        @Override
+        public Tensor d(int output) {
+            Tensor gradient = arrived.get(output);
+            if (gradient == null) {
+                throw new TensorException(op.name() + ": no gradient arrived at output " + output
+                        + "; only its first output is differentiable");
+            }
+            return gradient;
+        }
+
+        @Override
+        public boolean needs(int input) {
+            return needs[input];
+        }
+
+        @Override
+        public void give(int input, Tensor gradient) {
+            if (needs[input]) {
+                accumulate(in[input], gradient);
+            }
+        }
+    }
+
+    private final class ReshapeNode implements Node {
+        private final Tensor x;
+        private final Tensor y;
+
+        ReshapeNode(Tensor x, Tensor y) {
+            this.x = x;
+            this.y = y;
+        }
+
+        @Override
+        public List<Tensor> keeps() {
+            return List.of();
+        }
+
+        @Override
+        public List<Tensor> results() {
+            return List.of(y);
+        }
+
+        @Override
+        public void backward() {
+            Tensor dy = gradients.remove(y);
+            if (dy != null) {
+                accumulate(x, ops.reshape(dy, x.shape()));
+                scope().drop(dy);
+            }
+        }
+    }
+
+    private final class CheckpointNode implements Node {
+        private final Tensor x;
+        private final Tensor y;
+        private final BiFunction<Ops, Tensor, Tensor> body;
+
+        CheckpointNode(Tensor x, Tensor y, BiFunction<Ops, Tensor, Tensor> body) {
+            this.x = x;
+            this.y = y;
+            this.body = body;
+        }
+
+        @Override
+        public List<Tensor> keeps() {
+            return List.of(x);
+        }
+
+        @Override
+        public List<Tensor> results() {
+            return List.of(y);
+        }
+
+        @Override
+        public void backward() {
+            Tensor dy = gradients.remove(y);
+            if (dy != null) {
+                Tensor leaf = x.view(0, x.shape());
+                List<Tensor> leaves = new ArrayList<>(parameters);
+                if (live.contains(x)) {
+                    leaves.add(leaf);
+                }
+                Tape again = new Tape(ops, leaves, false);
+                again.propagate(again.block(leaf, body), dy);
+                again.gradients.forEach((tensor, gradient) -> {
+                    accumulate(tensor == leaf ? x : tensor, gradient);
+                    scope().drop(gradient);
+                });
+                scope().drop(dy);
+            }
+            forget(this);
+        }
+    }
+}

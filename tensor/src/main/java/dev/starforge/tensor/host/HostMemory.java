@@ -1,0 +1,46 @@
+package dev.starforge.tensor.host;
+
+import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.Tensor;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+
+/** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
+public final class HostMemory implements Memory {
+    private static final long ALIGNMENT = 64;
+
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment segment;
+
+    public HostMemory(long bytes) {
+        segment = arena.allocate(bytes, ALIGNMENT);
+    }
+
+    @Override
+    public long bytes() {
+        return segment.byteSize();
+    }
+
+    /** The whole stretch; kernels add {@link Tensor#offset()}. */
+    public MemorySegment segment() {
+        return segment;
+    }
+
+    public static void free(Memory memory) {
+        ((HostMemory) memory).arena.close();
+    }
+
+    /** Just the bytes of one tensor. */
+    public static MemorySegment segment(Tensor tensor) {
+        return ((HostMemory) tensor.memory()).segment.asSlice(tensor.offset(), tensor.bytes());
+    }
+
+    public static void write(Tensor to, ByteBuffer from) {
+        segment(to).copyFrom(MemorySegment.ofBuffer(from));
+    }
+
+    public static void read(Tensor from, ByteBuffer to) {
+        MemorySegment.ofBuffer(to).copyFrom(segment(from));
+    }
+}

@@ -1,0 +1,47 @@
+package dev.starforge.tensor.reference;
+
+import dev.starforge.tensor.Backend;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import java.util.List;
+
+/** The oracle as a backend: always there, never chosen by itself. */
+public final class ReferenceBackend implements Backend {
+    @Override
+    public String name() {
+        return "reference";
+    }
+
+    @Override
+    public int preference() {
+        return -1;
+    }
+
+    @Override
+    public Probe probe() {
+        Probe.Found found = new Probe.Found(
+                0,
+                "scalar loops in double",
+                Runtime.getRuntime().maxMemory(),
+                true,
+                false,
+                "plain",
+                "the definition the others are tested against",
+                "one thread");
+        return new Probe(List.of(found), "plain loops, for checking the others");
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Support.NATIVE;
+    }
+
+    @Override
+    public Device open(DeviceOptions options) {
+        return new ReferenceDevice();
+    }
+}

@@ -1,0 +1,112 @@
+package dev.starforge.tensor.reference;
+
+import dev.starforge.tensor.Broadcast;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.host.HostMemory;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+
+/** Every operation as loops a student can follow, in double, one thread. What the other backends are compared with. */
+final class ReferenceDevice implements Device {
+    @Override
+    public String name() {
+        return "reference";
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Support.NATIVE;
+    }
+
+    @Override
+    public long workspace(Op op, Spec... in) {
+        return 0;
+    }
+
+    @Override
+    public long workspaceBytes() {
+        return 0;
+    }
+
+    @Override
+    public Memory reserve(long bytes) {
+        return new HostMemory(bytes);
+    }
+
+    @Override
+    public void release(Memory memory) {
+        HostMemory.free(memory);
+    }
+
+    @Override
+    public void write(Tensor to, ByteBuffer from) {
+        HostMemory.write(to, from);
+    }
+
+    @Override
+    public void read(Tensor from, ByteBuffer to) {
+        HostMemory.read(from, to);
+    }
+
+    @Override
+    public void close() {}
+
+    @Override
+    public void run(Op op, Tensor[] inputs, Tensor[] outputs) {
+        View[] in = Arrays.stream(inputs).map(View::new).toArray(View[]::new);
+        View[] out = Arrays.stream(outputs).map(View::new).toArray(View[]::new);
+        switch (op) {
+            case Plain.Add o -> Elementwise.add(in[0], in[1], broadcast(o, inputs), out[0]);
+            case Plain.Mul o -> Elementwise.mul(in[0], in[1], broadcast(o, inputs), out[0]);
+            case Plain.Affine o -> Elementwise.affine(o.scale(), o.shift(), in[0], out[0]);
+            case Plain.Map o -> Elementwise.map(o.fn(), in[0], out[0]);
+            case Plain.MapGrad o -> Elementwise.mapGrad(o.fn(), in[0], in[1], out[0]);
+            case Plain.Cast o -> Elementwise.cast(in[0], out[0]);
+            case Plain.Fill o -> out[0].fill(o.value());
+            case Plain.MatMul o ->
+                MatMul.run(o.transposeA(), o.transposeB(), inputs[0].shape(), inputs[1].shape(), in[0], in[1], out[0]);
+            case Plain.Permute o -> Rows.permute(o.axes(), inputs[0].shape(), in[0], out[0]);
+            case Plain.Sum o -> Rows.sum(o.over(), in[0], out[0]);
+            case Plain.Pick o -> Rows.pick(in[0], in[1], out[0]);
+            case Plain.Unpick o -> Rows.unpick(in[0], in[1], out[0]);
+            case Plain.Gather o -> Rows.gather(in[0], inputs[0].dim(0), in[1], out[0]);
+            case Plain.ScatterAdd o -> Rows.scatterAdd(in[0], in[1], o.height(), out[0]);
+            case Plain.Slice o -> Rows.slice(o.from(), inputs[0].dim(0), in[0], out[0]);
+            case Plain.Concat o -> Rows.concat(in, out[0]);
+            case Plain.Store o -> Rows.store(in[0], in[1], inputs[0].dim(0), in[2]);
+            case Plain.Softmax o -> Softmax.softmax(in[0], out[0]);
+            case Plain.SoftmaxGrad o -> Softmax.softmaxGrad(in[0], in[1], out[0]);
+            case Plain.LogSumExp o -> Softmax.logSumExp(in[0], out[0]);
+            case Plain.Argmax o -> Softmax.argmax(in[0], out[0]);
+            case Plain.Mask o -> Attention.mask(o.window(), o.block(), in, out[0]);
+            case Plain.Norm o -> AdamW.norm(in, out[0]);
+            case Plain.AdamW o -> AdamW.step(o, in);
+            case Fused.LayerNorm o -> LayerNorm.forward(o.eps(), in, out);
+            case Fused.LayerNormGrad o -> LayerNorm.gradient(in, out);
+            case Fused.RmsNorm o -> RmsNorm.forward(o.eps(), in, out);
+            case Fused.RmsNormGrad o -> RmsNorm.gradient(in, out);
+            case Fused.Rope o -> Rope.run(o.magnitude(), o.inverse(), inputs[0].shape(), in, out[0]);
+            case Fused.Gated o -> Gated.forward(o.fn(), in[0], in[1], out[0]);
+            case Fused.GatedGrad o -> Gated.gradient(o.fn(), in, out);
+            case Fused.CrossEntropy o -> CrossEntropy.forward(in, out);
+            case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(in, out[0]);
+            case Fused.Attention o ->
+                new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
+                        .forward(out[0], out[1]);
+            case Fused.AttentionGrad o ->
+                new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
+                        .gradient(in[6], in[7], in[8], out);
+        }
+    }
+
+    private static Broadcast broadcast(Op op, Tensor[] in) {
+        return Broadcast.of(op, in[0].shape(), in[1].shape());
+    }
+}

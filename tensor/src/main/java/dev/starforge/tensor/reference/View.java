@@ -1,0 +1,54 @@
+package dev.starforge.tensor.reference;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.host.HostMemory;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/** One tensor's elements by flat index, whatever they are stored as. */
+final class View {
+    private static final ValueLayout.OfFloat F32 = ValueLayout.JAVA_FLOAT_UNALIGNED;
+    private static final ValueLayout.OfShort B16 = ValueLayout.JAVA_SHORT_UNALIGNED;
+    private static final ValueLayout.OfInt I32 = ValueLayout.JAVA_INT_UNALIGNED;
+
+    private final MemorySegment segment;
+    private final DType dtype;
+    final long size;
+    final long last;
+    final long rows;
+
+    View(Tensor tensor) {
+        segment = HostMemory.segment(tensor);
+        dtype = tensor.dtype();
+        size = tensor.shape().size();
+        last = tensor.shape().last();
+        rows = tensor.shape().rows();
+    }
+
+    double at(long i) {
+        return switch (dtype) {
+            case F32 -> segment.get(F32, 4 * i);
+            case F16, BF16 -> dtype.widen(segment.get(B16, 2 * i));
+            case I32 -> segment.get(I32, 4 * i);
+        };
+    }
+
+    int index(long i) {
+        return segment.get(I32, 4 * i);
+    }
+
+    void set(long i, double value) {
+        switch (dtype) {
+            case F32 -> segment.set(F32, 4 * i, (float) value);
+            case F16, BF16 -> segment.set(B16, 2 * i, dtype.narrow((float) value));
+            case I32 -> segment.set(I32, 4 * i, (int) value);
+        }
+    }
+
+    void fill(double value) {
+        for (long i = 0; i < size; i++) {
+            set(i, value);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+/** The vocabulary of the house: tensors, operations, scopes, the tape, the backend SPI, and the reference backend. */
+@SuppressWarnings("module") // the backend that host memory is exported to is built later
+module dev.starforge.tensor {
+    exports dev.starforge.tensor;
+    exports dev.starforge.tensor.host to
+            dev.starforge.cpu;
+
+    uses dev.starforge.tensor.Backend;
+
+    provides dev.starforge.tensor.Backend with
+            dev.starforge.tensor.reference.ReferenceBackend;
+}

@@ -1,0 +1,6 @@
+/** Loss, optimizer and the training step. */
+module dev.starforge.train {
+    requires transitive dev.starforge.model;
+
+    exports dev.starforge.train;
+}
