@@ -144,14 +144,15 @@ final class Conformance {
             same(twin.name() + " opened a second time", once, Runs.eager(twin, Fallback.QUIET, c.op(), in));
             return;
         }
-        Host[][] runs = guarded(device, c.op(), in, SHIFTED, 4);
+        Host[][] runs = guarded(device, c.op(), in, SHIFTED, 5);
         same("the second run", runs[0], runs[1]);
-        same("the captured run", runs[0], runs[2]);
-        same("the replayed run", runs[0], runs[3]);
+        same("the first run of a step", runs[0], runs[2]);
+        same("the recorded run", runs[0], runs[3]);
+        same("the replayed run", runs[0], runs[4]);
         same(twin.name() + " opened a second time", Runs.plain(device, c.op(), in), Runs.plain(twin, c.op(), in));
     }
 
-    /** The results of runs on the same guarded tensors: the first two straight, then one captured, then replayed. */
+    /** The results of runs on the same guarded tensors: the first two straight, then as a step. */
     private static Host[][] guarded(Device device, Op op, Host[] in, int[] shifts, int runs) {
         try (Scope scope = new Scope(device)) {
             Spec[] specs = op.outputs(Runs.specs(in));
@@ -181,6 +182,7 @@ final class Conformance {
                 }
                 results[run] = results(op, inputs, outputs);
             }
+            device.forget(key);
             return results;
         }
     }

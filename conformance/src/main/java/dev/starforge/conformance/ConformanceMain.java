@@ -13,8 +13,8 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * The suite without a build tool, for a machine that has a GPU and nothing else:
- * {@code java -p MODULES -m dev.starforge.conformance/dev.starforge.conformance.ConformanceMain --device cuda}.
+ * The suite without a build tool, for a machine that has a GPU and nothing else: {@code scripts/conformance --device cuda},
+ * or, without the sources, as CONTRIBUTING.md says.
  */
 public final class ConformanceMain {
     private ConformanceMain() {}

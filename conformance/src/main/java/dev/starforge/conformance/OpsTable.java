@@ -19,8 +19,7 @@ import java.util.TreeSet;
 
 /**
  * The table of which backend runs what, from what the backends declare for the cases of the suite. It is checked in, and a
- * test fails when it is not what this class writes: {@code java -p MODULES -m
- * dev.starforge.conformance/dev.starforge.conformance.OpsTable docs/ops.md}.
+ * test fails when it is not what this class writes: {@code scripts/conformance table docs/ops.md}.
  */
 public final class OpsTable {
     private static final List<String> BACKENDS = List.of("reference", "cpu", "cuda", "metal");

@@ -23,8 +23,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * How fast a device runs each operation, beside what it could do at best: {@code java -p MODULES -m
- * dev.starforge.conformance/dev.starforge.conformance.Speed DEVICE}. An operation whose answer is wrong is not timed.
+ * How fast a device runs each operation, beside what it could do at best: {@code scripts/conformance speed
+ * DEVICE}. An operation whose answer is wrong is not timed.
  *
  * <p>The limits are measured on the same device: bandwidth by a copy (Concat of one tensor) that moves as many bytes as
  * the operation, so that both are in the same level of the memory, and an operation that only reads may pass 100 %;

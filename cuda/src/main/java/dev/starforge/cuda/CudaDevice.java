@@ -214,6 +214,15 @@ final class CudaDevice implements Device {
         }
     }
 
+    @Override
+    public void forget(Object key) {
+        enter("forget");
+        Long graph = graphs.remove(key);
+        if (graph != null && graph != TO_CAPTURE) {
+            CudaDriver.check(CudaDriver.cuGraphExecDestroy(graph), "forget " + key);
+        }
+    }
+
     /** The step as a graph that can be launched; nothing of it has run yet. */
     private long capture(Object key, Runnable step) {
         String operation = "replay " + key + ": capture";
