@@ -31,19 +31,21 @@ java_version() {
     echo "${_version%%[!0-9]*}"
 }
 
-# find_jdk VERSION: exports JAVA_HOME, or says on stderr what it found instead, and fails.
+# find_jdk VERSION [ROOT]: exports JAVA_HOME, or says on stderr what it found instead, and fails. The folders of the
+# machine are looked for below ROOT, which only a test gives.
 find_jdk() {
+    _root=${2:-}
     _found=
     for _home in \
         "${JAVA_HOME:-}" \
         "$(java_folder "$(command -v java)")" \
-        /usr/lib/jvm/* /opt/*jdk* /opt/java/* \
+        "$_root"/usr/lib/jvm/* "$_root"/usr/java/* "$_root"/usr/local/*jdk* "$_root"/opt/*jdk* "$_root"/opt/java/* \
         "${HOME:-}"/.sdkman/candidates/java/* "${HOME:-}"/.jdks/* \
-        "$(/usr/libexec/java_home -v "$1+" 2>/dev/null)" \
-        /Library/Java/JavaVirtualMachines/*/Contents/Home \
-        /opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home \
-        /usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home \
-        /home/linuxbrew/.linuxbrew/opt/openjdk*/libexec; do
+        "$("$_root"/usr/libexec/java_home -v "$1+" 2>/dev/null)" \
+        "$_root"/Library/Java/JavaVirtualMachines/*/Contents/Home \
+        "$_root"/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home \
+        "$_root"/usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home \
+        "$_root"/home/linuxbrew/.linuxbrew/opt/openjdk*/libexec; do
         # lib/modules tells an installation from a folder that merely holds a bin/java, such as /usr.
         if [ ! -x "$_home/bin/java" ] || [ ! -f "$_home/lib/modules" ]; then continue; fi
         _home=$(cd "$_home" && pwd -P)

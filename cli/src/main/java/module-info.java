@@ -1,5 +1,6 @@
 /** The composition root: one class per verb, and the only place that reads flags and the environment. */
 module dev.starforge.cli {
+    requires dev.starforge.data;
     requires dev.starforge.train;
     requires info.picocli;
     requires tools.jackson.databind;

@@ -2,6 +2,7 @@
 @SuppressWarnings("module") // the backend that host memory is exported to is built later
 module dev.starforge.tensor {
     exports dev.starforge.tensor;
+    exports dev.starforge.tensor.codec;
     exports dev.starforge.tensor.host to
             dev.starforge.cpu;
 

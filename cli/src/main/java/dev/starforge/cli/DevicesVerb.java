@@ -17,6 +17,7 @@ import tools.jackson.databind.node.ObjectNode;
 @Command(
         name = "devices",
         mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
         description = "Shows what this machine can compute on, which device would be chosen, and why.",
         footerHeading = "%nExamples:%n",
         footer = {"  starforge devices", "  starforge devices --json", "  starforge devices --device cuda"})

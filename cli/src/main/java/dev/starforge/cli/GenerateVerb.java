@@ -1,16 +1,27 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.GenerationException;
+import dev.starforge.model.GenerationException.Violation;
 import dev.starforge.model.Generator;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFolder;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Sampler;
+import dev.starforge.model.Sampling;
+import dev.starforge.model.StopStrings;
 import dev.starforge.tensor.Scope;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
+import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -24,32 +35,59 @@ import tools.jackson.databind.node.ObjectNode;
 @Command(
         name = "generate",
         mixinStandardHelpOptions = true,
-        description = "Continues a prompt of token ids with the most likely tokens.",
+        sortOptions = false,
+        customSynopsis =
+                "starforge generate MODEL [--prompt TEXT | --prompt-ids ID,... | --fim PREFIX SUFFIX] [OPTIONS]",
+        description = {
+            "Continues a prompt. The text goes to standard output as it is produced.",
+            "",
+            "Without a prompt on the command line, standard input is the prompt, byte for byte; a last newline counts.",
+            "",
+        },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge generate MODEL --prompt-ids 5,6,7 --max-tokens 16",
-            "  starforge generate MODEL --prompt-ids 5,6,7 --adapter ADAPTER --device cuda --json",
+            "  starforge generate MODEL --prompt 'def fibonacci(n):' --max-tokens 64",
+            "  starforge generate MODEL --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt",
+            "  starforge generate MODEL --fim 'def add(a, b):' 'print(add(1, 2))'",
+            "  starforge generate MODEL --prompt 'import' --stop $'\\n\\n' --stop 'def '",
+            "  starforge generate MODEL --prompt-ids 5,6,7 --adapter ADAPTER --json",
         })
 final class GenerateVerb implements Callable<Integer> {
+    private final StandardInput input;
+    private final LongSupplier nanoTime;
+
     @Spec
     private CommandSpec spec;
 
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(paramLabel = "MODEL", description = "A folder with config.json and model.safetensors.")
+    @Parameters(paramLabel = "MODEL", description = "A folder with config.json, safetensors and tokenizer.json.")
     private Path model;
 
-    @Option(
-            names = "--prompt-ids",
-            required = true,
-            split = ",",
-            paramLabel = "ID",
-            description = "Token ids, separated by commas.")
-    private int[] prompt;
+    @ArgGroup
+    private Source source = new Source();
 
-    @Option(names = "--adapter", paramLabel = "DIR", description = "A PEFT LoRA adapter to apply.")
-    private Path adapter;
+    /** What to continue; standard input when none of them is given. */
+    private static final class Source {
+        @Option(names = "--prompt", paramLabel = "TEXT", description = "A text; - is standard input.")
+        private String text;
+
+        @Option(
+                names = "--prompt-ids",
+                split = ",",
+                paramLabel = "ID",
+                description = "Token ids, separated by commas. The answer is ids, too; --no-ids makes it text.")
+        private int[] ids;
+
+        @Option(
+                names = "--fim",
+                arity = "2",
+                paramLabel = "PREFIX SUFFIX",
+                hideParamSyntax = true,
+                description = "Two texts; the answer goes between them. For models with tokens to ask for that.")
+        private String[] fim;
+    }
 
     @Option(
             names = "--max-tokens",
@@ -58,65 +96,241 @@ final class GenerateVerb implements Callable<Integer> {
             description = "At most this many new tokens. Default: ${DEFAULT-VALUE}.")
     private int maxTokens;
 
-    @Option(names = "--ignore-eos", description = "Go on after the model's end-of-text token.")
+    @Option(
+            names = "--temperature",
+            paramLabel = "T",
+            description = "0 to 2; 0 takes the most likely token. Default: 0, but 1 with --top-k, --top-p, --min-p, "
+                    + "--typical or --seed.")
+    private Double temperature;
+
+    @Option(
+            names = "--top-k",
+            defaultValue = "0",
+            paramLabel = "K",
+            description = "Choose among the K most likely tokens; 0 is all. Default: 0.")
+    private int topK;
+
+    @Option(
+            names = "--top-p",
+            defaultValue = "1",
+            paramLabel = "P",
+            description = "Among the most likely tokens that together have probability P, above 0 to 1. Default: 1.")
+    private double topP;
+
+    @Option(
+            names = "--min-p",
+            defaultValue = "0",
+            paramLabel = "P",
+            description = "Among tokens at least P times as likely as the likeliest, 0 to below 1. Default: 0.")
+    private double minP;
+
+    @Option(
+            names = {"--typical", "--typical-p"},
+            defaultValue = "1",
+            paramLabel = "P",
+            description = "Among the least surprising tokens that together have probability P, above 0 to 1. "
+                    + "Default: 1.")
+    private double typicalP;
+
+    @Option(
+            names = "--repetition-penalty",
+            defaultValue = "1",
+            paramLabel = "X",
+            description = "Above 1 makes tokens of prompt and text less likely, below 1 more. Default: 1.")
+    private double repetitionPenalty;
+
+    @Option(
+            names = "--presence-penalty",
+            defaultValue = "0",
+            paramLabel = "X",
+            description = "Taken from the logits of tokens that are in the text, -2 to 2. Default: 0.")
+    private double presencePenalty;
+
+    @Option(
+            names = "--frequency-penalty",
+            defaultValue = "0",
+            paramLabel = "X",
+            description = "The same, as often as they are in it, -2 to 2. Default: 0.")
+    private double frequencyPenalty;
+
+    @Option(
+            names = "--seed",
+            defaultValue = "0",
+            paramLabel = "N",
+            description = "The same command with the same seed gives the same text. Default: 0.")
+    private long seed;
+
+    @Option(
+            names = "--stop",
+            paramLabel = "TEXT",
+            description = "End before this text. Up to 16 times, up to 128 characters each.")
+    private List<String> stops = List.of();
+
+    @Option(names = "--ignore-eos", description = "Go on after the model's end-of-text tokens.")
     private boolean ignoreEos;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--adapter", paramLabel = "DIR", description = "A PEFT LoRA adapter to apply.")
+    private Path adapter;
+
+    @Option(
+            names = "--ids",
+            negatable = true,
+            description = "Print token ids or text. Default: as the prompt was given.")
+    private Boolean idsWanted;
+
+    @Option(names = "--json", description = "For machines: one object at the end, with ids and text.")
     private boolean json;
+
+    GenerateVerb() {
+        this(StandardInput.ofProcess(), System::nanoTime);
+    }
+
+    GenerateVerb(StandardInput input, LongSupplier nanoTime) {
+        this.input = input;
+        this.nanoTime = nanoTime;
+    }
 
     @Override
     public Integer call() {
         if (maxTokens < 1) {
-            throw new ParameterException(spec.commandLine(), "--max-tokens: expected at least 1, got " + maxTokens);
+            throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
         }
-        PrintWriter out = spec.commandLine().getOut();
-        try (DeviceFlags.Opened opened = flags.open();
-                Scope weights = new Scope(opened.device());
-                ModelFolder folder = ModelFolder.open(model)) {
-            Model loaded = load(folder, weights);
-            int room = prompt.length + maxTokens;
-            if (room > loaded.facts().context()) {
-                throw new ParameterException(
-                        spec.commandLine(),
-                        prompt.length + " prompt tokens and " + maxTokens + " new ones exceed the model's context of "
-                                + loaded.facts().context());
+        Sampling sampling = sampling();
+        try (ModelFiles files = ModelFiles.open(model)) {
+            PrintWriter out = spec.commandLine().getOut();
+            Answer.Shown shown = json ? Answer.Shown.NOTHING : showsIds() ? Answer.Shown.IDS : Answer.Shown.TEXT;
+            Set<Integer> ends = new TreeSet<>(files.endOfText());
+            Optional<Tokenizer> tokenizer = tokenizer();
+            int[] prompt = tokenizer.map(t -> prompt(t, ends)).orElse(source.ids);
+            if (ignoreEos) {
+                ends.clear();
             }
-            Set<Integer> eos = ignoreEos ? Set.of() : folder.endOfText();
-            List<Integer> ids = new ArrayList<>();
-            try (Generator generator =
-                    new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), room)) {
-                generator.greedy(prompt, maxTokens, id -> {
-                    ids.add(id);
-                    if (!json) {
-                        out.print((ids.size() > 1 ? "," : "") + id);
-                        out.flush();
-                    }
-                    return !eos.contains(id);
-                });
-            }
-            if (json) {
-                Json.print(out, describe(folder, opened, ids, eos));
-            } else {
-                out.println();
-                out.flush();
-            }
+            Answer answer = tokenizer
+                    .map(t -> new Answer(shown, out, ends, new Continuation(t, prompt, stops)))
+                    .orElseGet(() -> new Answer(shown, out, ends));
+            answer(files, prompt, sampling, answer);
         }
         return 0;
     }
 
-    private Model load(ModelFolder folder, Scope weights) {
-        if (adapter == null) {
-            return folder.load(weights, flags.precision());
-        }
-        try (LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
-            return folder.load(weights, flags.precision(), lora);
+    private void answer(ModelFiles files, int[] prompt, Sampling sampling, Answer answer) {
+        try (DeviceFlags.Opened opened = flags.open();
+                Scope weights = new Scope(opened.device())) {
+            Model loaded = load(files, weights);
+            long room = (long) prompt.length + maxTokens;
+            if (room > loaded.facts().context()) {
+                throw wrong(prompt.length + " prompt tokens and " + maxTokens
+                        + " new ones exceed the model's context of "
+                        + loaded.facts().context());
+            }
+            Sampler sampler = new Sampler(sampling, loaded.facts().vocabulary(), prompt);
+            try (Generator generator =
+                    new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), (int) room)) {
+                long started = nanoTime.getAsLong();
+                generator.generate(prompt, sampler, maxTokens, answer);
+                double seconds = (nanoTime.getAsLong() - started) / 1e9;
+                answer.finish();
+                if (json) {
+                    Json.print(spec.commandLine().getOut(), describe(files, opened, prompt, answer, seconds));
+                }
+            }
         }
     }
 
-    private ObjectNode describe(ModelFolder folder, DeviceFlags.Opened opened, List<Integer> ids, Set<Integer> eos) {
+    private Sampling sampling() {
+        boolean draws = List.of("--top-k", "--top-p", "--min-p", "--typical", "--seed").stream()
+                .anyMatch(spec.commandLine().getParseResult()::hasMatchedOption);
+        try {
+            new StopStrings(stops);
+            return new Sampling(
+                    temperature != null ? temperature : draws ? 1 : 0,
+                    topK,
+                    topP,
+                    minP,
+                    typicalP,
+                    repetitionPenalty,
+                    presencePenalty,
+                    frequencyPenalty,
+                    seed);
+        } catch (GenerationException failure) {
+            throw wrong(failure.violations().stream()
+                    .map(wrong ->
+                            new Violation("--" + wrong.field().replace('_', '-'), wrong.constraint(), wrong.value()))
+                    .map(Violation::toString)
+                    .collect(Collectors.joining("; ")));
+        }
+    }
+
+    private ParameterException wrong(String message) {
+        return new ParameterException(spec.commandLine(), message);
+    }
+
+    private boolean showsIds() {
+        return idsWanted != null ? idsWanted : source.ids != null;
+    }
+
+    /** Ids in and ids out need none, and get along without; what can say the text says it where there is one. */
+    private Optional<Tokenizer> tokenizer() {
+        if (source.ids == null) {
+            return Optional.of(Tokenizers.require(model, "a prompt of text"));
+        }
+        if (!stops.isEmpty()) {
+            return Optional.of(Tokenizers.require(model, "--stop"));
+        }
+        if (json) {
+            return Tokenizers.find(model);
+        }
+        return showsIds() ? Optional.empty() : Optional.of(Tokenizers.require(model, "--no-ids"));
+    }
+
+    /** The prompt's ids; a way of asking may have ends of its own. */
+    private int[] prompt(Tokenizer tokenizer, Set<Integer> ends) {
+        if (source.ids != null) {
+            return source.ids;
+        }
+        if (source.fim != null) {
+            if (source.fim.length != 2) {
+                throw wrong("--fim: expected one PREFIX and one SUFFIX, got " + source.fim.length + " texts");
+            }
+            FillInMiddle middle = FillInMiddle.of(tokenizer, model);
+            ends.addAll(middle.ends());
+            return middle.prompt(source.fim[0], source.fim[1]);
+        }
+        int[] ids = tokenizer.encode(text(), true);
+        if (ids.length == 0) {
+            throw wrong("the prompt is empty, and this model's tokenizer puts nothing before it");
+        }
+        return ids;
+    }
+
+    private String text() {
+        if (source.text != null && !source.text.equals("-")) {
+            return source.text;
+        }
+        if (source.text == null && input.terminal()) {
+            throw wrong("a prompt is missing: give --prompt, --prompt-ids or --fim, or pipe a text in");
+        }
+        try {
+            return input.text();
+        } catch (IOException failure) {
+            throw wrong(failure.getMessage());
+        }
+    }
+
+    private Model load(ModelFiles files, Scope weights) {
+        if (adapter == null) {
+            return files.load(weights, flags.precision());
+        }
+        try (LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
+            return files.load(weights, flags.precision(), lora);
+        }
+    }
+
+    private ObjectNode describe(
+            ModelFiles files, DeviceFlags.Opened opened, int[] prompt, Answer answer, double seconds) {
         ObjectNode root = Json.object();
         root.put("model", model.toString());
-        root.put("architecture", folder.architecture());
+        root.put("architecture", files.architecture());
         root.put("device", opened.device().name());
         root.put("device_reason", opened.selection().reason());
         ArrayNode given = root.putArray("prompt_ids");
@@ -124,8 +338,12 @@ final class GenerateVerb implements Callable<Integer> {
             given.add(id);
         }
         ArrayNode made = root.putArray("ids");
-        ids.forEach(made::add);
-        root.put("stop_reason", eos.contains(ids.getLast()) ? "EOS" : "MAX_TOKENS");
+        answer.ids().forEach(made::add);
+        root.put("text", answer.text().orElse(null));
+        root.put("stop_reason", answer.reason().name());
+        root.put("stop_sequence", answer.stopSequence().orElse(null));
+        root.put("seconds", seconds);
+        root.put("tokens_per_second", answer.ids().size() / seconds);
         return root;
     }
 }

@@ -6,7 +6,8 @@ import dev.starforge.model.Generator;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFolder;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
@@ -85,7 +86,9 @@ final class Golden {
                 "logits_range",
                 "logits_max_abs_error",
                 "long_logits_max_abs_error",
+                "gguf_logits_max_abs_error",
                 "greedy_match",
+                "greedy_compared",
                 "replays_identical",
                 "base_loss_error",
                 "adapter_logits_max_abs_error",
@@ -98,10 +101,10 @@ final class Golden {
         }
         report.put("rotary_dtype", precision.rotary().name());
         try (SafetensorsFile expected = SafetensorsFile.open(folder.resolve("expected.safetensors"));
-                ModelFolder model = ModelFolder.open(folder)) {
+                ModelFiles model = ModelFiles.open(folder)) {
             verifyBase(expected, model, replays);
             Path adapter = folder.resolve("adapter");
-            if (Files.isDirectory(adapter)) {
+            if (Files.isDirectory(adapter) && expected.has("adapter_logits")) {
                 verifyAdapter(expected, model, adapter);
             }
         }
@@ -109,7 +112,7 @@ final class Golden {
         return report;
     }
 
-    private void verifyBase(SafetensorsFile expected, ModelFolder folder, int replays) {
+    private void verifyBase(SafetensorsFile expected, ModelFiles folder, int replays) {
         try (Scope weights = new Scope(device)) {
             Model model = folder.load(weights, precision);
             float[] logits = expected.floats("logits");
@@ -120,20 +123,57 @@ final class Golden {
             logitsError("logits_max_abs_error", ours, logits, range);
             if (expected.has("long_input_ids")) {
                 float[] last = expected.floats("long_logits_last8");
-                float[] all = logits(model, sequences(expected, "long_input_ids"));
-                float[] ending = Arrays.copyOfRange(all, all.length - last.length, all.length);
+                float[] ending = endings(model, sequences(expected, "long_input_ids"), last.length);
                 keep("long_logits_last8", expected, ending);
                 logitsError("long_logits_max_abs_error", ending, last, range);
             }
             if (expected.has("greedy_ids")) {
                 verifyGreedy(expected, model, replays);
             }
-            if (facts.has("base_loss")) {
+            if (Files.exists(this.folder.resolve("model.gguf"))) {
+                verifyGguf(logits, sequences(expected, "input_ids"), range);
+            }
+            if (facts.has("base_loss") && facts.has("train")) {
                 try (Trainer trainer = trainer(model, Map.of())) {
                     double loss = trainer.loss(examples(expected));
                     lossError("base_loss_error", relative(loss, facts.number("base_loss")));
                 }
             }
+        }
+    }
+
+    /** The last rows of each sequence's logits, as many as make {@code size} numbers in all. */
+    private float[] endings(Model model, List<int[]> sequences, int size) {
+        float[] all = logits(model, sequences);
+        int each = size / sequences.size();
+        float[] endings = new float[size];
+        int end = 0;
+        for (int i = 0; i < sequences.size(); i++) {
+            end += sequences.get(i).length * model.facts().vocabulary();
+            System.arraycopy(all, end - each, endings, i * each, each);
+        }
+        return endings;
+    }
+
+    /** The same model as llama.cpp converted it. Its format has no place for two architectures' sliding windows. */
+    private void verifyGguf(float[] wanted, List<int[]> sequences, double range) {
+        Config config = Config.read(folder.resolve("config.json"));
+        boolean carried = !List.of("starcoder2", "mistral").contains(config.text("model_type"));
+        int rows = carried ? Integer.MAX_VALUE : config.size("sliding_window", Integer.MAX_VALUE);
+        try (Scope weights = new Scope(device);
+                ModelFiles gguf = ModelFiles.open(folder.resolve("model.gguf"))) {
+            Model model = gguf.load(weights, precision);
+            float[] ours = logits(model, sequences);
+            int vocabulary = model.facts().vocabulary();
+            int at = 0;
+            double worst = 0;
+            for (int[] sequence : sequences) {
+                int end = at + Math.min(rows, sequence.length) * vocabulary;
+                worst = Math.max(worst, largestError(ours, wanted, at, end));
+                at += sequence.length * vocabulary;
+            }
+            report.put("gguf_logits_max_abs_error", worst);
+            pass &= worst <= tolerances.logits() * range;
         }
     }
 
@@ -148,7 +188,9 @@ final class Golden {
                 return true;
             });
             keep("greedy_ids", expected, ids);
-            boolean match = Arrays.equals(ids, wanted);
+            int compared = comparable(model, prompt.length, wanted.length);
+            boolean match = Arrays.equals(ids, 0, compared, wanted, 0, compared);
+            report.put("greedy_compared", compared);
             report.put("greedy_match", match);
             pass &= match;
             if (replays > 0) {
@@ -165,7 +207,20 @@ final class Golden {
         }
     }
 
-    private void verifyAdapter(SafetensorsFile expected, ModelFolder folder, Path path) {
+    /**
+     * How many ids are worth comparing. Where a text crosses into another rotary regime, HF 5.17 drops its cache and goes
+     * on from the last token alone, so what it writes from there on says nothing (docs/adr/0005).
+     */
+    private static int comparable(Model model, int from, int to) {
+        for (int length = from; length < to; length++) {
+            if (model.regime(length) != model.regime(from)) {
+                return length;
+            }
+        }
+        return to;
+    }
+
+    private void verifyAdapter(SafetensorsFile expected, ModelFiles folder, Path path) {
         try (Scope weights = new Scope(device);
                 LoraAdapter adapter = LoraAdapter.open(path, weights)) {
             Model model = folder.load(weights, precision, adapter);
@@ -174,16 +229,30 @@ final class Golden {
             float[] ours = logits(model, sequences);
             keep("adapter_logits", expected, ours);
             logitsError("adapter_logits_max_abs_error", ours, wanted, range(wanted));
-            try (Trainer trainer = trainer(model, adapter.parameters())) {
-                List<Example> examples = examples(expected);
-                lossError("adapter_loss_error", relative(trainer.loss(examples), facts.number("adapter_loss")));
-                verifyGradients(expected, trainer.gradients(examples));
-                verifyTraining(trainer, examples);
+            if (facts.has("adapter_loss") && facts.has("train")) {
+                verifyAdapterTraining(expected, model, adapter, sequences);
             }
+        }
+    }
+
+    private void verifyAdapterTraining(
+            SafetensorsFile expected, Model model, LoraAdapter adapter, List<int[]> sequences) {
+        try (Trainer trainer = trainer(model, adapter.parameters())) {
+            List<Example> examples = examples(expected);
+            lossError("adapter_loss_error", relative(trainer.loss(examples), facts.number("adapter_loss")));
+            if (expected.tensors().keySet().stream().anyMatch(name -> name.startsWith("grad."))) {
+                verifyGradients(expected, trainer.gradients(examples));
+            }
+            if (facts.isUnset("train_losses")) {
+                return;
+            }
+            verifyTraining(trainer, examples);
+        }
+        if (expected.has("trained_adapter_logits")) {
+            float[] wanted = expected.floats("trained_adapter_logits");
             float[] trained = logits(model, sequences);
-            float[] wantedTrained = expected.floats("trained_adapter_logits");
             keep("trained_adapter_logits", expected, trained);
-            logitsError("trained_logits_max_abs_error", trained, wantedTrained, range(wantedTrained));
+            logitsError("trained_logits_max_abs_error", trained, wanted, range(wanted));
         }
     }
 
@@ -191,18 +260,22 @@ final class Golden {
         double worst = 0;
         for (Map.Entry<String, float[]> gradient : gradients.entrySet()) {
             String name = "grad." + gradient.getKey();
-            float[] wanted = expected.floats(name);
             keep(name, expected, gradient.getValue());
-            double difference = 0;
-            double norm = 0;
-            for (int i = 0; i < wanted.length; i++) {
-                difference += Math.pow(gradient.getValue()[i] - wanted[i], 2);
-                norm += Math.pow(wanted[i], 2);
-            }
-            worst = Math.max(worst, Math.sqrt(difference / norm));
+            worst = Math.max(worst, distance(gradient.getValue(), expected.floats(name)));
         }
         report.put("grad_max_error", worst);
         pass &= worst <= tolerances.gradient();
+    }
+
+    /** |a - b| / |b|; two gradients of zero are equal. */
+    private static double distance(float[] a, float[] b) {
+        double difference = 0;
+        double norm = 0;
+        for (int i = 0; i < b.length; i++) {
+            difference += Math.pow(a[i] - b[i], 2);
+            norm += Math.pow(b[i], 2);
+        }
+        return difference == 0 ? 0 : Math.sqrt(difference / norm);
     }
 
     private void verifyTraining(Trainer trainer, List<Example> examples) {
@@ -237,7 +310,7 @@ final class Golden {
     private float[] logits(Model model, List<int[]> sequences) {
         try (Scope step = new Scope(device)) {
             Ops ops = device.ops(step, precision, fallback);
-            Batch batch = Batches.packed(step, sequences);
+            Batch batch = Batches.packed(model, step, sequences);
             return device.floats(model.forward(ops, batch, KvCache.NONE));
         }
     }
@@ -264,21 +337,37 @@ final class Golden {
     }
 
     private void keep(String name, SafetensorsFile expected, float[] values) {
+        checkSize(name, expected, values.length);
         computed.add(SafetensorsFile.Entry.of(name, expected.tensor(name).shape(), values));
     }
 
     private void keep(String name, SafetensorsFile expected, int[] values) {
+        checkSize(name, expected, values.length);
         computed.add(SafetensorsFile.Entry.of(name, expected.tensor(name).shape(), values));
     }
 
-    private void logitsError(String field, float[] ours, float[] wanted, double range) {
-        double worst = 0;
-        for (int i = 0; i < wanted.length; i++) {
-            double error = Math.abs(ours[i] - wanted[i]);
-            worst = error <= worst ? worst : error; // a NaN sticks
+    private static void checkSize(String name, SafetensorsFile expected, int size) {
+        if (expected.tensor(name).shape().size() != size) {
+            throw new ModelException(
+                    expected.path(),
+                    "tensor " + name + ": has shape " + expected.tensor(name).shape() + ", the model gives " + size
+                            + " numbers");
         }
+    }
+
+    private void logitsError(String field, float[] ours, float[] wanted, double range) {
+        double worst = largestError(ours, wanted, 0, wanted.length);
         report.put(field, worst);
-        pass &= ours.length == wanted.length && worst <= tolerances.logits() * range;
+        pass &= worst <= tolerances.logits() * range;
+    }
+
+    /** A NaN on either side is the largest error there is. */
+    static double largestError(float[] ours, float[] wanted, int from, int to) {
+        double worst = 0;
+        for (int i = from; i < to; i++) {
+            worst = Math.max(worst, Math.abs(ours[i] - wanted[i]));
+        }
+        return worst;
     }
 
     private void lossError(String field, double error) {
@@ -290,7 +379,7 @@ final class Golden {
         return Math.abs(ours - wanted) / Math.abs(wanted);
     }
 
-    private static double range(float[] values) {
+    static double range(float[] values) {
         double low = Double.POSITIVE_INFINITY;
         double high = Double.NEGATIVE_INFINITY;
         for (float value : values) {

@@ -2,9 +2,8 @@ package dev.starforge.cli;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFolder;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.PagedKvCache;
-import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import java.io.PrintWriter;
@@ -18,6 +17,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 import tools.jackson.databind.node.ArrayNode;
@@ -26,6 +26,7 @@ import tools.jackson.databind.node.ObjectNode;
 @Command(
         name = "inspect",
         mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
         description = "Says what a model folder holds, checks that its tensors fit its config, and plans its memory.",
         footerHeading = "%nExamples:%n",
         footer = {
@@ -40,7 +41,7 @@ final class InspectVerb implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(paramLabel = "MODEL", description = "A folder with config.json and model.safetensors.")
+    @Parameters(paramLabel = "MODEL", description = "A folder with config.json and safetensors, or a .gguf file.")
     private Path model;
 
     @Option(names = "--tensors", description = "List every tensor.")
@@ -57,8 +58,12 @@ final class InspectVerb implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        if (context < 0 || context > 0 && !plan) {
+            throw new ParameterException(
+                    spec.commandLine(), "--context: expected a number above 0, together with --plan");
+        }
         PrintWriter out = spec.commandLine().getOut();
-        try (ModelFolder folder = ModelFolder.open(model);
+        try (ModelFiles folder = ModelFiles.open(model);
                 DeviceFlags.Opened opened = flags.open()) {
             NullOps weights = new NullOps(opened.device(), flags.precision(), flags.fallback());
             Model loaded = folder.load(weights.scope(), flags.precision());
@@ -75,7 +80,7 @@ final class InspectVerb implements Callable<Integer> {
         return 0;
     }
 
-    private ObjectNode describe(ModelFolder folder, Model loaded) {
+    private ObjectNode describe(ModelFiles folder, Model loaded) {
         ObjectNode root = Json.object();
         root.put("model", model.toString());
         root.put("architecture", folder.architecture());
@@ -87,7 +92,7 @@ final class InspectVerb implements Callable<Integer> {
         Map<String, Long> types = new TreeMap<>();
         long parameters = 0;
         long bytes = 0;
-        for (SafetensorsFile.Stored tensor : folder.file().tensors().values()) {
+        for (ModelFiles.Stored tensor : folder.tensors()) {
             types.merge(tensor.dtype(), tensor.shape().size(), Long::sum);
             parameters += tensor.shape().size();
             bytes += tensor.bytes();
@@ -98,7 +103,7 @@ final class InspectVerb implements Callable<Integer> {
         types.forEach(byType::put);
         if (tensors) {
             ArrayNode list = root.putArray("tensors");
-            for (SafetensorsFile.Stored tensor : folder.file().tensors().values()) {
+            for (ModelFiles.Stored tensor : folder.tensors()) {
                 list.addObject()
                         .put("name", tensor.name())
                         .put("dtype", tensor.dtype())
@@ -117,7 +122,9 @@ final class InspectVerb implements Callable<Integer> {
         PagedKvCache cache = new PagedKvCache(loaded.facts(), blocks, precision.kv(), session.scope());
         NullOps step = new NullOps(opened.device(), precision, flags.fallback());
         loaded.forward(
-                step, Batches.cached(step.scope(), List.of(new Batches.Turn(cache.place(), new int[tokens]))), cache);
+                step,
+                Batches.cached(loaded, step.scope(), List.of(new Batches.Turn(cache.place(), new int[tokens]))),
+                cache);
         ObjectNode node = Json.object();
         node.put("device", opened.device().name());
         node.put("context", tokens);

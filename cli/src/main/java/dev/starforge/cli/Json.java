@@ -3,7 +3,6 @@ package dev.starforge.cli;
 import java.io.PrintWriter;
 import tools.jackson.databind.SerializationFeature;
 import tools.jackson.databind.json.JsonMapper;
-import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /** Output for machines. */
@@ -15,10 +14,6 @@ final class Json {
 
     static ObjectNode object() {
         return MAPPER.createObjectNode();
-    }
-
-    static ArrayNode array() {
-        return MAPPER.createArrayNode();
     }
 
     static String text(ObjectNode node) {

@@ -1,7 +1,9 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.TokenizerException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
+import java.io.IOException;
 import java.io.PrintWriter;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -43,6 +45,8 @@ final class Main implements Runnable {
         return new CommandLine(new Main())
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .setUsageHelpAutoWidth(true)
+                .setExpandAtFiles(false)
+                .setParameterExceptionHandler(Main::correct)
                 .setExecutionExceptionHandler(Main::explain);
     }
 
@@ -51,11 +55,23 @@ final class Main implements Runnable {
         throw new ParameterException(spec.commandLine(), "a verb is missing");
     }
 
+    /** One line on what is wrong, and where the rest can be read. */
+    private static int correct(ParameterException wrong, String[] args) {
+        CommandLine command = wrong.getCommandLine();
+        command.getErr().println(wrong.getMessage());
+        command.getErr().println("Try '" + command.getCommandSpec().qualifiedName() + " --help'.");
+        return command.getCommandSpec().exitCodeOnInvalidInput();
+    }
+
     /** What we foresaw is one line; anything else is our defect and shows where it happened. */
     private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
         PrintWriter err = command.getErr();
-        if (failure instanceof ModelException || failure instanceof TensorException) {
+        if (failure instanceof ModelException
+                || failure instanceof TensorException
+                || failure instanceof TokenizerException) {
             err.println("starforge: " + failure.getMessage());
+        } else if (failure instanceof IOException) {
+            err.println("starforge: " + failure);
         } else {
             failure.printStackTrace(err);
         }

@@ -24,6 +24,7 @@ import tools.jackson.databind.node.ObjectNode;
 @Command(
         name = "verify",
         mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
         description = "Computes what another implementation computed, and compares: logits, greedy text, losses, "
                 + "gradients, training steps.",
         footerHeading = "%nLayout:%n",
@@ -37,7 +38,13 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge verify GOLDEN --dump OURS",
         })
 final class VerifyVerb implements Callable<Integer> {
+    /**
+     * What the project promises: logits to 1e-4 of their range for the reference, which sums in double and differs by the
+     * rounding of the other side, and 2e-3 for float32 kernels; losses to 1e-4, gradients to 1e-3 of their norm. Measured
+     * errors are a hundred times smaller; the room is for larger models than the golden ones.
+     */
     private static final Golden.Tolerances EXACT = new Golden.Tolerances(1e-4, 1e-4, 1e-3);
+
     private static final Golden.Tolerances FAST = new Golden.Tolerances(2e-3, 1e-4, 1e-3);
 
     @Spec
@@ -71,6 +78,12 @@ final class VerifyVerb implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
+        if (replays < 0) {
+            throw new ParameterException(spec.commandLine(), "--replays: expected at least 0, got " + replays);
+        }
+        if (dump != null) {
+            Files.createDirectories(dump);
+        }
         PrintWriter out = spec.commandLine().getOut();
         List<String> names = names();
         ObjectNode root = Json.object();
@@ -83,12 +96,10 @@ final class VerifyVerb implements Callable<Integer> {
             root.put("grad_tolerance", tolerances.gradient());
             ArrayNode models = root.putArray("models");
             for (String name : names) {
-                ObjectNode report = verify(name, opened, tolerances);
-                models.add(report);
-                pass &= report.path("pass").booleanValue();
-                if (!json) {
-                    print(out, report, opened.device().name());
-                }
+                pass &= add(models, "model", verify(name, opened, tolerances));
+            }
+            if (only.isEmpty()) {
+                pass &= verifyFormats(root, opened);
             }
         }
         root.put("pass", pass);
@@ -98,13 +109,73 @@ final class VerifyVerb implements Callable<Integer> {
         return pass ? 0 : 1;
     }
 
+    /** Keeps a report, shows it to a person, and says whether it passed. */
+    private boolean add(ArrayNode reports, String what, ObjectNode report) {
+        reports.add(report);
+        if (!json) {
+            print(spec.commandLine().getOut(), report, what);
+        }
+        return report.path("pass").booleanValue();
+    }
+
+    private boolean verifyFormats(ObjectNode root, DeviceFlags.Opened opened) throws IOException {
+        boolean pass = true;
+        ArrayNode tokenizers = root.putArray("tokenizers");
+        for (Path tokenizer : entries("tokenizers", "")) {
+            if (Files.exists(tokenizer.resolve("expected.json"))) {
+                pass &= add(tokenizers, "tokenizer", GoldenFormats.tokenizer(tokenizer));
+            }
+        }
+        ArrayNode samplings = root.putArray("sampling");
+        Path sampling = folder.resolve("sampling.safetensors");
+        if (Files.exists(sampling)) {
+            try (SafetensorsFile file = SafetensorsFile.open(sampling)) {
+                for (String name : GoldenFormats.SAMPLINGS.keySet()) {
+                    pass &= add(samplings, "sampling", GoldenFormats.sampling(file, name));
+                }
+            }
+        }
+        ArrayNode groups = root.putArray("int8_groups");
+        Path int8 = folder.resolve("int8_group.safetensors");
+        if (Files.exists(int8)) {
+            try (SafetensorsFile file = SafetensorsFile.open(int8)) {
+                for (String tensor : file.tensors().keySet()) {
+                    if (tensor.endsWith(".w")) {
+                        String name = tensor.substring(0, tensor.length() - 2);
+                        pass &= add(groups, "int8 groups", GoldenFormats.int8Groups(file, name));
+                    }
+                }
+            }
+        }
+        ArrayNode types = root.putArray("gguf");
+        for (Path file : entries("gguf", ".gguf")) {
+            String name = file.getFileName().toString();
+            String type = name.substring("micro-".length(), name.length() - ".gguf".length());
+            pass &= add(
+                    types, "gguf", GoldenFormats.gguf(folder.resolve("gguf"), type, opened.device(), flags.fallback()));
+        }
+        return pass;
+    }
+
+    /** The entries of a part of the folder that end so, in order; none where the part is missing. */
+    private List<Path> entries(String part, String ending) throws IOException {
+        Path parent = folder.resolve(part);
+        if (!Files.isDirectory(parent)) {
+            return List.of();
+        }
+        try (Stream<Path> entries = Files.list(parent)) {
+            return entries.filter(path -> path.toString().endsWith(ending))
+                    .sorted()
+                    .toList();
+        }
+    }
+
     private ObjectNode verify(String name, DeviceFlags.Opened opened, Golden.Tolerances tolerances) throws IOException {
         Path model = folder.resolve("models").resolve(name);
         try {
             Golden golden = new Golden(model, opened.device(), flags.precision(), flags.fallback(), tolerances);
             ObjectNode report = golden.verify(replays);
             if (dump != null) {
-                Files.createDirectories(dump);
                 SafetensorsFile.write(dump.resolve(name + ".safetensors"), golden.computed());
             }
             return report;
@@ -135,23 +206,18 @@ final class VerifyVerb implements Callable<Integer> {
         return only.isEmpty() ? List.copyOf(found) : only;
     }
 
-    private static void print(PrintWriter out, ObjectNode report, String device) {
+    private static void print(PrintWriter out, ObjectNode report, String what) {
         boolean pass = report.path("pass").booleanValue();
-        out.printf(
-                Locale.ROOT,
-                "%s %s on %s%n",
-                pass ? "pass" : "FAIL",
-                report.path("name").stringValue(),
-                device);
+        String name = report.path("name").asString(report.path("type").asString(""));
+        out.println((pass ? "pass " : "FAIL ") + what + " " + name);
         report.properties().forEach(entry -> {
-            if (!entry.getKey().equals("name")
-                    && !entry.getKey().equals("pass")
+            if (!List.of("name", "type", "pass").contains(entry.getKey())
                     && !entry.getValue().isNull()) {
                 out.printf(
                         Locale.ROOT,
                         "  %-30s %s%n",
                         entry.getKey(),
-                        entry.getValue().isNumber()
+                        entry.getValue().isFloatingPointNumber()
                                 ? String.format(
                                         Locale.ROOT, "%.3g", entry.getValue().doubleValue())
                                 : entry.getValue().asString());

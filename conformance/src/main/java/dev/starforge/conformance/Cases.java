@@ -24,6 +24,7 @@ import java.util.stream.IntStream;
 final class Cases {
     private static final Draw NORMAL = (i, normal) -> normal;
     private static final Draw POSITIVE = (i, normal) -> 0.5 + Math.abs(normal);
+    private static final Draw NOT_ZERO = (i, normal) -> Math.copySign(0.5, normal) + normal;
     private static final int IGNORED = -100;
 
     private final List<Case> cases = new ArrayList<>();
@@ -33,6 +34,7 @@ final class Cases {
         products();
         rows();
         reductions();
+        experts();
         optimizer();
         norms();
         positions();
@@ -84,6 +86,16 @@ final class Cases {
                 IntStream.range(0, count).map(i -> (5 * i + 3) % height).boxed().toArray(Integer[]::new));
     }
 
+    /** [n, k] numbers, given row by row. */
+    private static Input choices(int k, Integer... numbers) {
+        return new Input(Spec.i32(numbers.length / k, k), new Source.Listed(List.of(numbers)), false);
+    }
+
+    /** [n, k] numbers below {@code below}, with repetitions in a row. */
+    private static Input randomChoices(int n, int k, int below) {
+        return new Input(Spec.i32(n, k), random(n * k, below).source(), false);
+    }
+
     private void elementwise() {
         for (Op op : List.of(new Plain.Add(), new Plain.Mul())) {
             add(op, g(5, 7), g(5, 7));
@@ -101,7 +113,7 @@ final class Cases {
         add(new Plain.Affine(0, 2), x(7));
         add(new Plain.Affine(3, 1), g(0));
         for (Fn fn : Fn.values()) {
-            Draw draw = fn == Fn.RSQRT ? POSITIVE : NORMAL;
+            Draw draw = fn == Fn.RSQRT ? POSITIVE : fn == Fn.RECIPROCAL ? NOT_ZERO : NORMAL;
             add(new Plain.Map(fn), drawn(draw, DType.F32, 7, 13).wanted());
             add(new Plain.Map(fn), drawn(draw, DType.F32, 1, 1));
             add(new Plain.Map(fn), drawn(draw, DType.F32, 130, 517));
@@ -111,6 +123,9 @@ final class Cases {
         }
         extremes(Fn.EXP, -100, 88);
         extremes(Fn.RSQRT, 1e-30, 1e30);
+        extremes(Fn.RECIPROCAL, 1e-18, 1e18);
+        extremes(Fn.RECIPROCAL, -1e-18, -1e18);
+        extremes(Fn.SIGMOID, -200, 200);
         extremes(Fn.SIN, -131_072, 131_072);
         extremes(Fn.COS, -131_072, 131_072);
         extremes(Fn.SILU, -200, 200);
@@ -146,9 +161,9 @@ final class Cases {
         add(new Plain.Fill(Spec.f32(), Float.NEGATIVE_INFINITY));
     }
 
-    /** Evenly over a wide range, dense around zero or, for a root, by powers. */
+    /** Evenly over a wide range, dense around zero or, where zero is a pole, by powers. */
     private void extremes(Fn fn, double from, double to) {
-        Draw draw = (i, normal) -> fn == Fn.RSQRT
+        Draw draw = (i, normal) -> fn == Fn.RSQRT || fn == Fn.RECIPROCAL
                 ? from * Math.pow(to / from, i / 256.0)
                 : i % 2 == 0 ? from + (to - from) * i / 256 : 6 * normal;
         String range = "from " + from + " to " + to;
@@ -216,16 +231,36 @@ final class Cases {
         }
         add(new Plain.Gather(), x(0, 7), ids());
         add(new Plain.Gather(), x(13), ids(3, 3, 0));
-        add(new Plain.ScatterAdd(13), x(7, 5), ids(5, 0, 12, 5, 5, 1, 0));
-        add("all to one row", new Plain.ScatterAdd(3), x(130, 11), ids(nCopies(130, 1)));
+        add(new Plain.ScatterAdd(13), g(7, 5), ids(5, 0, 12, 5, 5, 1, 0));
+        add("all to one row", new Plain.ScatterAdd(3), g(130, 11), ids(nCopies(130, 1)));
         add(new Plain.ScatterAdd(11), x(67, 130), random(67, 11));
-        add(new Plain.ScatterAdd(5), x(3, 2, 7), ids(4, 0, 4));
-        add(new Plain.ScatterAdd(5), x(0, 7), ids());
+        add(new Plain.ScatterAdd(5), g(3, 2, 7), ids(4, 0, 4));
+        add(new Plain.ScatterAdd(5), g(0, 7), ids());
         add(new Plain.Slice(2, 5), g(7, 13));
         add(new Plain.Slice(0, 7), g(7, 3));
         add(new Plain.Slice(3, 3), g(5, 11));
         add(new Plain.Slice(1, 130), x(131, 5, 7));
         add(new Plain.Slice(5, 600), x(601, 130));
+        add(new Plain.Columns(2, 5), g(7, 13));
+        add(new Plain.Columns(0, 7), g(5, 7));
+        add(new Plain.Columns(3, 3), g(5, 11));
+        add(new Plain.Columns(12, 13), g(2, 3, 13));
+        add(new Plain.Columns(1, 4), g(5));
+        add(new Plain.Columns(1, 4), g(0, 5));
+        add(new Plain.Columns(0, 0), x(3, 0));
+        add(new Plain.Columns(65, 130), g(11, 130));
+        add(new Plain.Columns(7, 2071), x(13, 5003));
+        add(new Plain.Columns(1, 3), x(517, 11));
+        add(new Plain.Pad(2, 13), g(7, 5));
+        add(new Plain.Pad(0, 7), g(5, 7));
+        add(new Plain.Pad(3, 11), g(5, 0));
+        add(new Plain.Pad(12, 13), g(2, 3, 1));
+        add(new Plain.Pad(1, 5), g(3));
+        add(new Plain.Pad(1, 5), g(0, 3));
+        add(new Plain.Pad(0, 0), x(3, 0));
+        add(new Plain.Pad(0, 130), g(11, 65));
+        add(new Plain.Pad(7, 5003), x(13, 2071));
+        add(new Plain.Pad(1, 11), x(517, 2));
         add(new Plain.Concat(), g(5, 7));
         add(new Plain.Concat(), g(2, 7), g(5, 7), g(1, 7));
         add(new Plain.Concat(), g(0, 5), g(3, 5), g(0, 5));
@@ -234,9 +269,23 @@ final class Cases {
         add(new Plain.Pick(), g(5, 13), ids(12, 0, -1, 13, IGNORED));
         add(new Plain.Pick(), g(7, 130), random(7, 130));
         add(new Plain.Pick(), x(0, 5), ids());
-        add(new Plain.Unpick(13), x(5, 1), ids(12, 0, -1, 13, IGNORED));
-        add(new Plain.Unpick(130), x(7, 1), random(7, 130));
-        add(new Plain.Unpick(5), x(0, 1), ids());
+        add(new Plain.Pick(), g(5, 13), choices(1, 12, 0, -1, 13, IGNORED));
+        add(new Plain.Pick(), g(3, 5), choices(3, 4, 0, 2, 1, 1, 1, 5, -1, 3));
+        add(new Plain.Pick(), g(11, 130), randomChoices(11, 8, 130));
+        add(new Plain.Pick(), x(517, 67), randomChoices(517, 7, 67));
+        add(new Plain.Pick(), x(0, 5), choices(3));
+        add(new Plain.Pick(), x(5, 7), randomChoices(5, 0, 7));
+        add(new Plain.Unpick(13), g(5, 1), ids(12, 0, -1, 13, IGNORED));
+        add(new Plain.Unpick(130), g(7, 1), random(7, 130));
+        add(new Plain.Unpick(5), g(0, 1), ids());
+        add(new Plain.Unpick(13), g(5, 1), choices(1, 12, 0, -1, 13, IGNORED));
+        add("some of them the same", new Plain.Unpick(5), g(3, 3), choices(3, 4, 0, 2, 1, 1, 1, 5, -1, 3));
+        add("all the same", new Plain.Unpick(7), g(5, 130), choices(130, nCopies(650, 3)));
+        add(new Plain.Unpick(130), g(11, 8), randomChoices(11, 8, 130));
+        add(new Plain.Unpick(5003), x(13, 3), randomChoices(13, 3, 5003));
+        add(new Plain.Unpick(67), x(517, 7), randomChoices(517, 7, 67));
+        add(new Plain.Unpick(5), x(0, 3), choices(3));
+        add(new Plain.Unpick(7), x(5, 0), randomChoices(5, 0, 7));
         Ragged ragged = Ragged.of(4, 0, new int[] {5, 3}, new int[] {0, 0}, new int[] {1, 10});
         mask(0, 4, 3, ragged);
         mask(3, 4, 2, ragged);
@@ -308,6 +357,110 @@ final class Cases {
                 "nothing wins",
                 new Plain.Argmax(),
                 drawn((i, n) -> i % 2 == 0 ? Double.NaN : Double.NEGATIVE_INFINITY, DType.F32, 3, 67));
+    }
+
+    private void experts() {
+        Draw ties = (i, n) -> Math.rint(n);
+        Draw equal = (i, n) -> -1;
+        Draw someNaN = (i, n) -> i % 7 == 3 ? Double.NaN : n;
+        Draw mostNaN = (i, n) -> i % 7 == 3 ? n : Double.NaN;
+        Draw nothing = (i, n) -> i % 2 == 0 ? Double.NaN : Double.NEGATIVE_INFINITY;
+        Draw infinite = (i, n) -> i % 5 == 0 ? Math.copySign(Double.POSITIVE_INFINITY, n) : n;
+        for (Plain.Route op : List.of(
+                new Plain.Route(1, 1, 1, 1),
+                new Plain.Route(3, 1, 1, 1),
+                new Plain.Route(3, 2, 1, 1),
+                new Plain.Route(6, 2, 2, 1),
+                new Plain.Route(3, 4, 1, 2),
+                new Plain.Route(7, 4, 3, 5))) {
+            add(op, x(13, 20));
+            add(op, x(1, 20));
+            add(op, x(0, 20));
+            add("ties", op, drawn(ties, DType.F32, 13, 20));
+            add("all equal", op, drawn(equal, DType.F32, 5, 20));
+            add("NaN among them", op, drawn(someNaN, DType.F32, 11, 20));
+            add("mostly NaN", op, drawn(mostNaN, DType.F32, 11, 20));
+            add("nothing wins", op, drawn(nothing, DType.F32, 3, 20));
+            add("infinities", op, drawn(infinite, DType.F32, 11, 20));
+        }
+        add("all of them", new Plain.Route(11, 1, 1, 1), x(5, 11));
+        add("one expert", new Plain.Route(1, 1, 1, 1), x(7, 1));
+        add("groups of one", new Plain.Route(3, 7, 5, 1), x(7, 7));
+        add(new Plain.Route(8, 1, 1, 1), x(130, 130));
+        add(new Plain.Route(8, 8, 4, 2), x(67, 256));
+        add(new Plain.Route(3, 1, 1, 1), x(5, 5003));
+        for (int k : new int[] {1, 3}) {
+            add(new Plain.Group(5), randomChoices(13, k, 5));
+            add(new Plain.Group(130), randomChoices(7, k, 130));
+            add("all to one expert", new Plain.Group(7), choices(k, nCopies(11 * k, 4)));
+            add("the first and the last without tokens", new Plain.Group(7), choices(k, nCopies(5 * k, 1)));
+            add(new Plain.Group(1), randomChoices(11, k, 1));
+            add(new Plain.Group(4), randomChoices(0, k, 4));
+        }
+        add(new Plain.Group(64), randomChoices(517, 8, 64));
+        add("descending", new Plain.Group(5), choices(5, 4, 3, 2, 1, 0, 4, 3, 2, 1, 0));
+        for (boolean transposed : new boolean[] {false, true}) {
+            expertProducts(transposed);
+        }
+        outer(7, 13, 3, 0, 5, 1);
+        outer(5, 11, 0, 130, 0);
+        outer(130, 7, 1, 1, 1);
+        outer(1, 1, 1);
+        outer(67, 70, 600, 3, 13);
+        outer(258, 131, 5, 67);
+        outer(7, 5, 0, 0);
+        outer(7, 5);
+        outer(0, 5, 2, 1);
+        outer(5, 0, 2, 1);
+    }
+
+    private void expertProducts(boolean transposed) {
+        expertProduct(transposed, DType.F32, 7, 13, 3, 0, 5, 1);
+        expertProduct(transposed, DType.F32, 13, 5, 0, 0, 9, 0);
+        expertProduct(transposed, DType.F32, 11, 130, 1, 1, 1);
+        expertProduct(transposed, DType.F32, 130, 7, 11);
+        expertProduct(transposed, DType.F32, 1, 1, 0, 1);
+        expertProduct(transposed, DType.F32, 67, 131, 17, 9, 40, 8, 0, 1);
+        expertProduct(transposed, DType.F32, 258, 70, 2, 300, 7);
+        expertProduct(transposed, DType.F32, 1030, 67, 12, 1, 0, 30);
+        expertProduct(transposed, DType.F32, 7, 5, 0, 0);
+        expertProduct(transposed, DType.F32, 7, 5);
+        expertProduct(transposed, DType.F32, 0, 3, 2, 1);
+        expertProduct(transposed, DType.F32, 3, 0, 2, 1);
+        for (DType type : List.of(DType.F16, DType.BF16)) {
+            expertProduct(transposed, type, 130, 13, 3, 0, 2);
+            expertProduct(transposed, type, 67, 70, 0, 33, 0);
+            expertProduct(transposed, type, 1030, 130, 1, 0, 9, 2);
+        }
+    }
+
+    /** As many experts as counts of their rows. */
+    private void expertProduct(boolean transposed, DType type, long in, long out, int... counts) {
+        Input offsets = offsets(counts);
+        Input x = x(Arrays.stream(counts).sum(), in);
+        Input w = drawn(
+                NORMAL, type, transposed ? new long[] {counts.length, out, in} : new long[] {counts.length, in, out});
+        boolean small = x.spec().shape().size() < 2000;
+        add(
+                "rows " + Arrays.toString(counts),
+                new Plain.ExpertMatMul(transposed),
+                small ? x.wanted() : x,
+                small && type == DType.F32 ? w.wanted() : w,
+                offsets);
+    }
+
+    private void outer(long m, long n, int... counts) {
+        int rows = Arrays.stream(counts).sum();
+        add("rows " + Arrays.toString(counts), new Plain.ExpertOuter(), x(rows, m), x(rows, n), offsets(counts));
+    }
+
+    private static Input offsets(int... counts) {
+        Integer[] offsets = new Integer[counts.length + 1];
+        offsets[0] = 0;
+        for (int e = 0; e < counts.length; e++) {
+            offsets[e + 1] = offsets[e] + counts[e];
+        }
+        return ids(offsets);
     }
 
     private void optimizer() {
@@ -412,7 +565,7 @@ final class Cases {
     }
 
     private void gates() {
-        for (Fn fn : List.of(Fn.SILU, Fn.GELU_TANH)) {
+        for (Fn fn : List.of(Fn.SILU, Fn.GELU_TANH, Fn.SIGMOID)) {
             for (long[] dims : new long[][] {{5, 7}, {11, 130}, {0, 5}, {2, 3, 13}, {67, 517}}) {
                 boolean small = Shape.of(dims).size() < 2000;
                 add(new Fused.Gated(fn), small ? g(dims) : x(dims), small ? g(dims) : x(dims));

@@ -61,8 +61,8 @@ public final class ConformanceMain {
         Path kernelCache = Files.createTempDirectory("starforge-kernels");
         long passed = 0;
         long failed = 0;
-        try (Device device = backend.open(new DeviceOptions(0, 1, kernelCache));
-                Device twin = backend.open(new DeviceOptions(0, 2, kernelCache));
+        try (Device device = backend.open(options(backend, 1, kernelCache));
+                Device twin = backend.open(options(backend, 2, kernelCache));
                 Device reference = reference()) {
             Conformance conformance = new Conformance(backend, device, twin, reference);
             List<Case> cases = Cases.all().stream()
@@ -87,5 +87,10 @@ public final class ConformanceMain {
     /** The oracle. */
     static Device reference() {
         return Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("")));
+    }
+
+    /** Threads are for the CPU; other devices take none. */
+    static DeviceOptions options(Backend backend, int threads, Path kernelCache) {
+        return new DeviceOptions(0, backend.name().equals("cpu") ? threads : 0, kernelCache);
     }
 }

@@ -19,8 +19,15 @@ final class Magnitudes {
     /** One array for each result: outputs, then overwritten inputs. */
     static double[][] of(Device reference, Op op, Host[] in, Host[] results) {
         return switch (op) {
-            case Plain.Add _, Plain.Mul _, Plain.MatMul _, Plain.Sum _, Plain.ScatterAdd _, Plain.Norm _ ->
-                absolute(reference, op, in);
+            case Plain.Add _,
+                    Plain.Mul _,
+                    Plain.MatMul _,
+                    Plain.ExpertMatMul _,
+                    Plain.ExpertOuter _,
+                    Plain.Sum _,
+                    Plain.ScatterAdd _,
+                    Plain.Unpick _,
+                    Plain.Norm _ -> absolute(reference, op, in);
             case Plain.Affine o -> absolute(reference, new Plain.Affine(Math.abs(o.scale()), Math.abs(o.shift())), in);
             case Plain.Map o -> map(o.fn(), in);
             case Plain.MapGrad o -> mapGrad(o.fn(), in);
@@ -42,14 +49,17 @@ final class Magnitudes {
             case Plain.Permute _,
                     Plain.Slice _,
                     Plain.Concat _,
+                    Plain.Columns _,
+                    Plain.Pad _,
                     Plain.Gather _,
                     Plain.Pick _,
-                    Plain.Unpick _,
                     Plain.Mask _,
                     Plain.Fill _,
                     Plain.Cast _,
                     Plain.Store _,
-                    Plain.Argmax _ ->
+                    Plain.Argmax _,
+                    Plain.Route _,
+                    Plain.Group _ ->
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
     }
@@ -58,7 +68,8 @@ final class Magnitudes {
         Host[] positive = new Host[in.length];
         for (int i = 0; i < in.length; i++) {
             Host from = in[i];
-            positive[i] = Host.of(from.spec(), e -> Math.abs(from.at(e)));
+            boolean number = from.spec().dtype().isFloat(); // and not an index
+            positive[i] = number ? Host.of(from.spec(), e -> Math.abs(from.at(e))) : from;
         }
         Host[] out = Runs.plain(reference, op, positive);
         double[][] magnitudes = new double[out.length][];
@@ -71,15 +82,17 @@ final class Magnitudes {
     /** 1 + tanh cancels for negative x, so GELU errs against |x|; sin and cos against 1; the others against their value. */
     private static double magnitude(Fn fn, double x) {
         return switch (fn) {
-            case EXP, RSQRT, SILU -> Math.abs(fn.apply(x));
+            case EXP, RSQRT, RECIPROCAL, SIGMOID, SILU -> Math.abs(fn.apply(x));
             case SIN, COS -> 1;
             case GELU_TANH -> Math.abs(x);
         };
     }
 
+    /** The slope of a sigmoid s is s (1 - s), whose difference cancels for large x: it errs against s. */
     private static double slope(Fn fn, double x) {
         return switch (fn) {
-            case EXP, RSQRT -> Math.abs(fn.slope(x));
+            case EXP, RSQRT, RECIPROCAL -> Math.abs(fn.slope(x));
+            case SIGMOID -> fn.apply(x);
             case SIN, COS -> 1;
             case SILU -> {
                 double s = 1 / (1 + Math.exp(-x));

@@ -21,6 +21,7 @@ import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /**
  * How fast a device runs each operation, beside what it could do at best: {@code scripts/conformance speed
@@ -229,6 +230,11 @@ public final class Speed {
             jobs.add(product(64, c, c, type));
         }
         jobs.add(product(t, c, c, DType.F32));
+        for (DType type : List.of(DType.F32, DType.BF16)) {
+            jobs.add(experts(8, 1, c, type));
+            jobs.add(experts(8, t / 8, c, type));
+        }
+        jobs.add(job(0, new Plain.Route(8, 8, 4, 2), drawn(DType.F32, t, 256)));
         Input x = drawn(DType.F32, t, c);
         Input row = drawn(DType.F32, c);
         jobs.add(job(t * c, new Plain.Add(), x, x));
@@ -256,6 +262,18 @@ public final class Speed {
 
     private static Job product(long m, long n, long k, DType type) {
         return job(2.0 * m * n * k, new Plain.MatMul(false, true), drawn(DType.F32, m, k), drawn(type, n, k));
+    }
+
+    /** Each expert has as many rows as the others. */
+    private static Job experts(int experts, int rows, long c, DType type) {
+        List<Integer> offsets =
+                IntStream.rangeClosed(0, experts).mapToObj(e -> e * rows).toList();
+        return job(
+                2.0 * experts * rows * c * c,
+                new Plain.ExpertMatMul(true),
+                drawn(DType.F32, (long) experts * rows, c),
+                drawn(type, experts, c, c),
+                new Input(Spec.i32(experts + 1), new Source.Listed(offsets), false));
     }
 
     private static Job attention(int queries, int cached, int heads, int kvHeads, int d) {

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Probe;
 import dev.starforge.tensor.Selection;
 import java.nio.file.Path;
@@ -40,8 +39,8 @@ abstract class BackendConformanceTest {
                 .orElseThrow();
         Probe probe = backend.probe();
         assumeFalse(probe.found().isEmpty(), probe.reason());
-        device = backend.open(new DeviceOptions(0, 1, kernelCache));
-        twin = backend.open(new DeviceOptions(0, 2, kernelCache));
+        device = backend.open(ConformanceMain.options(backend, 1, kernelCache));
+        twin = backend.open(ConformanceMain.options(backend, 2, kernelCache));
         reference = ConformanceMain.reference();
         conformance = new Conformance(backend, device, twin, reference);
     }

@@ -57,9 +57,10 @@ final class ModelInvariantsTest {
             PagedKvCache.Place placeA = cache.place();
             PagedKvCache.Place placeB = cache.place();
             var ops = tiny.device.ops(session, Precision.FLOAT32, Fallback.QUIET);
-            var prompt = Batches.cached(session, List.of(new Batches.Turn(placeA, Arrays.copyOf(a, 17))));
+            var prompt = Batches.cached(tiny.model, session, List.of(new Batches.Turn(placeA, Arrays.copyOf(a, 17))));
             tiny.model.forward(ops, prompt, cache);
             var mixed = Batches.cached(
+                    tiny.model,
                     session,
                     List.of(
                             new Batches.Turn(placeA, new int[] {a[17]}),

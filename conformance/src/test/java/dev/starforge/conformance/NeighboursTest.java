@@ -64,6 +64,51 @@ final class NeighboursTest {
         }
     }
 
+    /** Rows that share an expert, some of them in the same product, against each row's own product with its matrix. */
+    @Test
+    void experts() {
+        int[] offsets = {0, 0, 1, 10, 10, 131};
+        Host starts = Host.of(Spec.i32(offsets.length), i -> offsets[i]);
+        for (DType type : new DType[] {DType.F32, DType.F16, DType.BF16}) {
+            for (boolean transposed : new boolean[] {false, true}) {
+                Host x = drawn(1, DType.F32, 131, 530);
+                Host w = transposed ? drawn(2, type, 5, 67, 530) : drawn(2, type, 5, 530, 67);
+                Op op = new Plain.ExpertMatMul(transposed);
+                Host all = Runs.plain(cpu, op, x, w, starts)[0];
+                for (int e = 0; e + 1 < offsets.length; e++) {
+                    Host own = w.slice(
+                            e * 530 * 67,
+                            new Spec(type, Shape.of(w.shape().dim(1), w.shape().dim(2))));
+                    for (int row = offsets[e]; row < offsets[e + 1]; row++) {
+                        Host one = Runs.plain(cpu, new Plain.MatMul(false, transposed), rows(x, row, row + 1), own)[0];
+                        assertThat(one.firstDifference(rows(all, row, row + 1)))
+                                .as("%s of row %d, expert %d, %s: first different element", op, row, e, type)
+                                .isEqualTo(-1);
+                    }
+                }
+            }
+        }
+    }
+
+    /** The gradient of an expert's matrix is a function of its own rows. */
+    @Test
+    void gradientsOfExperts() {
+        int[] offsets = {0, 3, 3, 131};
+        Host a = drawn(1, DType.F32, 131, 67);
+        Host b = drawn(2, DType.F32, 131, 70);
+        Host all = Runs.plain(cpu, new Plain.ExpertOuter(), a, b, Host.of(Spec.i32(4), i -> offsets[i]))[0];
+        for (int e = 0; e < 3; e++) {
+            Host own = Runs.plain(
+                    cpu,
+                    new Plain.MatMul(true, false),
+                    rows(a, offsets[e], offsets[e + 1]),
+                    rows(b, offsets[e], offsets[e + 1]))[0];
+            assertThat(own.firstDifference(rows(all, e, e + 1)))
+                    .as("expert %d: first different element", e)
+                    .isEqualTo(-1);
+        }
+    }
+
     @Test
     void normsAndSoftmax() {
         Host x = drawn(1, DType.F32, 131, 130);

@@ -174,6 +174,8 @@ final class SuiteTest {
         List<String> passed = new ArrayList<>();
         for (Case c : Cases.all()) {
             boolean product = c.op() instanceof Plain.MatMul
+                    || c.op() instanceof Plain.ExpertMatMul
+                    || c.op() instanceof Plain.ExpertOuter
                     || c.op() instanceof Fused.Attention
                     || c.op() instanceof Fused.AttentionGrad;
             if (product && c.op().outputs(c.specs())[0].bytes() > 0 && c.specs()[0].bytes() > 0) {

@@ -4,7 +4,7 @@ import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFolder;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
@@ -38,7 +38,7 @@ final class TinyModel implements AutoCloseable {
         folder = GOLDEN.resolve(name);
         device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of("target", "kernels")));
         weights = new Scope(device);
-        try (ModelFolder files = ModelFolder.open(folder);
+        try (ModelFiles files = ModelFiles.open(folder);
                 LoraAdapter adapter = LoraAdapter.open(folder.resolve("adapter"), weights)) {
             model = files.load(weights, precision, adapter);
             parameters = adapter.parameters();
@@ -53,7 +53,7 @@ final class TinyModel implements AutoCloseable {
     float[] logits(Fallback fallback, List<int[]> sequences) {
         try (Scope step = new Scope(device)) {
             EagerOps ops = device.ops(step, precision, fallback);
-            return device.floats(model.forward(ops, Batches.packed(step, sequences), KvCache.NONE));
+            return device.floats(model.forward(ops, Batches.packed(model, step, sequences), KvCache.NONE));
         }
     }
 

@@ -7,8 +7,9 @@ import jdk.incubator.vector.VectorSpecies;
 
 /**
  * The elementwise functions and their slopes, in place over a strip. SiLU and GELU are both x times a logistic function:
- * 0.5 x (1 + tanh u) = x / (1 + e^-2u), which also loses no digits where tanh is near -1. Sine and cosine go through
- * {@link StrictMath}: they are rare, and their range reduction is not worth a second copy.
+ * 0.5 x (1 + tanh u) = x / (1 + e^-2u), which also loses no digits where tanh is near -1; the logistic function itself has
+ * 1 in place of that x. Sine and cosine go through {@link StrictMath}: they are rare, and their range reduction is not
+ * worth a second copy.
  */
 final class Activation {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
@@ -23,6 +24,13 @@ final class Activation {
         switch (fn) {
             case EXP -> Exp.run(s, x, n);
             case RSQRT -> rsqrt(s, x, n);
+            case RECIPROCAL -> reciprocal(s, x, n);
+            case SIGMOID -> {
+                minus(s, x, x, n);
+                Exp.run(s, x, n);
+                Elementwise.affine(s, x, n, 1, 1);
+                reciprocal(s, x, n);
+            }
             case SIN -> sin(s, x, n, 1);
             case COS -> cos(s, x, n);
             case SILU -> {
@@ -43,6 +51,12 @@ final class Activation {
         switch (fn) {
             case EXP -> Exp.run(s, x, n);
             case RSQRT -> rsqrtSlope(s, x, n);
+            case RECIPROCAL -> reciprocalSlope(s, x, n);
+            case SIGMOID -> {
+                minus(s, x, x, n);
+                Exp.run(s, x, n);
+                sigmoidSlope(s, x, n);
+            }
             case SIN -> cos(s, x, n);
             case COS -> sin(s, x, n, -1);
             case SILU -> {
@@ -73,6 +87,33 @@ final class Activation {
         }
     }
 
+    private static void reciprocal(float[] s, int x, int n) {
+        FloatVector one = FloatVector.broadcast(SPECIES, 1);
+        for (int i = x; i < x + n; i += W) {
+            one.div(FloatVector.fromArray(SPECIES, s, i)).intoArray(s, i);
+        }
+    }
+
+    /** The square of the quotient: the quotient by the square would leave the range of float32 sooner. */
+    private static void reciprocalSlope(float[] s, int x, int n) {
+        FloatVector one = FloatVector.broadcast(SPECIES, 1);
+        for (int i = x; i < x + n; i += W) {
+            FloatVector y = one.div(FloatVector.fromArray(SPECIES, s, i));
+            y.mul(y).neg().intoArray(s, i);
+        }
+    }
+
+    /** p (1 - p), where p = 1 / (1 + e) and e is there; 1 - p as in {@link #logisticSlope}. */
+    private static void sigmoidSlope(float[] s, int x, int n) {
+        FloatVector one = FloatVector.broadcast(SPECIES, 1);
+        for (int i = x; i < x + n; i += W) {
+            FloatVector e = FloatVector.fromArray(SPECIES, s, i);
+            FloatVector p = one.div(e.add(1));
+            FloatVector rest = e.mul(p).blend(one.sub(p), e.compare(VectorOperators.GT, 1));
+            p.mul(rest).intoArray(s, i);
+        }
+    }
+
     private static void sin(float[] s, int x, int n, int sign) {
         for (int i = x; i < x + n; i++) {
             s[i] = (float) (sign * StrictMath.sin(s[i]));
@@ -85,7 +126,7 @@ final class Activation {
         }
     }
 
-    /** t = -x, what goes into the exponential for SiLU. */
+    /** t = -x, what goes into the exponential for SiLU; t may be x. */
     private static void minus(float[] s, int x, int t, int n) {
         for (int i = 0; i < n; i += W) {
             FloatVector.fromArray(SPECIES, s, x + i).neg().intoArray(s, t + i);

@@ -72,6 +72,9 @@ final class CpuDevice implements Device {
     private static Scratch scratch(Op op, Spec... in) {
         return switch (op) {
             case Plain.MatMul o -> new MatMul(o, in[0].shape(), in[1].shape()).scratch();
+            case Plain.Route o -> Experts.routeScratch(in[0].shape());
+            case Plain.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1].shape());
+            case Plain.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in[0], in[1]).forwardScratch();
             case Fused.AttentionGrad o -> attention(o, in[0], in[1]).gradientScratch();
@@ -113,6 +116,12 @@ final class CpuDevice implements Device {
             case Plain.Gather o -> Rows.gather(workers, in[0], inputs[0].dim(0), in[1], out[0]);
             case Plain.ScatterAdd o -> Rows.scatterAdd(workers, in[0], in[1], o.height(), out[0]);
             case Plain.Slice o -> Rows.slice(workers, o.from(), inputs[0].dim(0), in[0], out[0]);
+            case Plain.Columns o -> Rows.columns(workers, o.from(), in[0], out[0]);
+            case Plain.Pad o -> Rows.pad(workers, o.from(), in[0], out[0]);
+            case Plain.Route o -> Experts.route(workers, o, in[0], out[0]);
+            case Plain.Group o -> Experts.group(workers, in[0], out);
+            case Plain.ExpertMatMul o -> Experts.matmul(workers, o.transposeB(), in, out[0]);
+            case Plain.ExpertOuter o -> Experts.outer(workers, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
             case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);
             case Plain.Softmax o -> Softmax.softmax(workers, in[0], out[0]);

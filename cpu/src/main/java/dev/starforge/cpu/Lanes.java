@@ -3,10 +3,16 @@ package dev.starforge.cpu;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
-/** The vector every kernel uses: the widest the machine has, but never wider than the sixteen lanes sums are defined with. */
+/**
+ * The vector every kernel uses: the widest the machine has, but never wider than the sixteen lanes sums are defined with,
+ * nor narrower than four, which kernels are written for and the API emulates where it must.
+ */
 final class Lanes {
-    static final VectorSpecies<Float> SPECIES =
-            FloatVector.SPECIES_PREFERRED.length() <= 16 ? FloatVector.SPECIES_PREFERRED : FloatVector.SPECIES_512;
+    static final VectorSpecies<Float> SPECIES = switch (Math.clamp(FloatVector.SPECIES_PREFERRED.length(), 4, 16)) {
+        case 4 -> FloatVector.SPECIES_128;
+        case 8 -> FloatVector.SPECIES_256;
+        default -> FloatVector.SPECIES_512;
+    };
 
     /** Floats in a vector: 4, 8 or 16. */
     static final int WIDTH = SPECIES.length();

@@ -48,11 +48,19 @@ final class MatMul {
     private final long nv;
 
     MatMul(Plain.MatMul op, Shape a, Shape b) {
-        boolean ta = op.transposeA();
-        boolean tb = op.transposeB();
-        m = a.dim(ta ? -1 : -2);
-        k = a.dim(ta ? -2 : -1);
-        n = b.dim(tb ? -2 : -1);
+        this(
+                op.transposeA(),
+                op.transposeB(),
+                a.dim(op.transposeA() ? -1 : -2),
+                b.dim(op.transposeB() ? -2 : -1),
+                a.dim(op.transposeA() ? -2 : -1));
+    }
+
+    /** op(a) of [m, k] times op(b) of [k, n]. */
+    MatMul(boolean ta, boolean tb, long m, long n, long k) {
+        this.m = m;
+        this.n = n;
+        this.k = k;
         long blocks = Math.max(1, Workers.count(k, DEPTH));
         depth = Math.max(CHAINS, Lanes.pad(Workers.count(k, blocks), CHAINS));
         few = m <= FEW && tb && !ta;
@@ -67,6 +75,7 @@ final class MatMul {
         return Lanes.pad(Math.min(nv, LANES), PANEL);
     }
 
+    /** Never less for more rows of a. */
     Scratch scratch() {
         return few
                 ? new Scratch(m * k, DOTS * STRIDE + DOTS * CHAINS + m * ROWS)
@@ -76,29 +85,31 @@ final class MatMul {
     void run(Workers workers, View a, View b, View c) {
         long batches = m * n == 0 ? 0 : c.size / (m * n);
         for (long batch = 0; batch < batches; batch++) {
-            long fromA = batch * m * k;
-            long fromB = batch * k * n;
-            long fromC = batch * m * n;
-            if (few) {
-                workers.run(1, (chunk, s, at) -> a.load(fromA, Math.toIntExact(m * k), s, 0));
-                workers.run(Workers.count(n, ROWS), (chunk, s, at) -> dots(b, fromB, c, fromC, chunk * ROWS, s, at));
-                continue;
-            }
-            View u = turned ? b : a;
-            View v = turned ? a : b;
-            long fromU = turned ? fromB : fromA;
-            long fromV = turned ? fromA : fromB;
-            for (long lane = 0; lane < nv; lane += LANES) {
-                long lane0 = lane;
-                int panels = Lanes.pad(Math.min(LANES, nv - lane), PANEL) / PANEL;
-                workers.run(
-                        Workers.count(k, depth) * panels,
-                        (chunk, s, at) ->
-                                pack(v, fromV, lane0, (int) (chunk % panels), panels, chunk / panels * depth, s, at));
-                workers.run(
-                        Workers.count(nu, ROWS),
-                        (chunk, s, at) -> tile(u, fromU, c, fromC, chunk * ROWS, lane0, panels, s, at));
-            }
+            run(workers, a, batch * m * k, b, batch * k * n, c, batch * m * n);
+        }
+    }
+
+    /** One product of matrices that begin at the given elements. */
+    void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC) {
+        if (few) {
+            workers.run(1, (chunk, s, at) -> a.load(fromA, Math.toIntExact(m * k), s, 0));
+            workers.run(Workers.count(n, ROWS), (chunk, s, at) -> dots(b, fromB, c, fromC, chunk * ROWS, s, at));
+            return;
+        }
+        View u = turned ? b : a;
+        View v = turned ? a : b;
+        long fromU = turned ? fromB : fromA;
+        long fromV = turned ? fromA : fromB;
+        for (long lane = 0; lane < nv; lane += LANES) {
+            long lane0 = lane;
+            int panels = Lanes.pad(Math.min(LANES, nv - lane), PANEL) / PANEL;
+            workers.run(
+                    Workers.count(k, depth) * panels,
+                    (chunk, s, at) ->
+                            pack(v, fromV, lane0, (int) (chunk % panels), panels, chunk / panels * depth, s, at));
+            workers.run(
+                    Workers.count(nu, ROWS),
+                    (chunk, s, at) -> tile(u, fromU, c, fromC, chunk * ROWS, lane0, panels, s, at));
         }
     }
 

@@ -67,18 +67,21 @@ final class Rows {
     }
 
     static void pick(Workers workers, View x, View ids, View y) {
-        workers.rows(ids.size, 1, (n, s, at) -> {
-            int id = ids.index(n);
-            y.set(n, id >= 0 && id < x.last ? x.at(n * x.last + id) : 0);
+        workers.rows(y.size, 1, (i, s, at) -> {
+            int id = ids.index(i);
+            y.set(i, id >= 0 && id < x.last ? x.at(i / y.last * x.last + id) : 0);
         });
     }
 
     static void unpick(Workers workers, View d, View ids, View y) {
-        Elementwise.fill(workers, 0, y);
-        workers.rows(ids.size, 1, (n, s, at) -> {
-            int id = ids.index(n);
-            if (id >= 0 && id < y.last) {
-                y.set(n * y.last + id, d.at(n));
+        workers.rows(y.rows, y.last, (n, s, at) -> {
+            y.clear(n * y.last, y.last);
+            for (long i = n * d.last; i < (n + 1) * d.last; i++) {
+                int id = ids.index(i);
+                if (id >= 0 && id < y.last) {
+                    long to = n * y.last + id;
+                    y.set(to, y.at(to) + d.at(i));
+                }
             }
         });
     }
@@ -128,6 +131,20 @@ final class Rows {
 
     static void slice(Workers workers, long from, long height, View x, View y) {
         copy(workers, x, height == 0 ? 0 : from * (x.size / height), y, 0, y.size);
+    }
+
+    static void columns(Workers workers, long from, View x, View y) {
+        workers.rows(y.rows, y.last, (row, s, at) -> x.copy(row * x.last + from, y, row * y.last, y.last));
+    }
+
+    static void pad(Workers workers, long from, View x, View y) {
+        workers.rows(y.rows, y.last, (row, s, at) -> {
+            long start = row * y.last;
+            long end = from + x.last;
+            y.clear(start, from);
+            x.copy(row * x.last, y, start + from, x.last);
+            y.clear(start + end, y.last - end);
+        });
     }
 
     static void concat(Workers workers, View[] parts, View y) {

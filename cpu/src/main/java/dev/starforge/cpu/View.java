@@ -72,6 +72,12 @@ final class View {
         MemorySegment.copy(segment, bytes * from, to.segment, bytes * at, bytes * count);
     }
 
+    /** Zeros, whatever the type. */
+    void clear(long from, long count) {
+        int bytes = dtype.bytes();
+        segment.asSlice(bytes * from, bytes * count).fill((byte) 0);
+    }
+
     /** Elements {@code from..from+count-1} as floats. */
     void load(long from, int count, float[] s, int at) {
         switch (dtype) {

@@ -147,7 +147,7 @@ final class Workers implements AutoCloseable {
                         body.run(chunk, scratch, at);
                     }
                 } catch (RuntimeException | Error e) {
-                    failure = e;
+                    failure = failure == null ? e : failure;
                 }
                 done++;
             }

@@ -124,6 +124,9 @@ public final class CudaBackend implements Backend {
 
     @Override
     public Device open(DeviceOptions options) {
+        if (options.threads() != 0) {
+            throw new DeviceException("cuda: takes no " + options.threads() + " threads; these are for the CPU");
+        }
         Probe probe = probe();
         if (options.index() >= probe.found().size()) {
             throw new DeviceException("cuda:" + options.index() + " cannot be opened: "

@@ -20,12 +20,19 @@ final class Dispatch {
     /** Partial sums of a norm; see adamw.cu. */
     static final int NORM_PARTS = 512;
 
-    private static final int TILE = 64;
-    private static final int FEW = 8;
-    private static final int COLUMNS = 32;
-    private static final int MAX_RANK = 8;
+    /** As common.cuh, rows.cu and experts.cu have them. */
+    static final int TILE = 64;
 
-    /** Up to here a product with a transposed weight is bound by reading it and goes to the kernel for few rows. */
+    static final int FEW = 8;
+    static final int MAX_RANK = 8;
+    static final int MAX_ROUTE_GROUPS = 1024;
+
+    private static final int COLUMNS = 32;
+
+    /**
+     * Up to here a product with a transposed weight, of an expert's average number of rows with its own, is bound by
+     * reading the weight and goes to the kernel for few rows.
+     */
     private static final int FEW_ROWS = 32;
 
     private static final long MAX_BATCHES = 65535;
@@ -70,26 +77,22 @@ final class Dispatch {
             case Plain.Pick o ->
                 elementwise(Kernel.PICK, out[0], in[0], in[1], out[0])
                         .i64(in[0].shape().last())
+                        .i64(out[0].shape().last())
                         .elements(size(out[0]));
             case Plain.Unpick o ->
                 elementwise(Kernel.UNPICK, out[0], in[0], in[1], out[0])
                         .i64(o.width())
+                        .i64(in[0].shape().last())
                         .elements(size(out[0]));
+            case Plain.Columns o -> columns(Kernel.COLUMNS, o.from(), in[0], out[0]);
+            case Plain.Pad o -> columns(Kernel.PAD, o.from(), in[0], out[0]);
             case Plain.Gather o ->
                 elementwise(Kernel.GATHER, out[0], in[0], in[1], out[0])
                         .i64(width(out[0]))
                         .i64(in[0].dim(0))
                         .i32(code(in[0].dtype()))
                         .elements(size(out[0]));
-            case Plain.ScatterAdd o -> {
-                launch.zero(out[0]);
-                launch.kernel(Kernel.SCATTER_ADD)
-                        .tensors(in[0], in[1], out[0])
-                        .i64(size(in[1]))
-                        .i64(width(in[0]))
-                        .i64(o.height())
-                        .groups(size(in[0]) == 0 ? 0 : size(in[1]), 1, 1);
-            }
+            case Plain.ScatterAdd o -> scatterAdd(o.height(), in[0], in[1], out[0]);
             case Plain.Slice o ->
                 launch.copy(
                         CudaMemory.pointer(in[0])
@@ -105,6 +108,26 @@ final class Dispatch {
                         .i64(in[0].dim(0))
                         .i32(code(in[0].dtype()))
                         .groups(size(in[2]) == 0 ? 0 : size(in[1]), 1, 1);
+            case Plain.Route o -> route(o, in[0], out[0]);
+            case Plain.Group o ->
+                launch.kernel(Kernel.GROUP)
+                        .tensors(in[0])
+                        .tensors(out)
+                        .i32(size(in[0]))
+                        .i32(in[0].shape().last())
+                        .groups(o.experts() + 1L, 1, 1);
+            case Plain.ExpertMatMul o -> expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
+            case Plain.ExpertOuter o ->
+                launch.kernel(Kernel.EXPERT_OUTER)
+                        .tensors(in)
+                        .tensors(out)
+                        .i32(out[0].dim(0))
+                        .i32(out[0].dim(1))
+                        .i32(out[0].dim(2))
+                        .groups(
+                                groups(out[0].dim(2), TILE),
+                                groups(out[0].dim(1), TILE),
+                                Math.min(out[0].dim(0), MAX_BATCHES));
             case Plain.Softmax o -> rows(Kernel.SOFTMAX, in[0], in[0], out[0]);
             case Plain.SoftmaxGrad o -> rows(Kernel.SOFTMAX_GRAD, in[0], in[0], in[1], out[0]);
             case Plain.LogSumExp o -> rows(Kernel.LOG_SUM_EXP, in[0], in[0], out[0]);
@@ -123,9 +146,7 @@ final class Dispatch {
             case Plain.Norm o -> norm(in, out[0]);
             case Plain.AdamW o ->
                 elementwise(Kernel.ADAMW, in[0], in)
-                        .f32(o.beta1())
                         .f32(1 - o.beta1())
-                        .f32(o.beta2())
                         .f32(1 - o.beta2())
                         .f32(o.eps())
                         .f32(o.weightDecay())
@@ -232,6 +253,61 @@ final class Dispatch {
 
     private static long groups(long items, long each) {
         return (items + each - 1) / each;
+    }
+
+    private void expertMatmul(boolean transposeB, Tensor x, Tensor w, Tensor offsets, Tensor y) {
+        long experts = w.dim(0);
+        long rows = y.dim(0);
+        long columns = y.dim(1);
+        boolean few = transposeB && rows <= FEW_ROWS * experts;
+        int tile = few ? FEW : TILE;
+        long slots = rows / tile + experts;
+        boolean byRow = rows <= slots;
+        launch.kernel(few ? Kernel.expertMatmulFew(w.dtype()) : Kernel.expertMatmul(w.dtype()))
+                .tensors(x, w, offsets, y)
+                .i32(experts)
+                .i32(columns)
+                .i32(x.dim(1))
+                .i32(byRow ? 1 : 0);
+        if (!few) {
+            launch.i32(transposeB ? 1 : 0);
+        }
+        launch.groups(groups(columns, tile), byRow ? rows : slots, Math.min(experts, 1));
+    }
+
+    private void route(Plain.Route op, Tensor scores, Tensor chosen) {
+        if (op.groups() > MAX_ROUTE_GROUPS) {
+            throw new DeviceException("Route: " + op.groups() + " groups are more than " + MAX_ROUTE_GROUPS);
+        }
+        launch.kernel(Kernel.ROUTE)
+                .tensors(scores, chosen)
+                .i32(scores.dim(1))
+                .i32(op.k())
+                .i32(op.groups())
+                .i32(op.kept())
+                .i32(op.votes())
+                .groups(scores.dim(0), 1, 1);
+    }
+
+    /** One group for each row of whichever there are fewer: of x, or of y. */
+    private void scatterAdd(long height, Tensor x, Tensor rows, Tensor y) {
+        boolean byHeight = height <= size(rows);
+        launch.zero(y);
+        launch.kernel(Kernel.SCATTER_ADD)
+                .tensors(x, rows, y)
+                .i64(size(rows))
+                .i64(width(x))
+                .i64(height)
+                .i32(byHeight ? 1 : 0)
+                .groups(size(x) == 0 ? 0 : Math.min(height, size(rows)), 1, 1);
+    }
+
+    private void columns(Kernel kernel, long from, Tensor x, Tensor y) {
+        elementwise(kernel, y, x, y)
+                .i64(from)
+                .i64(x.shape().last())
+                .i64(y.shape().last())
+                .elements(size(y));
     }
 
     private void permute(List<Integer> axes, Tensor x, Tensor y) {
@@ -358,7 +434,7 @@ final class Dispatch {
     }
 
     /** As common.cuh numbers element types. */
-    private static int code(DType type) {
+    static int code(DType type) {
         return switch (type) {
             case F32 -> 0;
             case F16 -> 1;
@@ -368,14 +444,16 @@ final class Dispatch {
     }
 
     /** As common.cuh numbers functions. */
-    private static int code(Fn fn) {
+    static int code(Fn fn) {
         return switch (fn) {
             case EXP -> 0;
             case RSQRT -> 1;
-            case SIN -> 2;
-            case COS -> 3;
-            case SILU -> 4;
-            case GELU_TANH -> 5;
+            case RECIPROCAL -> 2;
+            case SIGMOID -> 3;
+            case SIN -> 4;
+            case COS -> 5;
+            case SILU -> 6;
+            case GELU_TANH -> 7;
         };
     }
 }

@@ -23,9 +23,20 @@ enum Kernel {
     SUM_LEADING("rows", "SumLeading"),
     PICK("rows", "Pick"),
     UNPICK("rows", "Unpick"),
+    COLUMNS("rows", "Columns"),
+    PAD("rows", "Pad"),
     GATHER("rows", "Gather"),
     SCATTER_ADD("rows", "ScatterAdd"),
     STORE("rows", "Store"),
+    ROUTE("experts", "Route"),
+    GROUP("experts", "Group"),
+    EXPERT_MATMUL_F32("experts", "ExpertMatMul_F32"),
+    EXPERT_MATMUL_F16("experts", "ExpertMatMul_F16"),
+    EXPERT_MATMUL_BF16("experts", "ExpertMatMul_BF16"),
+    EXPERT_MATMUL_FEW_F32("experts", "ExpertMatMulFew_F32"),
+    EXPERT_MATMUL_FEW_F16("experts", "ExpertMatMulFew_F16"),
+    EXPERT_MATMUL_FEW_BF16("experts", "ExpertMatMulFew_BF16"),
+    EXPERT_OUTER("experts", "ExpertOuter"),
     SOFTMAX("softmax", "Softmax"),
     SOFTMAX_GRAD("softmax", "SoftmaxGrad"),
     LOG_SUM_EXP("softmax", "LogSumExp"),
@@ -75,6 +86,14 @@ enum Kernel {
 
     static Kernel matmulFew(DType b) {
         return byStorage(b, MATMUL_FEW_F32, MATMUL_FEW_F16, MATMUL_FEW_BF16);
+    }
+
+    static Kernel expertMatmul(DType w) {
+        return byStorage(w, EXPERT_MATMUL_F32, EXPERT_MATMUL_F16, EXPERT_MATMUL_BF16);
+    }
+
+    static Kernel expertMatmulFew(DType w) {
+        return byStorage(w, EXPERT_MATMUL_FEW_F32, EXPERT_MATMUL_FEW_F16, EXPERT_MATMUL_FEW_BF16);
     }
 
     static Kernel attention(DType keys) {

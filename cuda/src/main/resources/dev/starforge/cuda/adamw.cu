@@ -43,9 +43,9 @@ KERNEL(Norm, IN(wide, parts), OUT(float, y), ARG(int, count)) {
     }
 }
 
-// complement1 and complement2 are 1 - beta, rounded once on the host. A NaN norm makes the step NaN, not unclipped.
+// complement1 and complement2 are 1 - beta, rounded once on the host; beta itself rounded to float would bias v. A NaN norm makes the step NaN, not unclipped.
 KERNEL(AdamW, OUT(float, p), OUT(float, m), OUT(float, v), IN(float, g), IN(float, norm), IN(float, rate), ARG(i64, n),
-       ARG(float, beta1), ARG(float, complement1), ARG(float, beta2), ARG(float, complement2), ARG(float, eps),
+       ARG(float, complement1), ARG(float, complement2), ARG(float, eps),
        ARG(float, decay), ARG(float, max_norm)) {
     i64 i = ELEMENT;
     if (i >= n) {
@@ -55,8 +55,8 @@ KERNEL(AdamW, OUT(float, p), OUT(float, m), OUT(float, v), IN(float, g), IN(floa
     float clip = ratio >= 1.0f ? 1.0f : ratio;
     float lr = rate[0];
     float gi = g[i] * clip;
-    float mi = beta1 * m[i] + complement1 * gi;
-    float vi = beta2 * v[i] + complement2 * gi * gi;
+    float mi = m[i] + complement1 * (gi - m[i]);
+    float vi = v[i] + complement2 * (gi * gi - v[i]);
     float update = mi / rate[1] / (sqrtf(vi / rate[2]) + eps);
     p[i] -= lr * (decay * p[i] + update);
     m[i] = mi;

@@ -9,13 +9,13 @@ KERNEL(LayerNorm, IN(float, x), IN(float, w), IN(float, b), OUT(float, y), OUT(f
     for (i64 i = THREAD; i < c; i += GROUP) {
         sum += x[row + i];
     }
-    float mean = group_sum(sum, scratch) / c;
+    float mean = group_mean(sum, c, scratch);
     float square = 0;
     for (i64 i = THREAD; i < c; i += GROUP) {
         float centered = x[row + i] - mean;
         square += centered * centered;
     }
-    float rstd = 1.0f / sqrtf(group_sum(square, scratch) / c + eps);
+    float rstd = 1.0f / sqrtf(group_mean(square, c, scratch) + eps);
     for (i64 i = THREAD; i < c; i += GROUP) {
         y[row + i] = (x[row + i] - mean) * rstd * w[i] + b[i];
     }
@@ -38,8 +38,8 @@ KERNEL(LayerNormGrad, IN(float, x), IN(float, w), IN(float, means), IN(float, rs
         sum += d;
         dot += d * ((x[row + i] - mean) * rstd);
     }
-    sum = group_sum(sum, scratch) / c;
-    dot = group_sum(dot, scratch) / c;
+    sum = group_mean(sum, c, scratch);
+    dot = group_mean(dot, c, scratch);
     for (i64 i = THREAD; i < c; i += GROUP) {
         float normal = (x[row + i] - mean) * rstd;
         dx[row + i] = rstd * (dy[row + i] * w[i] - sum - normal * dot);

@@ -1,6 +1,6 @@
 // The common dialect, spelled for CUDA. Kernels are written in it and in nothing else, so that another prelude makes
 // the same text compile elsewhere: groups of 256 threads in eight simdgroups of 32, buffers, scalars, shared arrays, a
-// barrier, and sums and maxima over a simdgroup. Only this file may name a CUDA builtin.
+// barrier, and sums, maxima and votes over a simdgroup. Only this file may name a CUDA builtin.
 //
 // Every kernel is launched with groups of exactly GROUP threads; what varies is how many groups.
 
@@ -76,6 +76,15 @@ FUNCTION float simd_max(float x) {
         x = larger(x, __shfl_xor_sync(0xffffffffu, x, distance));
     }
     return x;
+}
+
+// Bit i is what lane i says.
+FUNCTION unsigned simd_ballot(bool says) {
+    return __ballot_sync(0xffffffffu, says);
+}
+
+FUNCTION int bit_count(unsigned bits) {
+    return __popc(bits);
 }
 
 // Storage types. Arithmetic is float32 whatever the storage, rounding is to nearest even, subnormals are kept.

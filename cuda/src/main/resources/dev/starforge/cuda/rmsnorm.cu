@@ -7,7 +7,7 @@ KERNEL(RmsNorm, IN(float, x), IN(float, w), OUT(float, y), OUT(float, rstds), AR
     for (i64 i = THREAD; i < c; i += GROUP) {
         square += x[row + i] * x[row + i];
     }
-    float rstd = 1.0f / sqrtf(group_sum(square, scratch) / c + eps);
+    float rstd = 1.0f / sqrtf(group_mean(square, c, scratch) + eps);
     for (i64 i = THREAD; i < c; i += GROUP) {
         y[row + i] = x[row + i] * rstd * w[i];
     }
@@ -24,7 +24,7 @@ KERNEL(RmsNormGrad, IN(float, x), IN(float, w), IN(float, rstds), IN(float, dy),
     for (i64 i = THREAD; i < c; i += GROUP) {
         dot += dy[row + i] * w[i] * (x[row + i] * rstd);
     }
-    dot = group_sum(dot, scratch) / c;
+    dot = group_mean(dot, c, scratch);
     for (i64 i = THREAD; i < c; i += GROUP) {
         dx[row + i] = rstd * (dy[row + i] * w[i] - x[row + i] * rstd * dot);
     }

@@ -53,19 +53,43 @@ KERNEL(SumLeading, IN(float, x), OUT(float, y), ARG(i64, rows), ARG(i64, width))
     }
 }
 
-KERNEL(Pick, IN(float, x), IN(int, ids), OUT(float, y), ARG(i64, n), ARG(i64, width)) {
+KERNEL(Pick, IN(float, x), IN(int, ids), OUT(float, y), ARG(i64, n), ARG(i64, width), ARG(i64, picks)) {
     i64 i = ELEMENT;
     if (i < n) {
         int id = ids[i];
-        y[i] = id >= 0 && id < width ? x[i * width + id] : 0.0f;
+        y[i] = id >= 0 && id < width ? x[quotient(i, picks) * width + id] : 0.0f;
     }
 }
 
-KERNEL(Unpick, IN(float, d), IN(int, ids), OUT(float, y), ARG(i64, n), ARG(i64, width)) {
+// One thread for each element of y, which asks every pick of its row, so that duplicates need no atomics.
+KERNEL(Unpick, IN(float, d), IN(int, ids), OUT(float, y), ARG(i64, n), ARG(i64, width), ARG(i64, picks)) {
     i64 i = ELEMENT;
     if (i < n) {
         i64 row = quotient(i, width);
-        y[i] = ids[row] == i - row * width ? d[row] : 0.0f;
+        float sum = 0;
+        for (i64 pick = row * picks; pick < (row + 1) * picks; pick++) {
+            if (ids[pick] == i - row * width) {
+                sum += d[pick];
+            }
+        }
+        y[i] = sum;
+    }
+}
+
+KERNEL(Columns, IN(float, x), OUT(float, y), ARG(i64, n), ARG(i64, from), ARG(i64, x_width), ARG(i64, width)) {
+    i64 i = ELEMENT;
+    if (i < n) {
+        i64 row = quotient(i, width);
+        y[i] = x[row * x_width + from + (i - row * width)];
+    }
+}
+
+KERNEL(Pad, IN(float, x), OUT(float, y), ARG(i64, n), ARG(i64, from), ARG(i64, x_width), ARG(i64, width)) {
+    i64 i = ELEMENT;
+    if (i < n) {
+        i64 row = quotient(i, width);
+        i64 column = i - row * width - from;
+        y[i] = column >= 0 && column < x_width ? x[row * x_width + column] : 0.0f;
     }
 }
 
@@ -92,24 +116,38 @@ FUNCTION bool named(GLOBAL const int* rows, i64 from, i64 to, int row, LOCAL flo
     return group_max(count, scratch) > 0;
 }
 
-// One group for each n; the first that names a row adds up all that do, in ascending order, so that a row has one
-// writer and needs no atomics. y was zeroed.
-KERNEL(ScatterAdd, IN(float, x), IN(int, rows), OUT(float, y), ARG(i64, count), ARG(i64, width), ARG(i64, height)) {
+// A row of y has one group, which adds up all n that name it, in ascending order, and needs no atomics: with by_height
+// there is a group for every row of y, otherwise one for every n, and the first that names a row is the row's. The list
+// of who names it is made GROUP at a time, and y, which was zeroed, holds the sum so far.
+KERNEL(ScatterAdd, IN(float, x), IN(int, rows), OUT(float, y), ARG(i64, count), ARG(i64, width), ARG(i64, height),
+       ARG(int, by_height)) {
     SHARED(float, scratch, SIMDGROUPS);
-    i64 n = GROUP_X;
-    int row = rows[n];
-    if (row < 0 || row >= height || named(rows, 0, n, row, scratch)) {
+    SHARED(int, counts, SIMDGROUPS);
+    SHARED(int, naming, GROUP);
+    i64 first = by_height ? 0 : GROUP_X;
+    int row = by_height ? (int)GROUP_X : rows[first];
+    if (row < 0 || row >= height || named(rows, 0, first, row, scratch)) {
         return;
     }
-    bool alone = !named(rows, n + 1, count, row, scratch);
-    for (i64 i = THREAD; i < width; i += GROUP) {
-        float sum = x[n * width + i];
-        for (i64 other = n + 1; other < count && !alone; other++) {
-            if (rows[other] == row) {
-                sum += x[other * width + i];
-            }
+    for (i64 n0 = first; n0 < count; n0 += GROUP) {
+        i64 n = n0 + THREAD;
+        bool names = n < count && rows[n] == row;
+        Place place = group_place(names, counts);
+        if (place.total == 0) {
+            continue;
         }
-        y[row * width + i] = sum;
+        if (names) {
+            naming[place.before] = THREAD;
+        }
+        BARRIER();
+        for (i64 i = THREAD; i < width; i += GROUP) {
+            float sum = y[row * width + i];
+            for (int j = 0; j < place.total; j++) {
+                sum += x[(n0 + naming[j]) * width + i];
+            }
+            y[row * width + i] = sum;
+        }
+        BARRIER();
     }
 }
 

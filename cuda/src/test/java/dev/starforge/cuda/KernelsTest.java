@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Fn;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -13,6 +15,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** The kernel sources and the host side's table of them agree. */
@@ -63,8 +66,23 @@ class KernelsTest {
                 .toList();
     }
 
-    @Test
-    void groupsAreAsLargeOnBothSides() {
-        assertTrue(Kernels.resource("prelude.cuh").contains("#define GROUP " + Launcher.GROUP + "\n"));
+    static Stream<Arguments> sharedNumbers() {
+        return Stream.of(
+                        Stream.of(
+                                Arguments.of("prelude.cuh", "GROUP", Launcher.GROUP),
+                                Arguments.of("common.cuh", "TILE", Dispatch.TILE),
+                                Arguments.of("common.cuh", "FEW", Dispatch.FEW),
+                                Arguments.of("rows.cu", "MAX_RANK", Dispatch.MAX_RANK),
+                                Arguments.of("experts.cu", "MAX_ROUTE_GROUPS", Dispatch.MAX_ROUTE_GROUPS)),
+                        Stream.of(Fn.values()).map(fn -> Arguments.of("common.cuh", "FN_" + fn, Dispatch.code(fn))),
+                        Stream.of(DType.values())
+                                .map(type -> Arguments.of("common.cuh", "TYPE_" + type, Dispatch.code(type))))
+                .flatMap(numbers -> numbers);
+    }
+
+    @ParameterizedTest
+    @MethodSource
+    void sharedNumbers(String resource, String name, int value) {
+        assertTrue(Kernels.resource(resource).contains("#define " + name + " " + value + "\n"));
     }
 }

@@ -4,7 +4,9 @@ import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.TensorException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
 
@@ -16,7 +18,7 @@ public final class Batches {
     public record Turn(PagedKvCache.Place place, int[] ids) {}
 
     /** Whole sequences that begin in this step, with logits of every token: training, or inference without a cache. */
-    public static Batch packed(Scope scope, List<int[]> sequences) {
+    public static Batch packed(Model model, Scope scope, List<int[]> sequences) {
         int longest = sequences.stream().mapToInt(s -> s.length).max().orElse(0);
         Layout layout = new Layout(sequences.size(), longest);
         for (int[] sequence : sequences) {
@@ -27,23 +29,37 @@ public final class Batches {
         int tokens = layout.ids.size();
         return layout.write(
                 scope.device(),
-                allocate(scope, tokens, sequences.size(), longest, 1, tokens),
+                allocate(scope, tokens, sequences.size(), longest, 1, tokens, model.regime(longest)),
                 IntStream.range(0, tokens).toArray());
     }
 
     /** Tokens that continue cached sequences, with logits of each sequence's last token. Grows their places. */
-    public static Batch cached(Scope scope, List<Turn> turns) {
+    public static Batch cached(Model model, Scope scope, List<Turn> turns) {
         Layout layout = layout(turns, 0);
         int[] rows = layout.lastRows();
+        int tokens = layout.ids.size();
+        int regime = regime(model, turns);
         return layout.write(
                 scope.device(),
-                allocate(scope, layout.ids.size(), turns.size(), layout.width, PagedKvCache.BLOCK, rows.length),
+                allocate(scope, tokens, turns.size(), layout.width, PagedKvCache.BLOCK, rows.length, regime),
                 rows);
     }
 
+    private static int regime(Model model, List<Turn> turns) {
+        int[] regimes = turns.stream()
+                .mapToInt(turn -> model.regime(turn.place().length()))
+                .distinct()
+                .toArray();
+        if (regimes.length > 1) {
+            throw new TensorException(
+                    "batch: sequences of two rotary regimes, " + Arrays.toString(regimes) + ", do not share a step");
+        }
+        return regimes.length == 0 ? 0 : regimes[0];
+    }
+
     /** An unfilled batch of one token for each of {@code sequences}, to be filled again and again. */
-    static Batch singles(Scope scope, int sequences, int tableWidth) {
-        return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK, sequences);
+    static Batch singles(Scope scope, int sequences, int tableWidth, int regime) {
+        return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK, sequences, regime);
     }
 
     /** Fills an existing batch of the same size, which is what a replayed step reads. Grows the places. */
@@ -52,7 +68,8 @@ public final class Batches {
         layout.write(device, batch, layout.lastRows());
     }
 
-    private static Batch allocate(Scope scope, int tokens, int sequences, int tableWidth, int block, int rows) {
+    private static Batch allocate(
+            Scope scope, int tokens, int sequences, int tableWidth, int block, int rows, int regime) {
         return new Batch(
                 scope.allocate(Spec.i32(tokens)),
                 scope.allocate(Spec.i32(tokens)),
@@ -60,7 +77,8 @@ public final class Batches {
                 scope.allocate(Spec.i32(tokens)),
                 scope.allocate(Spec.i32(sequences, tableWidth)),
                 block,
-                scope.allocate(Spec.i32(rows)));
+                scope.allocate(Spec.i32(rows)),
+                regime);
     }
 
     private static Layout layout(List<Turn> turns, int tableWidth) {

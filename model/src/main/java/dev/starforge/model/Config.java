@@ -29,6 +29,10 @@ public final class Config {
         this.node = node;
     }
 
+    static Config of(Path path, JsonNode node) {
+        return new Config(path, "", node);
+    }
+
     public static Config read(Path path) {
         try {
             if (Files.size(path) > LARGEST_FILE) {
@@ -53,6 +57,10 @@ public final class Config {
     /** Whether the key is there and not null. */
     public boolean has(String key) {
         return !node.path(key).isMissingNode() && !node.path(key).isNull();
+    }
+
+    public Set<String> keys() {
+        return new TreeSet<>(node.propertyNames());
     }
 
     public Config section(String key) {

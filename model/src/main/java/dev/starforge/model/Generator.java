@@ -10,14 +10,15 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.function.IntPredicate;
+import java.util.function.IntSupplier;
 
 /**
- * Continues one sequence with the most likely tokens. The prompt goes through in one step, then each token is a step of
- * one row that the device may record once and replay: it reads its inputs from tensors that stay, and leaves its token
- * and logits in tensors that stay.
+ * Continues one sequence with the most likely tokens, or with those that a sampler chooses. The prompt goes through in
+ * one step, then each token is a step of one row that the device may record once and replay: it reads its inputs from
+ * tensors that stay, and leaves its token and logits in tensors that stay.
  */
 public final class Generator implements AutoCloseable {
     private final Model model;
@@ -29,7 +30,9 @@ public final class Generator implements AutoCloseable {
     private final PagedKvCache.Place place;
     private final Tensor logits;
     private final Tensor firstRow;
-    private final Batch single;
+    private final List<Integer> fed = new ArrayList<>();
+    private final int blocks;
+    private Batch single;
 
     /** Room for {@code tokens} tokens, prompt included. */
     public Generator(Model model, Device device, Precision precision, Fallback fallback, int tokens) {
@@ -38,58 +41,77 @@ public final class Generator implements AutoCloseable {
         session = new Scope(device);
         step = new Scope(device);
         ops = device.ops(step, precision, fallback);
-        int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
-        cache = new PagedKvCache(model.facts(), blocks, precision.kv(), session);
+        blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
+        cache = new PagedKvCache(model.facts(), blocks, ops.precision().kv(), session);
         place = cache.place();
         logits = session.allocate(Spec.f32(1, model.facts().vocabulary()));
         firstRow = session.allocate(Spec.i32(1));
         device.write(firstRow, 0);
-        single = Batches.singles(session, 1, blocks);
+        single = Batches.singles(session, 1, blocks, model.regime(0));
     }
 
     /** Feeds tokens in one step. */
     public void feed(int... ids) {
-        checkIds(ids);
-        step.mark();
-        forward(Batches.cached(step, List.of(new Batches.Turn(place, ids))));
-        step.release();
+        remember(ids);
+        if (changesRegime()) {
+            restart();
+        } else {
+            prefill(ids);
+        }
     }
 
     /** Feeds one token in a step that is recorded and replayed where the device can. */
     public void feedOne(int id) {
-        checkIds(id);
-        Batches.refill(device, single, List.of(new Batches.Turn(place, new int[] {id})));
-        replay();
+        remember(id);
+        if (changesRegime()) {
+            restart();
+        } else {
+            Batches.refill(device, single, List.of(new Batches.Turn(place, new int[] {id})));
+            replay();
+        }
+    }
+
+    private boolean changesRegime() {
+        return model.regime(fed.size()) != single.regime();
+    }
+
+    /** Everything again in the regime of the present length: the cache of another one is of no use. */
+    private void restart() {
+        device.forget(this);
+        place.close();
+        single = Batches.singles(session, 1, blocks, model.regime(fed.size()));
+        prefill(fed.stream().mapToInt(Integer::intValue).toArray());
+    }
+
+    private void prefill(int[] ids) {
+        step.within(() -> forward(Batches.cached(model, step, List.of(new Batches.Turn(place, ids)))));
     }
 
     /** Runs the last {@link #feedOne} again, from the same inputs. */
     public void replay() {
-        device.replay(this, () -> {
-            step.mark();
-            forward(single);
-            step.release();
-        });
+        device.replay(this, () -> step.within(() -> forward(single)));
     }
 
-    private void forward(Batch batch) {
+    private Batch forward(Batch batch) {
         ops.store(logits, firstRow, model.forward(ops, batch, cache));
+        return batch;
     }
 
-    private void checkIds(int... ids) {
+    private void remember(int... ids) {
         for (int id : ids) {
             if (id < 0 || id >= model.facts().vocabulary()) {
                 throw new TensorException("token " + id + " is outside the vocabulary of "
                         + model.facts().vocabulary());
             }
         }
+        for (int id : ids) {
+            fed.add(id);
+        }
     }
 
     /** The most likely token after everything fed so far; the lowest among equals. */
     public int next() {
-        step.mark();
-        int id = device.ints(ops.run(new Plain.Argmax(), logits))[0];
-        step.release();
-        return id;
+        return step.within(() -> device.ints(ops.run(new Plain.Argmax(), logits))[0]);
     }
 
     /** The logits after everything fed so far. */
@@ -99,19 +121,23 @@ public final class Generator implements AutoCloseable {
 
     /** The prompt's most likely continuation, up to {@code count} tokens, each told to {@code each} until it says stop. */
     public void greedy(int[] prompt, int count, IntPredicate each) {
+        continued(prompt, this::next, count, each);
+    }
+
+    /** The same with tokens that a sampler chooses; each is told before the next is computed. */
+    public void generate(int[] prompt, Sampler sampler, int count, IntPredicate each) {
+        continued(prompt, sampler.sampling().isArgmax() ? this::next : () -> sampler.next(logits()), count, each);
+    }
+
+    private void continued(int[] prompt, IntSupplier choice, int count, IntPredicate each) {
         feed(prompt);
         for (int i = 0; i < count; i++) {
-            int id = next();
+            int id = choice.getAsInt();
             if (!each.test(id) || i + 1 == count) {
                 return;
             }
             feedOne(id);
         }
-    }
-
-    /** How often each operation ran as its expansion. */
-    public Map<String, Long> fallbacks() {
-        return ops.fallbacks();
     }
 
     @Override

@@ -11,6 +11,11 @@ public interface KvCache {
 
     Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch);
 
+    /** Whether it keeps latents, one row for all heads, from which keys and values are read alike. */
+    default boolean latent() {
+        return false;
+    }
+
     /** No memory of earlier steps: each sequence begins in this one. What training uses, so that gradients flow. */
     KvCache NONE = (ops, layer, k, v, batch) -> new Kv(k, v);
 }

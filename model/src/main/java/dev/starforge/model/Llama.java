@@ -14,6 +14,7 @@ import java.util.function.BiFunction;
  */
 final class Llama implements Model {
     private final Settings settings;
+    private final Rotary rotary;
     private final Tensor embedding;
     private final List<Block> blocks = new ArrayList<>();
     private final Norm norm;
@@ -58,9 +59,9 @@ final class Llama implements Model {
         settings = Settings.of(config);
         int c = settings.width();
         embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        Tensor frequencies = w.rotary(RopeFrequencies.of(config, settings.headDim()));
+        rotary = Rotary.load(config, settings.headDim(), w);
         for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, frequencies, layer, w));
+            blocks.add(Block.load(settings, rotary, layer, w));
         }
         norm = Norm.load(w, "model.norm", settings);
         head = settings.tied()
@@ -79,8 +80,13 @@ final class Llama implements Model {
     }
 
     @Override
+    public int regime(int length) {
+        return rotary.regime(length);
+    }
+
+    @Override
     public Facts facts() {
-        return new Facts(
+        return Facts.of(
                 settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
     }
 
@@ -95,11 +101,11 @@ final class Llama implements Model {
     }
 
     private record Block(Norm before, Attention attention, Norm between, Mlp mlp) {
-        static Block load(Settings settings, Tensor frequencies, int layer, Weights w) {
+        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
                     Norm.load(w, path + ".input_layernorm", settings),
-                    Attention.load(settings, frequencies, layer, path + ".self_attn", w),
+                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
                     Norm.load(w, path + ".post_attention_layernorm", settings),
                     Mlp.load(settings, path + ".mlp", w));
         }
@@ -117,8 +123,8 @@ final class Llama implements Model {
             Projection key,
             Projection value,
             Projection output,
-            Tensor frequencies) {
-        static Attention load(Settings s, Tensor frequencies, int layer, String path, Weights w) {
+            Rotary rotary) {
+        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
             int c = s.width();
             int q = s.heads() * s.headDim();
             int kv = s.kvHeads() * s.headDim();
@@ -129,15 +135,15 @@ final class Llama implements Model {
                     w.projection(path + ".k_proj", c, kv, s.attentionBias()),
                     w.projection(path + ".v_proj", c, kv, s.attentionBias()),
                     w.projection(path + ".o_proj", q, c, s.attentionBias()),
-                    frequencies);
+                    rotary);
         }
 
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
             Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
             Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
-            q = ops.rope(q, batch.positions(), frequencies, 1);
-            k = ops.rope(k, batch.positions(), frequencies, 1);
+            q = rotary.rotate(ops, q, batch);
+            k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
             Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, 0);

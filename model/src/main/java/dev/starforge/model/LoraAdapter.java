@@ -4,7 +4,6 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -19,17 +18,17 @@ import java.util.TreeSet;
  */
 public final class LoraAdapter implements AutoCloseable {
     private static final String PREFIX = "base_model.model.";
+    private static final String A = ".lora_A.weight";
+    private static final String B = ".lora_B.weight";
+    private static final String ANY = ".*\\.";
     private static final List<String> UNSUPPORTED = List.of(
             "use_dora",
             "use_qalora",
             "use_bdlora",
             "lora_bias",
             "fan_in_fan_out",
-            "rank_pattern",
-            "alpha_pattern",
             "modules_to_save",
             "layer_replication",
-            "target_parameters",
             "trainable_token_indices",
             "alora_invocation_tokens",
             "arrow_config",
@@ -41,18 +40,16 @@ public final class LoraAdapter implements AutoCloseable {
             "eva_config",
             "megatron_config");
 
+    private final Config config;
     private final SafetensorsFile file;
     private final Scope scope;
-    private final int rank;
-    private final float scale;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Set<String> unused = new TreeSet<>();
 
-    private LoraAdapter(SafetensorsFile file, Scope scope, int rank, float scale) {
+    private LoraAdapter(Config config, SafetensorsFile file, Scope scope) {
+        this.config = config;
         this.file = file;
         this.scope = scope;
-        this.rank = rank;
-        this.scale = scale;
     }
 
     /** Reads an adapter whose tensors will live in {@code scope}. */
@@ -69,31 +66,81 @@ public final class LoraAdapter implements AutoCloseable {
         if (!config.text("bias", "none").equals("none")) {
             throw config.wrong("bias", "none");
         }
-        int rank = config.size("r");
-        double alpha = config.number("lora_alpha");
-        double scale = config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank;
         SafetensorsFile file = SafetensorsFile.open(folder.resolve("adapter_model.safetensors"));
-        LoraAdapter adapter = new LoraAdapter(file, scope, rank, (float) scale);
+        LoraAdapter adapter = new LoraAdapter(config, file, scope);
         adapter.unused.addAll(file.tensors().keySet());
         return adapter;
     }
 
-    /** See {@link Adapter}. */
-    Projection apply(String path, Projection base, int in, int out) {
-        String a = PREFIX + path + ".lora_A.weight";
-        String b = PREFIX + path + ".lora_B.weight";
-        if (!file.has(a) && !file.has(b)) {
-            return base;
-        }
-        Tensor tensorA = parameter(path + ".lora_A.weight", a, Spec.f32(rank, in));
-        Tensor tensorB = parameter(path + ".lora_B.weight", b, Spec.f32(out, rank));
-        return new Projection.LoraLinear(base, tensorA, tensorB, scale);
+    /** What a model's weights ask; see {@link Adapter}. */
+    Adapter updates() {
+        return new Adapter() {
+            @Override
+            public Projection apply(String path, Projection base, int in, int out) {
+                if (!has(path)) {
+                    return base;
+                }
+                int rank = rank(path);
+                return new Projection.LoraLinear(base, a(path, rank, in), b(path, rank, out), scale(path, rank));
+            }
+
+            @Override
+            public List<ExpertStack.Lora> expertUpdates(String path, int experts, int in, int out, boolean outer) {
+                String wrapper = outer ? path : path + ".base_layer";
+                if (!has(wrapper)) {
+                    return List.of();
+                }
+                int rank = rank(path + (outer ? ".down_proj" : ".gate_up_proj"));
+                float scale = scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
+                return List.of(new ExpertStack.Lora(
+                        a(wrapper, experts * rank, in), b(wrapper, experts * rank, out), experts, scale));
+            }
+        };
     }
 
-    private Tensor parameter(String name, String stored, Spec spec) {
-        Tensor tensor = Weights.load(file, stored, spec, scope);
+    private boolean has(String path) {
+        return file.has(PREFIX + path + A) || file.has(PREFIX + path + B);
+    }
+
+    private Tensor a(String path, int rank, int in) {
+        return parameter(path + A, Spec.f32(rank, in));
+    }
+
+    private Tensor b(String path, int rank, int out) {
+        return parameter(path + B, Spec.f32(out, rank));
+    }
+
+    private int rank(String path) {
+        return (int) pattern("rank_pattern", path, config.size("r"));
+    }
+
+    private float scale(String path, int rank) {
+        double alpha = pattern("alpha_pattern", path, config.number("lora_alpha"));
+        return (float) (config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
+    }
+
+    /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
+    private double pattern(String key, String path, double missing) {
+        if (config.isUnset(key)) {
+            return missing;
+        }
+        Config patterns = config.section(key);
+        for (String pattern : patterns.keys()) {
+            String name = pattern.startsWith(ANY) ? pattern.substring(ANY.length()) : pattern;
+            if (!name.matches("[A-Za-z0-9_.]+")) {
+                throw config.wrong(key, "names of modules, with or without " + ANY + " before them");
+            }
+            if (path.equals(name) || path.endsWith("." + name)) {
+                return patterns.number(pattern);
+            }
+        }
+        return missing;
+    }
+
+    private Tensor parameter(String name, Spec spec) {
+        Tensor tensor = Weights.load(WeightSource.of(file), PREFIX + name, spec, scope);
         parameters.put(name, tensor);
-        unused.remove(stored);
+        unused.remove(PREFIX + name);
         return tensor;
     }
 
@@ -110,11 +157,6 @@ public final class LoraAdapter implements AutoCloseable {
     /** What training moves, by name. */
     public Map<String, Tensor> parameters() {
         return Collections.unmodifiableMap(parameters);
-    }
-
-    /** The parameters' tensors, in the order of {@link #parameters()}. */
-    public List<Tensor> tensors() {
-        return new ArrayList<>(parameters.values());
     }
 
     @Override

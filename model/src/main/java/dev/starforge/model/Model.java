@@ -9,6 +9,9 @@ public interface Model {
     /** Logits [R, V] of the rows the batch wants. Which Ops decides whether this is inference, training or a plan. */
     Tensor forward(Ops ops, Batch batch, KvCache cache);
 
+    /** Which rotary tables hold for texts of this length; a cache filled in one regime is of no use in another. */
+    int regime(int length);
+
     Facts facts();
 
     /**
@@ -16,6 +19,11 @@ public interface Model {
      *
      * @param vocabulary number of tokens it knows
      * @param context positions it was made for
+     * @param latent whether values are part of the cached keys, as in multi-head latent attention
      */
-    record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim) {}
+    record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim, boolean latent) {
+        static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
+            return new Facts(vocabulary, context, layers, kvHeads, headDim, false);
+        }
+    }
 }

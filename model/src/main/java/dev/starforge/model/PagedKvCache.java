@@ -24,13 +24,15 @@ public final class PagedKvCache implements KvCache {
     private final List<Tensor> keys = new ArrayList<>();
     private final List<Tensor> values = new ArrayList<>();
     private final Deque<Integer> free = new ArrayDeque<>();
+    private final boolean latent;
 
     public PagedKvCache(Model.Facts facts, int blocks, DType type, Scope scope) {
+        latent = facts.latent();
         Spec spec = new Spec(type, Shape.of((long) blocks * BLOCK, facts.kvHeads(), facts.headDim()));
         ByteBuffer zeros = ByteBuffer.allocateDirect(Math.toIntExact(Math.min(spec.bytes(), 1 << 24)));
         for (int layer = 0; layer < facts.layers(); layer++) {
             keys.add(zero(scope, spec, zeros));
-            values.add(zero(scope, spec, zeros));
+            values.add(facts.latent() ? keys.getLast() : zero(scope, spec, zeros));
         }
         for (int block = 0; block < blocks; block++) {
             free.add(block);
@@ -100,9 +102,16 @@ public final class PagedKvCache implements KvCache {
     }
 
     @Override
+    public boolean latent() {
+        return latent;
+    }
+
+    @Override
     public Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch) {
         ops.store(keys.get(layer), batch.slots(), k);
-        ops.store(values.get(layer), batch.slots(), v);
+        if (!latent) {
+            ops.store(values.get(layer), batch.slots(), v);
+        }
         return new Kv(keys.get(layer), values.get(layer));
     }
 }

@@ -1,17 +1,27 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Tensor;
 
 /** x[N, in] -> y[N, out]. Quantization and LoRA swap the projection, never the model that uses it. */
 sealed interface Projection {
     Tensor apply(Ops ops, Tensor x);
 
+    /** The matrix [out, in] that {@link #apply} multiplies with, for those who need its parts. */
+    Tensor weight(Ops ops);
+
     /** x W^T. */
-    record Linear(Tensor weight) implements Projection {
+    record Linear(Tensor matrix) implements Projection {
         @Override
         public Tensor apply(Ops ops, Tensor x) {
-            return ops.project(x, weight);
+            return ops.project(x, matrix);
+        }
+
+        @Override
+        public Tensor weight(Ops ops) {
+            return matrix;
         }
     }
 
@@ -21,6 +31,11 @@ sealed interface Projection {
         public Tensor apply(Ops ops, Tensor x) {
             return ops.add(base.apply(ops, x), bias);
         }
+
+        @Override
+        public Tensor weight(Ops ops) {
+            return base.weight(ops);
+        }
     }
 
     /** What another projection gives, plus scale * (x A^T) B^T (Hu et al. 2021). */
@@ -29,6 +44,12 @@ sealed interface Projection {
         public Tensor apply(Ops ops, Tensor x) {
             Tensor update = ops.project(ops.project(x, a), b);
             return ops.add(base.apply(ops, x), ops.scale(update, scale));
+        }
+
+        @Override
+        public Tensor weight(Ops ops) {
+            Tensor update = ops.run(new Plain.MatMul(false, false), b, a);
+            return ops.add(ops.run(new Plain.Cast(DType.F32), base.weight(ops)), ops.scale(update, scale));
         }
     }
 }

@@ -30,7 +30,7 @@ import tools.jackson.databind.node.ObjectNode;
  * header is bounded, and every tensor must lie inside the data, fit its shape, and neither overlap another nor leave a
  * hole, as the format demands. Data is read on request, never the whole file at once.
  */
-public final class SafetensorsFile implements AutoCloseable {
+public final class SafetensorsFile implements Safetensors {
     private static final long LARGEST_HEADER = 100L << 20;
     private static final JsonMapper JSON = JsonMapper.builder()
             .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
@@ -76,6 +76,7 @@ public final class SafetensorsFile implements AutoCloseable {
     }
 
     public static SafetensorsFile open(Path path) {
+        Pickle.refuse(path);
         try {
             FileChannel channel = FileChannel.open(path, StandardOpenOption.READ);
             try {
@@ -165,13 +166,10 @@ public final class SafetensorsFile implements AutoCloseable {
     }
 
     private static int elementBytes(Path path, String name, String dtype) {
-        return switch (dtype) {
-            case "F64", "I64", "U64" -> 8;
-            case "F32", "I32", "U32" -> 4;
-            case "F16", "BF16", "I16", "U16" -> 2;
-            case "F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL" -> 1;
-            default -> throw new ModelException(path, "tensor " + name + ": unknown dtype " + dtype);
-        };
+        if (!SafetensorsType.isKnown(dtype)) {
+            throw new ModelException(path, "tensor " + name + ": unknown dtype " + dtype);
+        }
+        return SafetensorsType.valueOf(dtype).bytes();
     }
 
     private static void checkTiling(Path path, Map<String, Stored> tensors, long dataBytes) {
@@ -192,57 +190,29 @@ public final class SafetensorsFile implements AutoCloseable {
         }
     }
 
+    @Override
     public Path path() {
         return path;
     }
 
+    @Override
     public Map<String, Stored> tensors() {
         return tensors;
     }
 
-    public boolean has(String name) {
-        return tensors.containsKey(name);
-    }
-
-    public Stored tensor(String name) {
-        Stored stored = tensors.get(name);
-        if (stored == null) {
-            throw new ModelException(path, "has no tensor " + name);
-        }
-        return stored;
-    }
-
-    /** Fills {@code into} with a tensor's bytes from {@code offset} on. */
+    @Override
     public void read(Stored tensor, long offset, ByteBuffer into) {
+        if (offset < 0 || into.remaining() > tensor.bytes() - offset) {
+            throw new ModelException(
+                    path,
+                    "tensor " + tensor.name() + ": asked for " + into.remaining() + " bytes at " + offset + " of "
+                            + tensor.bytes());
+        }
         try {
             readFully(channel, dataStart + tensor.begin() + offset, into);
         } catch (IOException failure) {
             throw new ModelException(path, "tensor " + tensor.name() + " at byte " + offset + ": " + failure, failure);
         }
-    }
-
-    /** A small tensor of 32-bit integers. */
-    public int[] ints(String name) {
-        int[] values = new int[Math.toIntExact(tensor(name).shape().size())];
-        bytes(name, "I32").asIntBuffer().get(values);
-        return values;
-    }
-
-    /** A small tensor of 32-bit floats. */
-    public float[] floats(String name) {
-        float[] values = new float[Math.toIntExact(tensor(name).shape().size())];
-        bytes(name, "F32").asFloatBuffer().get(values);
-        return values;
-    }
-
-    private ByteBuffer bytes(String name, String dtype) {
-        Stored stored = tensor(name);
-        if (!stored.dtype().equals(dtype)) {
-            throw new ModelException(path, "tensor " + name + ": expected " + dtype + ", got " + stored.dtype());
-        }
-        ByteBuffer buffer = ByteBuffer.allocate(Math.toIntExact(stored.bytes())).order(ByteOrder.LITTLE_ENDIAN);
-        read(stored, 0, buffer);
-        return buffer.flip();
     }
 
     private static void readFully(FileChannel channel, long position, ByteBuffer into) throws IOException {
@@ -258,6 +228,7 @@ public final class SafetensorsFile implements AutoCloseable {
     /** Writes a file beside its final place and renames it, so that no half file ever has the name. */
     public static void write(Path path, List<Entry> entries) {
         ObjectNode header = JSON.createObjectNode();
+        header.putObject("__metadata__").put("format", "pt");
         long at = 0;
         for (Entry entry : entries) {
             ObjectNode node = header.putObject(entry.name());

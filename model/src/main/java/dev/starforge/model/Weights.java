@@ -10,23 +10,27 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * Puts named tensors of a file on a device, piece by piece, so that the host never holds more than one piece. Matrices
+ * Puts named tensors of a source on a device, piece by piece, so that the host never holds more than one piece. Matrices
  * are stored as the run's {@link Precision} says, vectors in float32. Hands out projections, with the adapter's update
  * where it has one: that is all a model knows of LoRA.
  */
 final class Weights {
-    private static final int PIECE = 16 << 20;
+    private static final int PIECE = 4 << 20;
 
-    private final SafetensorsFile file;
+    private final WeightSource source;
     private final Scope scope;
     private final Precision precision;
     private final Adapter adapter;
 
-    Weights(SafetensorsFile file, Scope scope, Precision precision, Adapter adapter) {
-        this.file = file;
+    Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
+        this.source = source;
         this.scope = scope;
         this.precision = precision;
         this.adapter = adapter;
+    }
+
+    boolean has(String name) {
+        return source.has(name);
     }
 
     /** A projection from {@code in} to {@code out} channels, with its bias if {@code bias} says so. */
@@ -39,11 +43,37 @@ final class Weights {
     }
 
     Tensor matrix(String name, int rows, int columns) {
-        return load(file, name, new Spec(precision.storage(), Shape.of(rows, columns)), scope);
+        return load(source, name, new Spec(precision.storage(), Shape.of(rows, columns)), scope);
+    }
+
+    /** The gated experts {@code path}.0, .1, ..., whose three matrices end in these names. */
+    ExpertStack experts(String path, int experts, int width, int inner, String gate, String up, String down) {
+        return new ExpertStack(
+                stack(path, gate, experts, inner, width),
+                stack(path, up, experts, inner, width),
+                stack(path, down, experts, width, inner),
+                adapter.expertUpdates(path, experts, width, 2 * inner, false),
+                adapter.expertUpdates(path, experts, inner, width, true));
+    }
+
+    private Tensor stack(String path, String name, int experts, int rows, int columns) {
+        Shape each = Shape.of(rows, columns);
+        for (int e = 0; e < experts; e++) {
+            checkShape(source, expert(path, e, name), each);
+        }
+        Tensor stack = scope.allocate(new Spec(precision.storage(), Shape.of(experts, rows, columns)));
+        for (int e = 0; e < experts; e++) {
+            fill(source, expert(path, e, name), stack.view(e * each.size(), each), scope);
+        }
+        return stack;
+    }
+
+    private static String expert(String path, int e, String name) {
+        return path + "." + e + "." + name + ".weight";
     }
 
     Tensor vector(String name, int size) {
-        return load(file, name, Spec.f32(size), scope);
+        return load(source, name, Spec.f32(size), scope);
     }
 
     /** Rotary frequencies, rounded as the run's precision says. */
@@ -53,55 +83,54 @@ final class Weights {
         for (int i = 0; i < rounded.length && type != DType.F32; i++) {
             rounded[i] = type.widen(type.narrow(rounded[i]));
         }
-        Tensor tensor = scope.allocate(Spec.f32(rounded.length));
-        scope.device().write(tensor, rounded);
+        return constant(rounded);
+    }
+
+    /** A table computed here rather than stored. */
+    Tensor constant(float... values) {
+        Tensor tensor = scope.allocate(Spec.f32(values.length));
+        scope.device().write(tensor, values);
         return tensor;
     }
 
-    static Tensor load(SafetensorsFile file, String name, Spec wanted, Scope scope) {
-        SafetensorsFile.Stored stored = file.tensor(name);
-        if (!stored.shape().equals(wanted.shape())) {
-            throw new ModelException(
-                    file.path(),
-                    "tensor " + name + ": the config asks for " + wanted.shape() + ", the file has " + stored.shape());
-        }
-        DType type = switch (stored.dtype()) {
-            case "F32" -> DType.F32;
-            case "F16" -> DType.F16;
-            case "BF16" -> DType.BF16;
-            default ->
-                throw new ModelException(
-                        file.path(), "tensor " + name + ": expected F32, F16 or BF16, got " + stored.dtype());
-        };
+    static Tensor load(WeightSource source, String name, Spec wanted, Scope scope) {
+        checkShape(source, name, wanted.shape());
         Tensor tensor = scope.allocate(wanted);
-        long size = wanted.shape().size();
-        int piece = PIECE / 4;
-        for (long at = 0; at < size; at += piece) {
-            int count = (int) Math.min(piece, size - at);
-            ByteBuffer bytes = buffer(count, type);
-            file.read(stored, at * type.bytes(), bytes);
-            scope.device().write(tensor.view(at, Shape.of(count)), convert(bytes.flip(), type, wanted.dtype(), count));
-        }
+        fill(source, name, tensor, scope);
         return tensor;
     }
 
-    private static ByteBuffer convert(ByteBuffer bytes, DType from, DType to, int count) {
-        if (from == to) {
-            return bytes;
+    /** Before anything is allocated: a config must not make us ask for more than its file holds. */
+    private static void checkShape(WeightSource source, String name, Shape wanted) {
+        if (!source.shape(name).equals(wanted)) {
+            throw new ModelException(
+                    source.path(),
+                    "tensor " + name + ": the config asks for " + wanted + ", the file has " + source.shape(name));
         }
-        ByteBuffer converted = buffer(count, to);
+    }
+
+    private static void fill(WeightSource source, String name, Tensor tensor, Scope scope) {
+        Shape wanted = tensor.shape();
+        float[] values = new float[(int) Math.min(PIECE, wanted.size())];
+        ByteBuffer bytes = ByteBuffer.allocateDirect(
+                        values.length * tensor.dtype().bytes())
+                .order(ByteOrder.LITTLE_ENDIAN);
+        for (long at = 0; at < wanted.size(); at += values.length) {
+            int count = (int) Math.min(values.length, wanted.size() - at);
+            source.read(name, at, values, count);
+            scope.device()
+                    .write(tensor.view(at, Shape.of(count)), stored(values, count, tensor.dtype(), bytes.clear()));
+        }
+    }
+
+    private static ByteBuffer stored(float[] values, int count, DType type, ByteBuffer bytes) {
         for (int i = 0; i < count; i++) {
-            float value = from == DType.F32 ? bytes.getFloat(4 * i) : from.widen(bytes.getShort(2 * i));
-            if (to == DType.F32) {
-                converted.putFloat(value);
+            if (type == DType.F32) {
+                bytes.putFloat(values[i]);
             } else {
-                converted.putShort(to.narrow(value));
+                bytes.putShort(type.narrow(values[i]));
             }
         }
-        return converted.flip();
-    }
-
-    private static ByteBuffer buffer(int count, DType type) {
-        return ByteBuffer.allocateDirect(count * type.bytes()).order(ByteOrder.LITTLE_ENDIAN);
+        return bytes.flip();
     }
 }

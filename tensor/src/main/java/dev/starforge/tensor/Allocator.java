@@ -20,27 +20,36 @@ final class Allocator {
     private long reserved;
     private long used;
     private long peak;
+    private boolean closed;
 
     Allocator(Device device) {
         this.device = device;
     }
 
     Block allocate(long bytes) {
+        if (bytes > Long.MAX_VALUE - ALIGNMENT) {
+            throw new TensorException("allocate " + bytes + " bytes: more than there can be");
+        }
         long size = Math.max(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
         Block block = null;
         for (int i = 0; i < chunks.size() && block == null; i++) {
-            block = chunks.get(i).take(size);
+            block = take(chunks.get(i), size);
         }
         if (block == null) {
             long growth = Math.max(size, Math.min(LARGEST_STEP, Math.max(FIRST_CHUNK, reserved)));
             Chunk chunk = new Chunk(device.reserve(growth));
             chunks.add(chunk);
             reserved += growth;
-            block = chunk.take(size);
+            block = take(chunk, size);
         }
         used += size;
         peak = Math.max(peak, used);
         return block;
+    }
+
+    private Block take(Chunk chunk, long size) {
+        long offset = chunk.take(size);
+        return offset < 0 ? null : new Block(this, chunk.memory, offset, size);
     }
 
     void free(Block block) {
@@ -66,7 +75,12 @@ final class Allocator {
         return reserved;
     }
 
+    boolean closed() {
+        return closed;
+    }
+
     void close() {
+        closed = true;
         chunks.forEach(chunk -> device.release(chunk.memory));
         chunks.clear();
         used = 0;
@@ -82,7 +96,8 @@ final class Allocator {
             free.put(0L, memory.bytes());
         }
 
-        Block take(long size) {
+        /** Where a gap of this size began that is taken now, or -1. */
+        long take(long size) {
             for (Map.Entry<Long, Long> gap : free.entrySet()) {
                 long offset = gap.getKey();
                 long length = gap.getValue();
@@ -91,10 +106,10 @@ final class Allocator {
                     if (length > size) {
                         free.put(offset + size, length - size);
                     }
-                    return new Block(memory, offset, size);
+                    return offset;
                 }
             }
-            return null;
+            return -1;
         }
 
         void give(long offset, long size) {

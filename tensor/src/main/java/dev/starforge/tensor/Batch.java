@@ -12,8 +12,10 @@ package dev.starforge.tensor;
  * @param tables i32[S, M], the cache blocks of each sequence in order
  * @param block rows in a cache block
  * @param rows i32[R], ascending: the tokens whose logits are wanted
+ * @param regime which of the model's rotary tables holds for these lengths; sequences of two regimes do not share a step
  */
-public record Batch(Tensor ids, Tensor positions, Tensor starts, Tensor slots, Tensor tables, int block, Tensor rows) {
+public record Batch(
+        Tensor ids, Tensor positions, Tensor starts, Tensor slots, Tensor tables, int block, Tensor rows, int regime) {
     public Batch {
         long n = ids.shape().size();
         if (positions.shape().size() != n

@@ -2,12 +2,14 @@ package dev.starforge.tensor;
 
 /** One allocation: a piece of memory and how many holders (scopes, tapes) still want it. */
 final class Block {
+    private final Allocator owner;
     private final Memory memory;
     private final long offset;
     private final long bytes;
     private int holders = 1;
 
-    Block(Memory memory, long offset, long bytes) {
+    Block(Allocator owner, Memory memory, long offset, long bytes) {
+        this.owner = owner;
         this.memory = memory;
         this.offset = offset;
         this.bytes = bytes;
@@ -37,12 +39,8 @@ final class Block {
         return --holders == 0;
     }
 
-    /** The memory is gone whoever holds it: later use of a tensor in it throws. */
-    void abandon() {
-        holders = 0;
-    }
-
+    /** Whether its memory went back, or went away with its allocator. */
     boolean freed() {
-        return holders == 0;
+        return holders == 0 || owner.closed();
     }
 }

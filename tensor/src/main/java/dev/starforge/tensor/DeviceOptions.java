@@ -10,10 +10,12 @@ import java.nio.file.Path;
  * @param kernelCache where compiled kernels are kept between runs
  */
 public record DeviceOptions(int index, int threads, Path kernelCache) {
+    private static final int MOST_THREADS = 1024;
+
     public DeviceOptions {
-        if (index < 0 || threads < 0) {
-            throw new DeviceException(
-                    "device options: index " + index + " and threads " + threads + " must not be negative");
+        if (index < 0 || threads < 0 || threads > MOST_THREADS) {
+            throw new DeviceException("device options: index " + index + ", threads " + threads
+                    + ": must not be negative, and threads not above " + MOST_THREADS);
         }
     }
 }

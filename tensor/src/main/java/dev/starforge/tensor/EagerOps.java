@@ -56,10 +56,7 @@ public final class EagerOps implements Ops {
         if (fallbacks.merge(op.name(), 1L, Long::sum) == 1) {
             fallback.log().accept(op.name() + " runs as its expansion on " + device.name());
         }
-        scope.mark();
-        Tensor[] out = op.expand(this, in);
-        scope.release(out);
-        return out;
+        return scope.within(() -> op.expand(this, in));
     }
 
     /** How often each operation ran as its expansion. */
@@ -77,10 +74,7 @@ public final class EagerOps implements Ops {
 
     @Override
     public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
-        scope.mark();
-        Tensor y = body.apply(this, x);
-        scope.release(y);
-        return y;
+        return scope.within(() -> body.apply(this, x));
     }
 
     @Override

@@ -26,6 +26,28 @@ public enum Fn {
             return -0.5 / (x * Math.sqrt(x));
         }
     },
+    RECIPROCAL {
+        @Override
+        public double apply(double x) {
+            return 1 / x;
+        }
+
+        @Override
+        public double slope(double x) {
+            return -1 / (x * x);
+        }
+    },
+    SIGMOID {
+        @Override
+        public double apply(double x) {
+            return 1 / (1 + Math.exp(-x));
+        }
+
+        @Override
+        public double slope(double x) {
+            return 1 / (1 + Math.exp(-x)) / (1 + Math.exp(x));
+        }
+    },
     SIN {
         @Override
         public double apply(double x) {

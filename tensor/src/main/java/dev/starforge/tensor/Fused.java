@@ -50,7 +50,7 @@ public sealed interface Fused extends Op {
     }
 
     private static Tensor mean(Ops ops, Tensor x) {
-        return ops.run(new Affine(1f / x.shape().last(), 0), ops.run(new Sum(Sum.Over.LAST), x));
+        return ops.run(new Affine(1f / Math.max(1, x.shape().last()), 0), ops.run(new Sum(Sum.Over.LAST), x));
     }
 
     private static Tensor rsqrt(Ops ops, Tensor meanSquare, float eps) {

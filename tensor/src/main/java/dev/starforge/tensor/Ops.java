@@ -31,7 +31,7 @@ public interface Ops {
         Tensor y = x;
         for (BiFunction<Ops, Tensor, Tensor> block : blocks) {
             Tensor next = block(y, block);
-            if (y != x) {
+            if (y.block() != x.block() && y.block() != next.block()) {
                 scope().disown(y);
             }
             y = next;
@@ -86,6 +86,21 @@ public interface Ops {
 
     default Tensor gated(Fn fn, Tensor gate, Tensor up) {
         return run(new Fused.Gated(fn), gate, up);
+    }
+
+    /** Columns from..to-1 of the last dimension. */
+    default Tensor columns(Tensor x, long from, long to) {
+        return run(new Plain.Columns(from, to), x);
+    }
+
+    /** Zero rows of {@code width} with x from column {@code from} on. */
+    default Tensor pad(Tensor x, long from, long width) {
+        return run(new Plain.Pad(from, width), x);
+    }
+
+    /** Reorders dimensions: output axis i is input axis {@code axes[i]}. */
+    default Tensor permute(Tensor x, Integer... axes) {
+        return run(Plain.Permute.of(axes), x);
     }
 
     /** [N, H * D] seen as [N, H, D]. */

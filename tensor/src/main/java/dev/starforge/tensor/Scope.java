@@ -6,6 +6,7 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Supplier;
 
 /**
  * Owns tensors. There is one for each lifetime: the weights (the process), a session, a step. Within a scope lifetimes
@@ -66,6 +67,27 @@ public final class Scope implements AutoCloseable {
         owned.subList(write, owned.size()).clear();
     }
 
+    /** Runs a body in a lifetime of its own that also ends when the body fails; nothing escapes but what it returns. */
+    public <T> T within(Supplier<T> body) {
+        int depth = marks.size();
+        mark();
+        T result;
+        try {
+            result = body.get();
+        } catch (RuntimeException | Error failure) {
+            while (marks.size() > depth) {
+                release();
+            }
+            throw failure;
+        }
+        switch (result) {
+            case Tensor tensor -> release(tensor);
+            case Tensor[] tensors -> release(tensors);
+            default -> release();
+        }
+        return result;
+    }
+
     /** Gives one tensor of the innermost lifetime back before the rest. */
     void disown(Tensor tensor) {
         int mark = marks.isEmpty() ? 0 : marks.peek();
@@ -115,7 +137,6 @@ public final class Scope implements AutoCloseable {
     public void close() {
         if (!closed) {
             closed = true;
-            owned.forEach(Block::abandon);
             owned.clear();
             allocator.close();
         }

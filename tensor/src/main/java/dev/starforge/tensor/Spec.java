@@ -11,7 +11,11 @@ public record Spec(DType dtype, Shape shape) {
     }
 
     public long bytes() {
-        return Math.multiplyExact(shape.size(), dtype.bytes());
+        try {
+            return Math.multiplyExact(shape.size(), dtype.bytes());
+        } catch (ArithmeticException overflow) {
+            throw new ShapeException(dtype + shape.toString() + ": more bytes than 2^63");
+        }
     }
 
     @Override

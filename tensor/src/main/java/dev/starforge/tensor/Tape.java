@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -25,7 +26,7 @@ public final class Tape implements Ops {
     private final Set<Tensor> live = new HashSet<>();
     private final List<Node> nodes = new ArrayList<>();
     private final Map<Block, Integer> saved = new IdentityHashMap<>();
-    private final Map<Tensor, Tensor> gradients = new HashMap<>();
+    private final Map<Tensor, Tensor> gradients = new LinkedHashMap<>();
     private boolean ran;
 
     public Tape(Ops ops, List<Tensor> parameters, boolean checkpointing) {
@@ -65,13 +66,13 @@ public final class Tape implements Ops {
 
     @Override
     public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
-        scope().mark();
-        Tensor y = body.apply(checkpointing ? ops : this, x);
-        if (checkpointing) {
-            record(new CheckpointNode(x, y, body));
-        }
-        scope().release(y);
-        return y;
+        return scope().within(() -> {
+            Tensor y = body.apply(checkpointing ? ops : this, x);
+            if (checkpointing) {
+                record(new CheckpointNode(x, y, body));
+            }
+            return y;
+        });
     }
 
     @Override
@@ -113,9 +114,10 @@ public final class Tape implements Ops {
         accumulate(y, dy);
         while (!nodes.isEmpty()) {
             Node node = nodes.removeLast();
-            scope().mark();
-            node.backward();
-            scope().release();
+            scope().within(() -> {
+                node.backward();
+                return node;
+            });
         }
     }
 
@@ -134,6 +136,9 @@ public final class Tape implements Ops {
     }
 
     private void record(Node node) {
+        if (node.results().isEmpty()) {
+            return;
+        }
         for (Tensor tensor : node.keeps()) {
             scope().hold(tensor);
             saved.merge(tensor.block(), 1, Integer::sum);
@@ -180,6 +185,7 @@ public final class Tape implements Ops {
         private final Tensor[] out;
         private final boolean[] needs;
         private final Op.Saved saves;
+        private final boolean[] given;
         private Map<Integer, Tensor> arrived = Map.of();
 
         OpNode(Op op, Tensor[] in, Tensor[] out, boolean[] needs, Op.Saved saves) {
@@ -188,6 +194,7 @@ public final class Tape implements Ops {
             this.out = out;
             this.needs = needs;
             this.saves = saves;
+            this.given = new boolean[in.length];
         }
 
         @Override
@@ -208,7 +215,9 @@ public final class Tape implements Ops {
 
         @Override
         public List<Tensor> results() {
-            return Arrays.asList(out);
+            return Arrays.stream(out)
+                    .filter(tensor -> tensor.dtype().isFloat())
+                    .toList(); // what is chosen or counted has no gradient
         }
 
         @Override
@@ -222,9 +231,18 @@ public final class Tape implements Ops {
             }
             if (!arrived.isEmpty()) {
                 op.gradient(ops, this);
+                requireAllGiven();
             }
             arrived.values().forEach(scope()::drop);
             forget(this);
+        }
+
+        private void requireAllGiven() {
+            for (int i = 0; i < in.length; i++) {
+                if (needs[i] && !given[i]) {
+                    throw new TensorException(op.name() + ": has no gradient for input " + i + " " + in[i]);
+                }
+            }
         }
 
         @Override
@@ -272,6 +290,7 @@ public final class Tape implements Ops {
 
         @Override
         public void give(int input, Tensor gradient) {
+            given[input] = true;
             if (needs[input]) {
                 accumulate(in[input], gradient);
             }

@@ -10,7 +10,7 @@ public final class Tensor {
     private final long offset;
 
     Tensor(Spec spec, Block block, long offset) {
-        if (offset < 0 || offset + spec.bytes() > block.bytes()) {
+        if (offset < 0 || spec.bytes() > block.bytes() - offset) {
             throw new ShapeException("tensor " + spec + " at byte " + offset + " does not fit into a block of "
                     + block.bytes() + " bytes");
         }
@@ -41,12 +41,12 @@ public final class Tensor {
 
     /** The device memory this tensor lies in. */
     public Memory memory() {
-        return block.memory();
+        return block().memory();
     }
 
     /** Where in {@link #memory()} the first element is, in bytes. */
     public long offset() {
-        return block.offset() + offset;
+        return block().offset() + offset;
     }
 
     /** The same elements from {@code element} on, seen with another shape. Shares storage; owns nothing. */

@@ -100,23 +100,20 @@ public final class Trainer implements AutoCloseable {
 
     /** The mean loss of examples, with nothing recorded and nothing moved. */
     public double loss(List<Example> examples) {
-        step.mark();
-        double loss = device.floats(loss(ops, examples))[0];
-        step.release();
-        return loss;
+        return step.within(() -> device.floats(loss(ops, examples))[0]);
     }
 
     /** The gradient of every parameter by name, with nothing moved. */
     public Map<String, float[]> gradients(List<Example> examples) {
-        step.mark();
-        Tape tape = tape(ops);
-        List<Tensor> gradients = tape.backward(loss(tape, examples));
-        Map<String, float[]> byName = new LinkedHashMap<>();
-        for (String name : parameters.keySet()) {
-            byName.put(name, device.floats(gradients.get(byName.size())));
-        }
-        step.release();
-        return byName;
+        return step.within(() -> {
+            Tape tape = tape(ops);
+            List<Tensor> gradients = tape.backward(loss(tape, examples));
+            Map<String, float[]> byName = new LinkedHashMap<>();
+            for (String name : parameters.keySet()) {
+                byName.put(name, device.floats(gradients.get(byName.size())));
+            }
+            return byName;
+        });
     }
 
     /** What a step with these examples would take beyond the weights and the optimizer's state. */
@@ -168,7 +165,8 @@ public final class Trainer implements AutoCloseable {
             throw new ShapeException("loss: none of " + examples.size() + " examples has a target token");
         }
         Scope scope = ops.scope();
-        Batch batch = Batches.packed(scope, examples.stream().map(Example::ids).toList());
+        Batch batch =
+                Batches.packed(model, scope, examples.stream().map(Example::ids).toList());
         int[] labels = new int[Math.toIntExact(batch.tokens())];
         float[] weights = new float[labels.length];
         int row = 0;
@@ -182,10 +180,7 @@ public final class Trainer implements AutoCloseable {
         Tensor weightTensor = scope.allocate(Spec.f32(weights.length));
         scope.device().write(labelTensor, labels);
         scope.device().write(weightTensor, weights);
-        scope.mark();
-        Tensor loss = ops.crossEntropy(model.forward(ops, batch, KvCache.NONE), labelTensor, weightTensor);
-        scope.release(loss);
-        return loss;
+        return scope.within(() -> ops.crossEntropy(model.forward(ops, batch, KvCache.NONE), labelTensor, weightTensor));
     }
 
     @Override

@@ -1,6 +1,8 @@
 package dev.starforge.tensor.host;
 
+import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -14,7 +16,12 @@ public final class HostMemory implements Memory {
     private final MemorySegment segment;
 
     public HostMemory(long bytes) {
-        segment = arena.allocate(bytes, ALIGNMENT);
+        try {
+            segment = arena.allocate(bytes, ALIGNMENT);
+        } catch (OutOfMemoryError full) {
+            arena.close();
+            throw new DeviceException("reserve " + bytes + " bytes of host memory: there is not as much", full);
+        }
     }
 
     @Override
@@ -37,10 +44,18 @@ public final class HostMemory implements Memory {
     }
 
     public static void write(Tensor to, ByteBuffer from) {
-        segment(to).copyFrom(MemorySegment.ofBuffer(from));
+        MemorySegment source = MemorySegment.ofBuffer(from);
+        if (source.byteSize() > to.bytes()) {
+            throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
+        }
+        segment(to).copyFrom(source);
     }
 
     public static void read(Tensor from, ByteBuffer to) {
-        MemorySegment.ofBuffer(to).copyFrom(segment(from));
+        MemorySegment target = MemorySegment.ofBuffer(to);
+        if (target.byteSize() < from.bytes()) {
+            throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
+        }
+        target.copyFrom(segment(from));
     }
 }

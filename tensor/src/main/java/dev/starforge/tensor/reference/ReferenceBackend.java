@@ -2,6 +2,7 @@ package dev.starforge.tensor.reference;
 
 import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Probe;
@@ -42,6 +43,10 @@ public final class ReferenceBackend implements Backend {
 
     @Override
     public Device open(DeviceOptions options) {
+        if (options.index() != 0 || options.threads() > 1) {
+            throw new DeviceException("device reference: there is one, with one thread; asked for index "
+                    + options.index() + " and " + options.threads() + " threads");
+        }
         return new ReferenceDevice();
     }
 }

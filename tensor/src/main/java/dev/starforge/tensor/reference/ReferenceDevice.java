@@ -79,6 +79,12 @@ final class ReferenceDevice implements Device {
             case Plain.Gather o -> Rows.gather(in[0], inputs[0].dim(0), in[1], out[0]);
             case Plain.ScatterAdd o -> Rows.scatterAdd(in[0], in[1], o.height(), out[0]);
             case Plain.Slice o -> Rows.slice(o.from(), inputs[0].dim(0), in[0], out[0]);
+            case Plain.Columns o -> Rows.columns(o.from(), in[0], out[0]);
+            case Plain.Pad o -> Rows.pad(o.from(), in[0], out[0]);
+            case Plain.Route o -> Experts.route(o, in[0], out[0]);
+            case Plain.Group o -> Experts.group(in[0], out);
+            case Plain.ExpertMatMul o -> Experts.matmul(o.transposeB(), in, out[0]);
+            case Plain.ExpertOuter o -> Experts.outer(in, out[0]);
             case Plain.Concat o -> Rows.concat(in, out[0]);
             case Plain.Store o -> Rows.store(in[0], in[1], inputs[0].dim(0), in[2]);
             case Plain.Softmax o -> Softmax.softmax(in[0], out[0]);

@@ -49,18 +49,19 @@ final class Rows {
     }
 
     static void pick(View x, View ids, View y) {
-        for (long n = 0; n < ids.size; n++) {
-            int id = ids.index(n);
-            y.set(n, id >= 0 && id < x.last ? x.at(n * x.last + id) : 0);
+        for (long i = 0; i < y.size; i++) {
+            int id = ids.index(i);
+            y.set(i, id >= 0 && id < x.last ? x.at(i / y.last * x.last + id) : 0);
         }
     }
 
     static void unpick(View d, View ids, View y) {
         y.fill(0);
-        for (long n = 0; n < ids.size; n++) {
-            int id = ids.index(n);
+        for (long i = 0; i < d.size; i++) {
+            int id = ids.index(i);
             if (id >= 0 && id < y.last) {
-                y.set(n * y.last + id, d.at(n));
+                long at = i / d.last * y.last + id;
+                y.set(at, y.at(at) + d.at(i));
             }
         }
     }
@@ -101,6 +102,19 @@ final class Rows {
         long width = height == 0 ? 0 : x.size / height;
         for (long i = 0; i < y.size; i++) {
             y.set(i, x.at(from * width + i));
+        }
+    }
+
+    static void columns(long from, View x, View y) {
+        for (long i = 0; i < y.size; i++) {
+            y.set(i, x.at(i / y.last * x.last + from + i % y.last));
+        }
+    }
+
+    static void pad(long from, View x, View y) {
+        y.fill(0);
+        for (long i = 0; i < x.size; i++) {
+            y.set(i / x.last * y.last + from + i % x.last, x.at(i));
         }
     }
 

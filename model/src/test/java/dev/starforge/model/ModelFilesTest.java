@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.assertj.core.data.Offset;
 import org.junit.jupiter.api.BeforeEach;
@@ -23,7 +24,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** A model or adapter that does not fit is refused with the file, the key or tensor, and what was expected. */
-final class ModelFolderTest {
+final class ModelFilesTest {
     @TempDir
     Path folder;
 
@@ -44,7 +45,7 @@ final class ModelFolderTest {
 
     private void load() {
         try (Scope scope = new Scope(device);
-                ModelFolder model = ModelFolder.open(folder);
+                ModelFiles model = ModelFiles.open(folder);
                 LoraAdapter adapter = LoraAdapter.open(folder.resolve("adapter"), scope)) {
             model.load(scope, Precision.FLOAT32, adapter);
         }
@@ -59,14 +60,14 @@ final class ModelFolderTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "config.json | \"starcoder2\" | \"gpt9\" | model_type: expected one of llama, starcoder2, got \"gpt9\"",
+                "config.json | \"starcoder2\" | \"gpt9\" | starcoder2, got \"gpt9\"",
                 "config.json | \"hidden_size\": 64 | \"hidden_size\": -64 | hidden_size: expected a number above 0",
                 "config.json | \"hidden_size\": 64 | \"hidden_size\": \"64\" | hidden_size: expected a whole number",
                 "config.json | \"hidden_size\": 64 | \"hidden_sise\": 64 | hidden_size: expected a whole number, got nothing",
                 "config.json | \"hidden_size\": 64 | \"hidden_size\": 128 | asks for [640, 128], the file has [640, 64]",
                 "config.json | \"num_hidden_layers\": 2 | \"num_hidden_layers\": 3 | has no tensor model.layers.2",
                 "config.json | gelu_pytorch_tanh | relu | hidden_act: expected gelu_pytorch_tanh, got \"relu\"",
-                "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default or llama3",
+                "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default, linear",
                 "config.json | \"norm_epsilon\": 1e-05 | \"norm_epsilon\": 1e999 | norm_epsilon: expected a number",
                 "config.json | { | { { | is not JSON",
                 "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | use_dora: expected it unset",
@@ -113,8 +114,8 @@ final class ModelFolderTest {
                 older, "{\"rope_theta\": 5e5, \"rope_scaling\": {\"rope_type\": \"llama3\", " + scaling + "}}");
         Files.writeString(
                 newer, "{\"rope_parameters\": {\"rope_theta\": 5e5, \"rope_type\": \"llama3\", " + scaling + "}}");
-        float[] frequencies = RopeFrequencies.of(Config.read(newer), 16);
-        assertThat(RopeFrequencies.of(Config.read(older), 16)).isEqualTo(frequencies);
+        float[] frequencies = Rotary.Scaling.of(Config.read(newer), 16).frequencies(0);
+        assertThat(Rotary.Scaling.of(Config.read(older), 16).frequencies(0)).isEqualTo(frequencies);
         double kept = (16 / (2 * Math.PI) - 1) / 3; // frequency 1 lies inside the blended band
         assertThat(frequencies[0]).isCloseTo((float) ((1 - kept) / 8 + kept), Offset.offset(1e-7f));
         assertThat(frequencies[7]).isCloseTo((float) (Math.pow(5e5, -14 / 16.0) / 8), Offset.offset(1e-12f));
@@ -122,19 +123,23 @@ final class ModelFolderTest {
 
     @Test
     void endOfTextMayBeOneOrSeveral() throws IOException {
-        try (ModelFolder model = ModelFolder.open(folder)) {
-            assertThat(model.endOfText()).containsExactly(0);
-            Files.writeString(folder.resolve("generation_config.json"), "{\"eos_token_id\": [3, 1]}");
-            assertThat(model.endOfText()).containsExactly(1, 3);
-            Files.writeString(folder.resolve("generation_config.json"), "{}");
-            assertThat(model.endOfText()).isEmpty();
+        assertThat(endOfText()).containsExactly(0);
+        Files.writeString(folder.resolve("generation_config.json"), "{\"eos_token_id\": [3, 1]}");
+        assertThat(endOfText()).containsExactly(1, 3);
+        Files.writeString(folder.resolve("generation_config.json"), "{}");
+        assertThat(endOfText()).isEmpty();
+    }
+
+    private Set<Integer> endOfText() {
+        try (ModelFiles model = ModelFiles.open(folder)) {
+            return model.endOfText();
         }
     }
 
     @Test
     void aSequenceTakesBlocksAsItGrowsAndGivesThemBack() {
         try (Scope scope = new Scope(device)) {
-            PagedKvCache cache = new PagedKvCache(new Model.Facts(9, 9, 1, 1, 2), 3, DType.F32, scope);
+            PagedKvCache cache = new PagedKvCache(Model.Facts.of(9, 9, 1, 1, 2), 3, DType.F32, scope);
             PagedKvCache.Place place = cache.place();
             assertThat(place.grow(15)).hasSize(15).startsWith(0).endsWith(14);
             assertThat(cache.freeBlocks()).isEqualTo(2);

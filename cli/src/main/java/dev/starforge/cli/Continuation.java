@@ -1,0 +1,65 @@
+package dev.starforge.cli;
+
+import dev.starforge.data.TextStream;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.StopStrings;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * The text that follows a prompt, token by token, up to a stop string. The decoder sees the prompt first: a first word has
+ * no space before it in some vocabularies, and a continuation does not begin with a first word.
+ */
+final class Continuation {
+    private final TextStream stream;
+    private final StopStrings stops;
+    private final StringBuilder text = new StringBuilder();
+    private String promptsRest;
+
+    Continuation(Tokenizer tokenizer, int[] prompt, List<String> stops) {
+        this.stops = new StopStrings(stops);
+        stream = tokenizer.stream(true);
+        int shown = 0;
+        for (int id : prompt) {
+            shown += stream.push(id).length();
+        }
+        promptsRest = tokenizer.decode(prompt, true).substring(shown);
+    }
+
+    /** Takes a token; returns the text that is now certain. */
+    String push(int id) {
+        return keep(stops.push(withoutPrompt(stream.push(id))));
+    }
+
+    /** The text that waited for more tokens. */
+    String finish() {
+        if (stopSequence().isPresent()) {
+            return "";
+        }
+        String certain = stops.push(withoutPrompt(stream.finish()));
+        return keep(certain + stops.finish());
+    }
+
+    Optional<String> stopSequence() {
+        return stops.matched();
+    }
+
+    String text() {
+        return text.toString();
+    }
+
+    /** A decoder may hold the prompt's last characters back until it sees what follows. */
+    private String withoutPrompt(String piece) {
+        if (piece.isEmpty() || promptsRest.isEmpty()) {
+            return piece;
+        }
+        String own = piece.startsWith(promptsRest) ? piece.substring(promptsRest.length()) : piece;
+        promptsRest = "";
+        return own;
+    }
+
+    private String keep(String certain) {
+        text.append(certain);
+        return certain;
+    }
+}

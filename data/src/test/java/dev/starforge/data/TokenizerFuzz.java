@@ -1,0 +1,171 @@
+package dev.starforge.data;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * Seeded damage to valid tokenizer files: to bytes, to values, to whole parts. Whatever comes of it is a tokenizer that
+ * encodes and decodes, or a {@link TokenizerException}; anything else gets out. As a program it takes the number of
+ * cases.
+ */
+final class TokenizerFuzz {
+    private static final Path FILE = Path.of("fuzzed.json");
+    private static final String TEXT =
+            "def f(x):\n\treturn x+12345 # na\u00EFve \u4F60\u597D \uD83D\uDE42 <s> 'll   \r\n\u2581aaaaaaaaaaaa";
+    private static final String[] WORDS = {
+        "null",
+        "true",
+        "[]",
+        "{}",
+        "\"\"",
+        "-1",
+        "4294967296",
+        "1e99",
+        "0.5",
+        "\"Sequence\"",
+        "\"ByteLevel\"",
+        "\"Split\"",
+        "\"Digits\"",
+        "\"Metaspace\"",
+        "\"Replace\"",
+        "\"Strip\"",
+        "\"NFKC\"",
+        "\"Lowercase\"",
+        "\"(a+)+$\"",
+        "\"\\\\p{L}*\"",
+        "\"(?i:\\\\w|)+\"",
+        "\"MergedWithNext\"",
+        "\"Removed\"",
+        "\"\\ud800\"",
+        "\"<0x-1>\"",
+        "\"BPE\"",
+        "2147483647"
+    };
+
+    private static final String[] PARTS = {"normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens"};
+    private static final JsonMapper JSON = new JsonMapper();
+
+    private final List<String> files = new ArrayList<>();
+    private int accepted;
+    private int refused;
+    private long slowest;
+
+    TokenizerFuzz() {
+        for (String name : Golden.NAMES) {
+            files.add(Golden.text(name + "/tokenizer.json"));
+        }
+        for (var variant : Variants.ALL.values()) {
+            files.add(variant.get());
+        }
+    }
+
+    void run(int cases, long seed) {
+        for (int i = 0; i < cases; i++) {
+            Random random = new Random(seed + i);
+            String damaged = damage(files.get(random.nextInt(files.size())), random);
+            long start = System.nanoTime();
+            try {
+                use(TokenizerJson.tokenizer(Json.parse(FILE, damaged)), random);
+                accepted++;
+            } catch (TokenizerException expected) {
+                refused++;
+            } catch (RuntimeException | Error failure) {
+                throw new AssertionError("case " + (seed + i) + ": " + failure, failure);
+            }
+            slowest = Math.max(slowest, System.nanoTime() - start);
+        }
+    }
+
+    private static void use(Tokenizer tokenizer, Random random) {
+        int[] ids = tokenizer.encode(TEXT, true);
+        tokenizer.decode(ids, true);
+        tokenizer.decode(random.ints(20, -1, tokenizer.size() + 1).toArray(), false);
+        TextStream stream = tokenizer.stream(false);
+        for (int id : ids) {
+            stream.push(id);
+        }
+        stream.finish();
+    }
+
+    /** One or two changes: to the text as such, or to a value somewhere in the tree. */
+    private String damage(String file, Random random) {
+        return random.nextInt(3) == 0 ? damageText(file, random) : damageTree(file, random);
+    }
+
+    private static String damageText(String file, Random random) {
+        StringBuilder text = new StringBuilder(file);
+        int at = random.nextInt(text.length());
+        switch (random.nextInt(4)) {
+            case 0 -> text.setCharAt(at, (char) random.nextInt(random.nextBoolean() ? 0x80 : 0x10000));
+            case 1 -> text.deleteCharAt(at);
+            case 2 -> text.delete(at, Math.min(text.length(), at + 1 + random.nextInt(200)));
+            default -> text.insert(at, text.substring(at, Math.min(text.length(), at + random.nextInt(200))));
+        }
+        return text.toString();
+    }
+
+    private String damageTree(String file, Random random) {
+        ObjectNode root = (ObjectNode) JSON.readTree(file);
+        int changes = 1 + random.nextInt(2);
+        for (int i = 0; i < changes; i++) {
+            if (random.nextInt(3) == 0) {
+                String part = PARTS[random.nextInt(PARTS.length)];
+                root.set(
+                        part,
+                        JSON.readTree(files.get(random.nextInt(files.size()))).path(part));
+            } else {
+                change(root, random);
+            }
+        }
+        return JSON.writeValueAsString(root);
+    }
+
+    /** Goes down to a value, seldom into the long lists, and puts another in its place. */
+    private static void change(ObjectNode root, Random random) {
+        JsonNode parent = root;
+        while (true) {
+            List<String> keys = parent.isObject() ? List.copyOf(parent.propertyNames()) : List.of();
+            int index = random.nextInt(parent.size());
+            JsonNode child = parent.isObject() ? parent.get(keys.get(index)) : parent.get(index);
+            boolean open = child.isContainer() && !child.isEmpty() && random.nextInt(child.size() > 100 ? 20 : 4) > 0;
+            if (open) {
+                parent = child;
+                continue;
+            }
+            JsonNode word = JSON.readTree(WORDS[random.nextInt(WORDS.length)]);
+            if (parent instanceof ObjectNode object) {
+                object.set(keys.get(index), word);
+            } else if (parent instanceof ArrayNode array) {
+                array.set(index, word);
+            }
+            return;
+        }
+    }
+
+    int accepted() {
+        return accepted;
+    }
+
+    int refused() {
+        return refused;
+    }
+
+    long slowestMillis() {
+        return TimeUnit.NANOSECONDS.toMillis(slowest);
+    }
+
+    public static void main(String[] arguments) {
+        int cases = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 100_000;
+        TokenizerFuzz fuzz = new TokenizerFuzz();
+        fuzz.run(cases, 1);
+        System.out.println(cases + " cases: " + fuzz.accepted + " accepted, " + fuzz.refused + " refused, slowest "
+                + fuzz.slowestMillis() + " ms");
+    }
+}

@@ -1,0 +1,148 @@
+package dev.starforge.model;
+
+import java.util.Map;
+import java.util.TreeMap;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * The metadata of a GGUF file as the {@code config.json} it was made from, as far as the file carries it. llama.cpp's
+ * converter drops the sliding windows of StarCoder2 and Mistral, so a model read from such a file has none.
+ */
+final class GgufConfig {
+    /** Keys that are the same thing under another name, after the architecture's prefix. */
+    private static final Map<String, String> NAMES = new TreeMap<>(Map.ofEntries(
+            Map.entry("num_hidden_layers", "block_count"),
+            Map.entry("max_position_embeddings", "context_length"),
+            Map.entry("hidden_size", "embedding_length"),
+            Map.entry("num_attention_heads", "attention.head_count"),
+            Map.entry("num_key_value_heads", "attention.head_count_kv"),
+            Map.entry("head_dim", "attention.key_length"),
+            Map.entry("kv_channels", "attention.key_length"),
+            Map.entry("rms_norm_eps", "attention.layer_norm_rms_epsilon"),
+            Map.entry("layer_norm_epsilon", "attention.layer_norm_rms_epsilon"),
+            Map.entry("norm_epsilon", "attention.layer_norm_epsilon"),
+            Map.entry("layer_norm_eps", "attention.layer_norm_epsilon"),
+            Map.entry("sliding_window", "attention.sliding_window"),
+            Map.entry("num_experts", "expert_count"),
+            Map.entry("num_local_experts", "expert_count"),
+            Map.entry("n_routed_experts", "expert_count"),
+            Map.entry("num_experts_per_tok", "expert_used_count"),
+            Map.entry("n_group", "expert_group_count"),
+            Map.entry("topk_group", "expert_group_used_count"),
+            Map.entry("moe_intermediate_size", "expert_feed_forward_length"),
+            Map.entry("shared_expert_intermediate_size", "expert_shared_feed_forward_length"),
+            Map.entry("n_shared_experts", "expert_shared_count"),
+            Map.entry("routed_scaling_factor", "expert_weights_scale"),
+            Map.entry("norm_topk_prob", "expert_weights_norm"),
+            Map.entry("first_k_dense_replace", "leading_dense_block_count"),
+            Map.entry("q_lora_rank", "attention.q_lora_rank"),
+            Map.entry("kv_lora_rank", "attention.kv_lora_rank"),
+            Map.entry("qk_rope_head_dim", "rope.dimension_count"),
+            Map.entry("v_head_dim", "attention.value_length_mla"),
+            Map.entry("rope_theta", "rope.freq_base")));
+
+    private final GgufFile file;
+    private final String prefix;
+    private final ObjectNode config = new JsonMapper().createObjectNode();
+
+    private GgufConfig(GgufFile file) {
+        this.file = file;
+        this.prefix = file.text("general.architecture") + ".";
+    }
+
+    static Config of(GgufFile file) {
+        return Config.of(file.path(), new GgufConfig(file).translate());
+    }
+
+    private ObjectNode translate() {
+        NAMES.forEach((ours, theirs) -> copy(config, ours, theirs));
+        String type = architecture();
+        config.put("model_type", type);
+        config.put("vocab_size", file.tensor("token_embd.weight").shape().dim(0));
+        config.put("tie_word_embeddings", !file.has("output.weight"));
+        config.put("attention_bias", file.has("blk.0.attn_q.bias"));
+        config.put("use_bias", file.has("blk.0.attn_q.bias"));
+        config.put("intermediate_size", inner(type));
+        if (type.equals("phi") || type.equals("phi3")) {
+            int d = file.integer(prefix + "embedding_length") / file.integer(prefix + "attention.head_count");
+            config.put("partial_rotary_factor", (double) file.integer(prefix + "rope.dimension_count", d) / d);
+        }
+        if (type.startsWith("deepseek")) {
+            config.put(
+                    "qk_nope_head_dim",
+                    file.integer(prefix + "attention.key_length_mla") - file.integer(prefix + "rope.dimension_count"));
+            config.put(
+                    "topk_method",
+                    file.integer(prefix + "expert_group_count", 1) > 1 ? "group_limited_greedy" : "greedy");
+        }
+        if (type.equals("qwen3_moe")) {
+            config.put("norm_topk_prob", true);
+        }
+        rope();
+        return config;
+    }
+
+    private String architecture() {
+        String name = file.text("general.architecture");
+        return switch (name) {
+            case "llama" -> file.integer(prefix + "expert_count", 0) > 0 ? "mixtral" : "llama";
+            case "deepseek2" -> hasBalancingBias() ? "deepseek_v3" : "deepseek_v2";
+            case "phi2" -> "phi";
+            case "qwen2moe" -> "qwen2_moe";
+            case "qwen3moe" -> "qwen3_moe";
+            default -> name;
+        };
+    }
+
+    private boolean hasBalancingBias() {
+        return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
+    }
+
+    /** Converters have written other numbers here than the tensors have; the tensors are what counts. */
+    private long inner(String type) {
+        String block = file.has("blk.0.ffn_down.weight") ? "blk.0.ffn_down.weight" : "blk.0.ffn_down_exps.weight";
+        long inner = file.tensor(block).shape().last();
+        return type.equals("qwen") ? 2 * inner : inner;
+    }
+
+    private void rope() {
+        ObjectNode rope = config.putObject("rope_parameters");
+        copy(rope, "rope_theta", "rope.freq_base");
+        String scaling = file.text(prefix + "rope.scaling.type", "none");
+        if (file.has("rope_freqs.weight")) {
+            factors(rope, "rope_freqs.weight", "rope_freqs.weight");
+            rope.put("attention_factor", 1);
+        } else if (file.has("rope_factors_long.weight")) {
+            factors(rope, "rope_factors_short.weight", "rope_factors_long.weight");
+            copy(rope, "attention_factor", "rope.scaling.attn_factor");
+        } else if (!scaling.equals("none")) {
+            rope.put("rope_type", scaling);
+            copy(rope, "factor", "rope.scaling.factor");
+        }
+        copy(rope, "original_max_position_embeddings", "rope.scaling.original_context_length");
+    }
+
+    /** Divisors of the frequencies: what Llama 3 computes from four numbers comes as a table here. */
+    private void factors(ObjectNode rope, String within, String beyond) {
+        rope.put("rope_type", "longrope");
+        list(rope.putArray("short_factor"), within);
+        list(rope.putArray("long_factor"), beyond);
+    }
+
+    private void list(ArrayNode list, String tensor) {
+        for (float value : file.readFloats(tensor)) {
+            list.add(value);
+        }
+    }
+
+    private void copy(ObjectNode to, String ours, String theirs) {
+        switch (file.metadata().get(prefix + theirs)) {
+            case GgufValue.Whole whole -> to.put(ours, whole.value());
+            case GgufValue.Real real -> to.put(ours, real.value());
+            case GgufValue.Flag flag -> to.put(ours, flag.value());
+            case null, default -> {}
+        }
+    }
+}

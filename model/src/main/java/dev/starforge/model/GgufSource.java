@@ -1,0 +1,202 @@
+package dev.starforge.model;
+
+import dev.starforge.tensor.Shape;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The tensors of a GGUF file under HF's names: llama.cpp's names translated, experts taken out of their stacks, the rows of
+ * Llama's queries and keys put back into HF's order, and what latent attention keeps apart joined again.
+ */
+final class GgufSource implements WeightSource {
+    private static final Pattern LAYER = Pattern.compile("(?:model\\.layers|transformer\\.h)\\.(\\d+)\\.(.*)");
+    private static final Pattern EXPERT =
+            Pattern.compile("(?:mlp|block_sparse_moe)\\.experts\\.(\\d+)\\.(\\w+)\\.weight");
+
+    private static final Map<String, String> OUTSIDE = Map.of(
+            "model.embed_tokens", "token_embd",
+            "transformer.wte", "token_embd",
+            "model.norm", "output_norm",
+            "model.final_layernorm", "output_norm",
+            "transformer.ln_f", "output_norm",
+            "lm_head", "output");
+
+    private static final Map<String, String> INSIDE = Map.ofEntries(
+            Map.entry("input_layernorm", "attn_norm"),
+            Map.entry("ln_1", "attn_norm"),
+            Map.entry("post_attention_layernorm", "ffn_norm"),
+            Map.entry("ln_2", "ffn_norm"),
+            Map.entry("self_attn.q_proj", "attn_q"),
+            Map.entry("self_attn.k_proj", "attn_k"),
+            Map.entry("self_attn.v_proj", "attn_v"),
+            Map.entry("self_attn.qkv_proj", "attn_qkv"),
+            Map.entry("attn.c_attn", "attn_qkv"),
+            Map.entry("self_attn.o_proj", "attn_output"),
+            Map.entry("self_attn.dense", "attn_output"),
+            Map.entry("attn.c_proj", "attn_output"),
+            Map.entry("self_attn.q_norm", "attn_q_norm"),
+            Map.entry("self_attn.k_norm", "attn_k_norm"),
+            Map.entry("self_attn.q_a_proj", "attn_q_a"),
+            Map.entry("self_attn.q_a_layernorm", "attn_q_a_norm"),
+            Map.entry("self_attn.q_b_proj", "attn_q_b"),
+            Map.entry("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+            Map.entry("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+            Map.entry("self_attn.kv_b_proj", "attn_kv_b"),
+            Map.entry("mlp.gate_proj", "ffn_gate"),
+            Map.entry("mlp.w2", "ffn_gate"),
+            Map.entry("mlp.up_proj", "ffn_up"),
+            Map.entry("mlp.w1", "ffn_up"),
+            Map.entry("mlp.c_fc", "ffn_up"),
+            Map.entry("mlp.fc1", "ffn_up"),
+            Map.entry("mlp.gate_up_proj", "ffn_up"),
+            Map.entry("mlp.down_proj", "ffn_down"),
+            Map.entry("mlp.c_proj", "ffn_down"),
+            Map.entry("mlp.fc2", "ffn_down"),
+            Map.entry("mlp.gate", "ffn_gate_inp"),
+            Map.entry("block_sparse_moe.gate", "ffn_gate_inp"),
+            Map.entry("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
+            Map.entry("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
+            Map.entry("mlp.shared_expert.up_proj", "ffn_up_shexp"),
+            Map.entry("mlp.shared_expert.down_proj", "ffn_down_shexp"),
+            Map.entry("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
+            Map.entry("mlp.shared_experts.up_proj", "ffn_up_shexp"),
+            Map.entry("mlp.shared_experts.down_proj", "ffn_down_shexp"));
+
+    private static final Map<String, String> EXPERTS = Map.of(
+            "gate_proj", "ffn_gate_exps",
+            "w1", "ffn_gate_exps",
+            "up_proj", "ffn_up_exps",
+            "w3", "ffn_up_exps",
+            "down_proj", "ffn_down_exps",
+            "w2", "ffn_down_exps");
+
+    private final GgufFile file;
+    private final boolean reordered;
+    private final int heads;
+    private final int kvHeads;
+    private String whole = "";
+    private float[] values = {};
+
+    GgufSource(GgufFile file, Config config) {
+        this.file = file;
+        this.reordered = file.text("general.architecture").equals("llama");
+        this.heads = config.size("num_attention_heads");
+        this.kvHeads = config.size("num_key_value_heads", heads);
+    }
+
+    @Override
+    public Path path() {
+        return file.path();
+    }
+
+    @Override
+    public boolean has(String name) {
+        return file.has(translated(name)) || isJoined(name);
+    }
+
+    @Override
+    public Shape shape(String name) {
+        if (isJoined(name)) {
+            Shape keys = file.tensor(part(name, "attn_k_b")).shape(); // [heads, latent, still]
+            Shape values = file.tensor(part(name, "attn_v_b")).shape(); // [heads, value, latent]
+            return Shape.of(keys.dim(0) * (keys.dim(2) + values.dim(1)), keys.dim(1));
+        }
+        Shape shape = file.tensor(translated(name)).shape();
+        return expert(name).matches() ? Shape.of(shape.dim(1), shape.dim(2)) : shape;
+    }
+
+    @Override
+    public void read(String name, long first, float[] out, int count) {
+        if (isJoined(name) || isReordered(name)) {
+            System.arraycopy(rearranged(name), Math.toIntExact(first), out, 0, count);
+            return;
+        }
+        Matcher expert = expert(name);
+        long skipped =
+                expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).size() : 0;
+        file.readFloats(file.tensor(translated(name)), skipped + first, out, 0, count);
+    }
+
+    private static Matcher expert(String name) {
+        Matcher layer = LAYER.matcher(name);
+        return EXPERT.matcher(layer.matches() ? layer.group(2) : "");
+    }
+
+    /** llama.cpp's name for a tensor; a name it has no word for stays as it is, and is then not found. */
+    private static String translated(String name) {
+        int dot = name.lastIndexOf('.');
+        String ending = name.substring(dot);
+        Matcher layer = LAYER.matcher(name.substring(0, dot));
+        if (!layer.matches()) {
+            return OUTSIDE.getOrDefault(name.substring(0, dot), name.substring(0, dot)) + ending;
+        }
+        String block = "blk." + layer.group(1) + ".";
+        Matcher expert = expert(name);
+        if (expert.matches()) {
+            return block + EXPERTS.getOrDefault(expert.group(2), expert.group(2)) + ending;
+        }
+        return ending.equals(".e_score_correction_bias")
+                ? block + "exp_probs_b.bias"
+                : block + INSIDE.getOrDefault(layer.group(2), layer.group(2)) + ending;
+    }
+
+    private static String part(String name, String part) {
+        return translated(name).replace("attn_kv_b", part);
+    }
+
+    /** Newer files split the projection from the latent into a part for keys, transposed, and one for values. */
+    private boolean isJoined(String name) {
+        return name.endsWith(".kv_b_proj.weight") && !file.has(translated(name)) && file.has(part(name, "attn_k_b"));
+    }
+
+    /** Llama's rows are stored so that the two dimensions that turn together are neighbours. */
+    private boolean isReordered(String name) {
+        return reordered && (name.contains(".self_attn.q_proj.") || name.contains(".self_attn.k_proj."));
+    }
+
+    private float[] rearranged(String name) {
+        if (!whole.equals(name)) {
+            values = isJoined(name) ? joined(name) : reordered(name);
+            whole = name;
+        }
+        return values;
+    }
+
+    private float[] reordered(String name) {
+        float[] stored = file.readFloats(translated(name));
+        Shape shape = shape(name);
+        int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+        int perHead = stored.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
+        float[] ours = new float[stored.length];
+        for (int row = 0; row < stored.length / width; row++) {
+            int i = row % perHead;
+            int pair = i % (perHead / 2);
+            int half = i / (perHead / 2);
+            int from = row - i + 2 * pair + half;
+            System.arraycopy(stored, from * width, ours, row * width, width);
+        }
+        return ours;
+    }
+
+    private float[] joined(String name) {
+        Shape shape = file.tensor(part(name, "attn_k_b")).shape();
+        int latent = Math.toIntExact(shape.dim(1));
+        int still = Math.toIntExact(shape.dim(2));
+        int value = Math.toIntExact(file.tensor(part(name, "attn_v_b")).shape().dim(1));
+        float[] forKeys = file.readFloats(part(name, "attn_k_b"));
+        float[] forValues = file.readFloats(part(name, "attn_v_b"));
+        float[] ours = new float[forKeys.length + forValues.length];
+        for (int h = 0; h < shape.dim(0); h++) {
+            int at = h * (still + value) * latent;
+            for (int i = 0; i < still; i++) {
+                for (int l = 0; l < latent; l++) {
+                    ours[at + i * latent + l] = forKeys[(h * latent + l) * still + i];
+                }
+            }
+            System.arraycopy(forValues, h * value * latent, ours, at + still * latent, value * latent);
+        }
+        return ours;
+    }
+}

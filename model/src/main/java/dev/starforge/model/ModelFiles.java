@@ -1,0 +1,141 @@
+package dev.starforge.model;
+
+import static java.util.Map.entry;
+
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.BiFunction;
+
+/**
+ * A model's files: a folder as HF lays it out, with {@code config.json} beside {@code model.safetensors} or its shards, or
+ * one GGUF file. The architecture comes from the config or the metadata.
+ */
+public final class ModelFiles implements AutoCloseable {
+    private static final Map<String, BiFunction<Config, Weights, Model>> ARCHITECTURES = new TreeMap<>(Map.ofEntries(
+            entry("deepseek_v2", DeepSeekV2::new),
+            entry("deepseek_v3", DeepSeekV3::new),
+            entry("llama", Llama::new),
+            entry("mistral", Mistral::new),
+            entry("mixtral", Mixtral::new),
+            entry("phi", Phi::new),
+            entry("phi3", Phi3::new),
+            entry("qwen", Qwen::new),
+            entry("qwen2", Qwen2::new),
+            entry("qwen2_moe", Qwen2Moe::new),
+            entry("qwen3", Qwen3::new),
+            entry("qwen3_moe", Qwen3Moe::new),
+            entry("starcoder2", StarCoder2::new)));
+
+    private final Config config;
+    private final WeightSource weights;
+    private final Set<Integer> endOfText;
+    private final List<Stored> tensors;
+    private final AutoCloseable file;
+
+    /** A tensor as the file has it. */
+    public record Stored(String name, String dtype, Shape shape, long bytes) {}
+
+    private ModelFiles(
+            Config config, WeightSource weights, Set<Integer> endOfText, List<Stored> tensors, AutoCloseable file) {
+        this.config = config;
+        this.weights = weights;
+        this.endOfText = endOfText;
+        this.tensors = tensors;
+        this.file = file;
+    }
+
+    public static ModelFiles open(Path path) {
+        if (Files.isDirectory(path)) {
+            return folder(path);
+        }
+        if (Files.isRegularFile(path) && path.toString().endsWith(".gguf")) {
+            return gguf(path);
+        }
+        throw new ModelException(path, "expected a folder with config.json and safetensors, or a .gguf file");
+    }
+
+    private static ModelFiles folder(Path path) {
+        Config config = known(Config.read(path.resolve("config.json")));
+        Path generation = path.resolve("generation_config.json");
+        Config ends = Files.exists(generation) ? Config.read(generation) : config;
+        Safetensors file = Safetensors.open(path);
+        List<Stored> tensors = file.tensors().values().stream()
+                .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
+                .toList();
+        return new ModelFiles(config, WeightSource.of(file), ends.integers("eos_token_id"), tensors, file);
+    }
+
+    private static ModelFiles gguf(Path path) {
+        GgufFile file = GgufFile.open(path);
+        try {
+            Config config = known(GgufConfig.of(file));
+            Set<Integer> ends = new TreeSet<>();
+            for (String key : List.of("eos_token_id", "eot_token_id", "eom_token_id")) {
+                if (file.hasKey("tokenizer.ggml." + key)) {
+                    ends.add(file.integer("tokenizer.ggml." + key));
+                }
+            }
+            List<Stored> tensors = file.tensors().values().stream()
+                    .map(t -> new Stored(t.name(), t.format().name(), t.shape(), t.bytes()))
+                    .toList();
+            return new ModelFiles(config, new GgufSource(file, config), ends, tensors, file);
+        } catch (RuntimeException failure) {
+            file.close();
+            throw failure;
+        }
+    }
+
+    private static Config known(Config config) {
+        if (!ARCHITECTURES.containsKey(config.text("model_type"))) {
+            throw config.wrong("model_type", "one of " + String.join(", ", ARCHITECTURES.keySet()));
+        }
+        return config;
+    }
+
+    /** Loads the model onto the scope's device. */
+    public Model load(Scope scope, Precision precision) {
+        return load(scope, precision, Adapter.NONE);
+    }
+
+    /** Loads the model with an adapter's updates; every update must find its projection. */
+    public Model load(Scope scope, Precision precision, LoraAdapter adapter) {
+        Model model = load(scope, precision, adapter.updates());
+        adapter.requireAllUsed();
+        return model;
+    }
+
+    private Model load(Scope scope, Precision precision, Adapter adapter) {
+        return ARCHITECTURES.get(architecture()).apply(config, new Weights(weights, scope, precision, adapter));
+    }
+
+    public String architecture() {
+        return config.text("model_type");
+    }
+
+    /** The tokens that end a text, of which a model may have several. */
+    public Set<Integer> endOfText() {
+        return endOfText;
+    }
+
+    /** What the file holds. */
+    public List<Stored> tensors() {
+        return tensors;
+    }
+
+    @Override
+    public void close() {
+        try {
+            file.close();
+        } catch (Exception failure) {
+            throw new ModelException(config.path(), "cannot be closed: " + failure, failure);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+package dev.starforge.model;
+
+import dev.starforge.tensor.Shape;
+import java.nio.file.Path;
+
+/** Named tensors by the names HF gives them, decoded piece by piece, whatever file they lie in. */
+interface WeightSource {
+    /** What errors name. */
+    Path path();
+
+    boolean has(String name);
+
+    /** The shape of a tensor; throws if there is none of this name. */
+    Shape shape(String name);
+
+    /** Elements {@code first} to {@code first + count - 1} of a tensor as floats. */
+    void read(String name, long first, float[] out, int count);
+
+    static WeightSource of(Safetensors file) {
+        return new WeightSource() {
+            @Override
+            public Path path() {
+                return file.path();
+            }
+
+            @Override
+            public boolean has(String name) {
+                return file.has(name);
+            }
+
+            @Override
+            public Shape shape(String name) {
+                return file.tensor(name).shape();
+            }
+
+            @Override
+            public void read(String name, long first, float[] out, int count) {
+                file.readFloats(file.tensor(name), first, out, 0, count);
+            }
+        };
+    }
+}

@@ -1,0 +1,118 @@
+package dev.starforge.tensor.codec;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * A matrix of E2M1 floats with one scale for each row and group of columns; two codes share a byte, the first in the low
+ * nibble, and the last group of a row is padded with zeros. What differs between the members of the family is the scale:
+ *
+ * <ul>
+ *   <li>{@code HALF}: half precision, any even group; the largest magnitude becomes 6.
+ *   <li>{@code MX}: a power of two for each 32 weights (OCP MXFP4).
+ *   <li>{@code NV}: an E4M3 float for each 16 weights, over one float32 for the matrix (NVFP4; the global scale divides,
+ *       as compressed-tensors stores it).
+ * </ul>
+ *
+ * <p>Codes are rounded with the scale as stored. The "FP4" of bitsandbytes is another table and not this one.
+ *
+ * @param codes rows x padded columns / 2
+ * @param scales rows x groups, little-endian halves or single bytes
+ * @param global 1 unless the scaling is {@code NV}
+ */
+public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[] codes, byte[] scales, float global) {
+    public enum Scaling {
+        HALF,
+        MX,
+        NV;
+
+        private int bytes() {
+            return this == HALF ? 2 : 1;
+        }
+    }
+
+    private static final float LARGEST_E4M3 = 448;
+
+    public Fp4Groups {
+        Groups.check("Fp4Groups", rows, columns, group);
+        Numbers.require(group % 2 == 0, "Fp4Groups", "an even group, got " + group);
+        Groups.size("Fp4Groups codes", rows * Groups.padded(columns, group) / 2, codes.length);
+        Groups.size("Fp4Groups scales", (long) rows * Groups.count(columns, group) * scaling.bytes(), scales.length);
+    }
+
+    /** With scales in half precision. */
+    public static Fp4Groups encode(float[] w, int rows, int columns, int group) {
+        return encode(Scaling.HALF, w, rows, columns, group, 1);
+    }
+
+    public static Fp4Groups encodeMx(float[] w, int rows, int columns) {
+        return encode(Scaling.MX, w, rows, columns, 32, 1);
+    }
+
+    public static Fp4Groups encodeNv(float[] w, int rows, int columns) {
+        float absmax = Numbers.absmax(w, 0, w.length);
+        return encode(Scaling.NV, w, rows, columns, 16, absmax == 0 ? 1 : LARGEST_E4M3 * E2m1.LARGEST / absmax);
+    }
+
+    private static Fp4Groups encode(Scaling scaling, float[] w, int rows, int columns, int group, float global) {
+        Groups.check("Fp4Groups", rows, columns, group);
+        Groups.size("Fp4Groups weights", (long) rows * columns, w.length);
+        Numbers.requireFinite("Fp4Groups", w, 0, w.length);
+        int groups = Groups.count(columns, group);
+        byte[] scales = new byte[rows * groups * scaling.bytes()];
+        byte[] codes = new byte[(int) (rows * Groups.padded(columns, group) / 2)];
+        Fp4Groups coded = new Fp4Groups(scaling, rows, columns, group, codes, scales, global);
+        for (int g = 0; g < rows * groups; g++) {
+            int from = g / groups * columns + g % groups * group;
+            int count = Groups.length(columns, group, g % groups);
+            coded.putScale(g, Numbers.absmax(w, from, count));
+            float scale = coded.scale(g);
+            for (int i = 0; i < count && scale > 0; i++) {
+                int at = g * group + i;
+                codes[at / 2] |= (byte) (E2m1.nearest(w[from + i] / scale) << 4 * (at & 1));
+            }
+        }
+        return coded;
+    }
+
+    private void putScale(int g, float absmax) {
+        switch (scaling) {
+            case HALF -> Numbers.putHalf(halves(), 2 * g, absmax / E2m1.LARGEST);
+            case MX -> scales[g] = (byte) E2m1.exponent(absmax);
+            case NV -> scales[g] = Fp8.E4M3.narrow(global * (absmax / E2m1.LARGEST));
+        }
+    }
+
+    private float scale(int g) {
+        return switch (scaling) {
+            case HALF -> Numbers.half(halves(), 2 * g);
+            case MX -> Fp8.power(scales[g]);
+            case NV -> Fp8.E4M3.widen(scales[g]) / global;
+        };
+    }
+
+    private ByteBuffer halves() {
+        return ByteBuffer.wrap(scales).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    /** The weights, rows x columns. */
+    public float[] decode() {
+        float[] w = new float[rows * columns];
+        for (int row = 0; row < rows; row++) {
+            decode(row, w, row * columns);
+        }
+        return w;
+    }
+
+    /** One row of weights. */
+    public void decode(int row, float[] out, int at) {
+        int groups = Groups.count(columns, group);
+        for (int g = 0; g < groups; g++) {
+            float scale = scale(row * groups + g);
+            for (int i = 0; i < Groups.length(columns, group, g); i++) {
+                int code = (row * groups + g) * group + i;
+                out[at + g * group + i] = E2m1.value(codes[code / 2] >> 4 * (code & 1)) * scale;
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+package dev.starforge.tensor.codec;
+
+import dev.starforge.tensor.ShapeException;
+
+/**
+ * Four-bit codes as AutoGPTQ (version 1) stores a projection: transposed, eight input channels to a word, low bits first;
+ * scales in half precision and zero points for each group of inputs and each output, the zero points less one and eight
+ * outputs to a word. {@code gIdx} names each input's group, which lets a quantizer order inputs by importance. A weight is
+ * {@code scale * (code - zero)}.
+ *
+ * @param qweight in / 8 x out
+ * @param qzeros groups x out / 8
+ * @param scales groups x out
+ * @param gIdx in
+ */
+public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] scales, int[] gIdx) {
+    private static final int MIDDLE = 8;
+
+    public Int4Gptq {
+        Groups.check("Int4Gptq", in, out, 1);
+        Numbers.require(
+                in % 8 == 0 && out % 8 == 0 && out > 0, "Int4Gptq", "in and out in eights, got " + in + " and " + out);
+        Groups.size("Int4Gptq qweight", (long) in / 8 * out, qweight.length);
+        Groups.size("Int4Gptq scales", (long) scales.length / out * out, scales.length);
+        Groups.size("Int4Gptq qzeros", scales.length / 8, qzeros.length);
+        Groups.size("Int4Gptq g_idx", in, gIdx.length);
+        for (int g : gIdx) {
+            if (g < 0 || g >= scales.length / out) {
+                throw new ShapeException("Int4Gptq g_idx: group " + g + ", expected 0.." + (scales.length / out - 1));
+            }
+        }
+    }
+
+    /** Symmetric rounding of out x in weights: the zero point is 8, and the largest magnitude of a group becomes 7.5. */
+    public static Int4Gptq encode(float[] w, int out, int in, int group) {
+        Groups.check("Int4Gptq", out, in, group);
+        Groups.size("Int4Gptq weights", (long) out * in, w.length);
+        Numbers.requireFinite("Int4Gptq", w, 0, w.length);
+        int groups = Groups.count(in, group);
+        byte[] codes = new byte[w.length];
+        byte[] zeros = new byte[groups * out];
+        short[] scales = new short[groups * out];
+        int[] gIdx = new int[in];
+        for (int i = 0; i < in; i++) {
+            gIdx[i] = i / group;
+        }
+        for (int o = 0; o < out; o++) {
+            for (int g = 0; g < groups; g++) {
+                int from = o * in + g * group;
+                int count = Groups.length(in, group, g);
+                float scale = Numbers.roundToHalf(Numbers.absmax(w, from, count) / 7.5f);
+                scales[g * out + o] = Float.floatToFloat16(scale);
+                zeros[g * out + o] = MIDDLE;
+                for (int i = from; i < from + count; i++) {
+                    codes[i] = (byte) (scale == 0 ? MIDDLE : Numbers.nearest(w[i] / scale, -8, 7) + MIDDLE);
+                }
+            }
+        }
+        return pack(codes, out, in, zeros, scales, gIdx);
+    }
+
+    /**
+     * What a quantizer found, packed.
+     *
+     * @param codes out x in, 0 to 15
+     * @param zeros groups x out, 0 to 15; 0 is stored as 15, which some readers take for 16, so 1 to 15 is safer
+     */
+    public static Int4Gptq pack(byte[] codes, int out, int in, byte[] zeros, short[] scales, int[] gIdx) {
+        Groups.size("Int4Gptq codes", (long) out * in, codes.length);
+        Groups.size("Int4Gptq zeros", scales.length, zeros.length);
+        int[] qweight = new int[in / 8 * out];
+        for (int i = 0; i < in / 8 * 8; i++) {
+            for (int o = 0; o < out; o++) {
+                qweight[i / 8 * out + o] |= (codes[o * in + i] & 15) << i % 8 * 4;
+            }
+        }
+        int[] qzeros = new int[zeros.length / 8];
+        for (int i = 0; i < qzeros.length * 8; i++) {
+            qzeros[i / 8] |= (zeros[i] - 1 & 15) << i % 8 * 4;
+        }
+        return new Int4Gptq(in, out, qweight, qzeros, scales, gIdx);
+    }
+
+    /** The code of a weight, 0 to 15. */
+    public int code(int o, int i) {
+        return qweight[i / 8 * out + o] >>> i % 8 * 4 & 15;
+    }
+
+    /** The code that stands for zero in a group of an output. */
+    public int zero(int group, int o) {
+        int at = group * out + o;
+        return (qzeros[at / 8] >>> at % 8 * 4 & 15) + 1 & 15;
+    }
+
+    /** The weights, out x in. */
+    public float[] decode() {
+        float[] w = new float[out * in];
+        for (int o = 0; o < out; o++) {
+            for (int i = 0; i < in; i++) {
+                float scale = Float.float16ToFloat(scales[gIdx[i] * out + o]);
+                w[o * in + i] = scale * (code(o, i) - zero(gIdx[i], o));
+            }
+        }
+        return w;
+    }
+}

@@ -1,0 +1,90 @@
+package dev.starforge.tensor.codec;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.ShapeException;
+import java.util.Arrays;
+
+/**
+ * Four-bit codes as compressed-tensors stores them ({@code pack-quantized}): eight columns to a word, low bits first,
+ * codes -8 to 7 stored plus 8, a row padded to a whole word. Zero points, if any, are packed the same way down the rows. A
+ * weight is {@code (code - zero) * scale}.
+ *
+ * @param packed {@code weight_packed}: rows x columns / 8, rounded up
+ * @param scales {@code weight_scale}: rows x groups, widened from what the file holds
+ * @param zeros {@code weight_zero_point}: rows / 8, rounded up, x groups; empty when symmetric
+ * @param groups {@code weight_g_idx}: the group of each column
+ */
+public record Int4Packed(int rows, int columns, int[] packed, float[] scales, int[] zeros, int[] groups) {
+    public Int4Packed {
+        Groups.check("Int4Packed", rows, columns, 1);
+        Numbers.require(rows > 0 && scales.length % rows == 0, "Int4Packed", "scales for each of " + rows + " rows");
+        int perRow = scales.length / rows;
+        Groups.size("Int4Packed weight_packed", (long) rows * Math.ceilDiv(columns, 8), packed.length);
+        Groups.size("Int4Packed zeros", zeros.length == 0 ? 0 : (long) Math.ceilDiv(rows, 8) * perRow, zeros.length);
+        Groups.size("Int4Packed groups", columns, groups.length);
+        for (int g : groups) {
+            if (g < 0 || g >= perRow) {
+                throw new ShapeException("Int4Packed groups: group " + g + ", expected 0.." + (perRow - 1));
+            }
+        }
+    }
+
+    /** Symmetric rounding; the largest magnitude of a group becomes 7.5, and scales are rounded to their type first. */
+    public static Int4Packed encode(float[] w, int rows, int columns, int group, DType scaleType) {
+        Groups.check("Int4Packed", rows, columns, group);
+        Groups.size("Int4Packed weights", (long) rows * columns, w.length);
+        Numbers.requireFinite("Int4Packed", w, 0, w.length);
+        int perRow = Groups.count(columns, group);
+        float[] scales = new float[rows * perRow];
+        byte[] codes = new byte[w.length];
+        for (int g = 0; g < scales.length; g++) {
+            int from = g / perRow * columns + g % perRow * group;
+            int count = Groups.length(columns, group, g % perRow);
+            float exact = Numbers.absmax(w, from, count) / 7.5f;
+            float scale = scaleType == DType.F32 ? exact : scaleType.widen(scaleType.narrow(exact));
+            scales[g] = scale;
+            for (int i = from; i < from + count && scale > 0; i++) {
+                codes[i] = (byte) Numbers.nearest(w[i] / scale, -8, 7);
+            }
+        }
+        int[] groups = new int[columns];
+        Arrays.setAll(groups, i -> i / group);
+        return new Int4Packed(rows, columns, pack(codes, rows, columns), scales, new int[0], groups);
+    }
+
+    /** Codes -8 to 7 of each row, eight to a word. */
+    public static int[] pack(byte[] codes, int rows, int columns) {
+        Groups.size("Int4Packed codes", (long) rows * columns, codes.length);
+        int words = Math.ceilDiv(columns, 8);
+        int[] packed = new int[rows * words];
+        for (int i = 0; i < codes.length; i++) {
+            int column = i % columns;
+            packed[i / columns * words + column / 8] |= (codes[i] + 8 & 15) << column % 8 * 4;
+        }
+        return packed;
+    }
+
+    /** The code of a weight, -8 to 7. */
+    public int code(int row, int column) {
+        return (packed[row * Math.ceilDiv(columns, 8) + column / 8] >>> column % 8 * 4 & 15) - 8;
+    }
+
+    /** The code that stands for zero in a group of a row. */
+    public int zero(int row, int group) {
+        int perRow = scales.length / rows;
+        return zeros.length == 0 ? 0 : (zeros[row / 8 * perRow + group] >>> row % 8 * 4 & 15) - 8;
+    }
+
+    /** The weights, rows x columns. */
+    public float[] decode() {
+        float[] w = new float[rows * columns];
+        int perRow = scales.length / rows;
+        for (int row = 0; row < rows; row++) {
+            for (int c = 0; c < columns; c++) {
+                int group = groups[c];
+                w[row * columns + c] = (code(row, c) - zero(row, group)) * scales[row * perRow + group];
+            }
+        }
+        return w;
+    }
+}

@@ -1,0 +1,57 @@
+package dev.starforge.tensor.codec;
+
+/**
+ * A matrix of signed bytes with one scale for each row and group of columns: the format that training keeps frozen
+ * weights in. The last group of a row is padded with zeros. The scale is the group's largest magnitude over 127; codes
+ * are rounded with that scale in float32, and half precision is only how it is stored, so a decoded weight is
+ * {@code code * half(scale)}. A group of zeros has scale and codes zero.
+ *
+ * @param codes rows x padded columns
+ * @param scales rows x groups, in half precision
+ */
+public record Int8Groups(int rows, int columns, int group, byte[] codes, short[] scales) {
+    public static final int DEFAULT_GROUP = 128;
+
+    public Int8Groups {
+        Groups.check("Int8Groups", rows, columns, group);
+        Groups.size("Int8Groups codes", rows * Groups.padded(columns, group), codes.length);
+        Groups.size("Int8Groups scales", rows * (long) Groups.count(columns, group), scales.length);
+    }
+
+    public static Int8Groups encode(float[] w, int rows, int columns, int group) {
+        Groups.check("Int8Groups", rows, columns, group);
+        Groups.size("Int8Groups weights", (long) rows * columns, w.length);
+        Numbers.requireFinite("Int8Groups", w, 0, w.length);
+        int groups = Groups.count(columns, group);
+        byte[] codes = new byte[(int) (rows * Groups.padded(columns, group))];
+        short[] scales = new short[rows * groups];
+        for (int g = 0; g < scales.length; g++) {
+            int from = g / groups * columns + g % groups * group;
+            int count = Groups.length(columns, group, g % groups);
+            float scale = Numbers.absmax(w, from, count) / 127;
+            scales[g] = Float.floatToFloat16(scale);
+            for (int i = 0; i < count && scale > 0; i++) {
+                codes[g * group + i] = (byte) Numbers.nearest(w[from + i] / scale, -128, 127);
+            }
+        }
+        return new Int8Groups(rows, columns, group, codes, scales);
+    }
+
+    /** The weights, rows x columns. */
+    public float[] decode() {
+        float[] w = new float[rows * columns];
+        for (int row = 0; row < rows; row++) {
+            decode(row, w, row * columns);
+        }
+        return w;
+    }
+
+    /** One row of weights. */
+    public void decode(int row, float[] out, int at) {
+        int groups = Groups.count(columns, group);
+        for (int c = 0; c < columns; c++) {
+            float scale = Float.float16ToFloat(scales[row * groups + c / group]);
+            out[at + c] = codes[row * groups * group + c] * scale;
+        }
+    }
+}

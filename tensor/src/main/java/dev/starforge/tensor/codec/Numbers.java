@@ -1,0 +1,71 @@
+package dev.starforge.tensor.codec;
+
+import dev.starforge.tensor.TensorException;
+import java.nio.ByteBuffer;
+
+/** The small arithmetic that codecs share: halves, unsigned bytes, rounding, and the largest magnitude of a stretch. */
+final class Numbers {
+    private Numbers() {}
+
+    static float half(ByteBuffer in, int at) {
+        return Float.float16ToFloat(in.getShort(at));
+    }
+
+    static void putHalf(ByteBuffer out, int at, float value) {
+        out.putShort(at, Float.floatToFloat16(value));
+    }
+
+    /** A float as its 16-bit neighbour stands for it. */
+    static float roundToHalf(float value) {
+        return Float.float16ToFloat(Float.floatToFloat16(value));
+    }
+
+    static int unsigned(ByteBuffer in, int at) {
+        return Byte.toUnsignedInt(in.get(at));
+    }
+
+    /** Rounded to nearest, ties to even, and limited to a range. */
+    static int nearest(float value, int low, int high) {
+        return (int) Math.clamp(Math.rint(value), low, high);
+    }
+
+    static float absmax(float[] x, int at, int count) {
+        float largest = 0;
+        for (int i = at; i < at + count; i++) {
+            largest = Math.max(largest, Math.abs(x[i]));
+        }
+        return largest;
+    }
+
+    /** The element of largest magnitude, with its sign; the first of equals. */
+    static float extreme(float[] x, int at, int count) {
+        float extreme = 0;
+        for (int i = at; i < at + count; i++) {
+            if (Math.abs(x[i]) > Math.abs(extreme)) {
+                extreme = x[i];
+            }
+        }
+        return extreme;
+    }
+
+    /** One over a scale, or zero when there is nothing to scale. */
+    static float inverse(float scale) {
+        return scale == 0 ? 0 : 1 / scale;
+    }
+
+    static void requireFinite(Object format, float[] x, int at, int count) {
+        for (int i = at; i < at + count; i++) {
+            if (!Float.isFinite(x[i])) {
+                throw new TensorException(
+                        "encode " + format + ": element " + i + " is " + x[i] + ", expected a number");
+            }
+        }
+    }
+
+    /** A parameter that must be what it must be. */
+    static void require(boolean holds, Object format, String expectation) {
+        if (!holds) {
+            throw new TensorException(format + ": expected " + expectation);
+        }
+    }
+}

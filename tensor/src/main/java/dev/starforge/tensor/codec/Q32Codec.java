@@ -1,0 +1,86 @@
+package dev.starforge.tensor.codec;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Q4_0, Q4_1, Q5_0 and Q5_1: 32 codes of four or five bits. A block is the scale d, the offset m if it has one, the 32
+ * fifth bits if it has them, and 16 bytes whose low nibbles are the first half of the block and high nibbles the second.
+ * With an offset a weight is {@code q * d + m}; without, codes are centred and it is {@code (q - half) * d}, where d
+ * carries the sign that gives the extreme weight the code with the larger range.
+ */
+record Q32Codec(int bits, boolean offset) implements BlockCodec {
+    private static final int HALF = 16;
+
+    @Override
+    public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
+        int centre = offset ? 0 : 1 << bits - 1;
+        for (int b = 0; b < blocks; b++, from += bytes(), at += 2 * HALF) {
+            float d = Numbers.half(in, from);
+            float m = offset ? Numbers.half(in, from + 2) : 0;
+            int fifth = bits == 5 ? in.getInt(from + scaleBytes()) : 0;
+            int nibbles = from + bytes() - HALF;
+            for (int i = 0; i < HALF; i++) {
+                int pair = in.get(nibbles + i);
+                float low = (pair & 15 | (fifth >>> i & 1) << 4) - centre;
+                float high = (pair >> 4 & 15 | (fifth >>> i + HALF & 1) << 4) - centre;
+                out[at + i] = offset ? low * d + m : low * d;
+                out[at + i + HALF] = offset ? high * d + m : high * d;
+            }
+        }
+    }
+
+    @Override
+    public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
+        for (int b = 0; b < blocks; b++, to += bytes(), at += 2 * HALF) {
+            float shift = offset ? min(in, at) : 0;
+            float d = offset
+                    ? (max(in, at) - shift) / ((1 << bits) - 1)
+                    : Numbers.extreme(in, at, 2 * HALF) / -(1 << bits - 1);
+            float rounding = offset ? 0.5f : (1 << bits - 1) + 0.5f;
+            float inverse = Numbers.inverse(d);
+            Numbers.putHalf(out, to, d);
+            if (offset) {
+                Numbers.putHalf(out, to + 2, shift);
+            }
+            int fifth = 0;
+            int nibbles = to + bytes() - HALF;
+            for (int i = 0; i < HALF; i++) {
+                int low = code(in[at + i] - shift, inverse, rounding);
+                int high = code(in[at + i + HALF] - shift, inverse, rounding);
+                out.put(nibbles + i, (byte) (low & 15 | high << 4));
+                fifth |= low >> 4 << i | high >> 4 << i + HALF;
+            }
+            if (bits == 5) {
+                out.putInt(to + scaleBytes(), fifth);
+            }
+        }
+    }
+
+    private int code(float x, float inverse, float rounding) {
+        return Math.min((1 << bits) - 1, (int) (x * inverse + rounding));
+    }
+
+    private int scaleBytes() {
+        return offset ? 4 : 2;
+    }
+
+    private int bytes() {
+        return scaleBytes() + (bits == 5 ? 4 : 0) + HALF;
+    }
+
+    private static float min(float[] x, int at) {
+        float min = x[at];
+        for (int i = 1; i < 2 * HALF; i++) {
+            min = Math.min(min, x[at + i]);
+        }
+        return min;
+    }
+
+    private static float max(float[] x, int at) {
+        float max = x[at];
+        for (int i = 1; i < 2 * HALF; i++) {
+            max = Math.max(max, x[at + i]);
+        }
+        return max;
+    }
+}
