@@ -9,6 +9,7 @@ import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import java.util.ArrayList;
@@ -366,13 +367,13 @@ final class Cases {
         Draw mostNaN = (i, n) -> i % 7 == 3 ? n : Double.NaN;
         Draw nothing = (i, n) -> i % 2 == 0 ? Double.NaN : Double.NEGATIVE_INFINITY;
         Draw infinite = (i, n) -> i % 5 == 0 ? Math.copySign(Double.POSITIVE_INFINITY, n) : n;
-        for (Plain.Route op : List.of(
-                new Plain.Route(1, 1, 1, 1),
-                new Plain.Route(3, 1, 1, 1),
-                new Plain.Route(3, 2, 1, 1),
-                new Plain.Route(6, 2, 2, 1),
-                new Plain.Route(3, 4, 1, 2),
-                new Plain.Route(7, 4, 3, 5))) {
+        for (Routing.Route op : List.of(
+                new Routing.Route(1, 1, 1, 1),
+                new Routing.Route(3, 1, 1, 1),
+                new Routing.Route(3, 2, 1, 1),
+                new Routing.Route(6, 2, 2, 1),
+                new Routing.Route(3, 4, 1, 2),
+                new Routing.Route(7, 4, 3, 5))) {
             add(op, x(13, 20));
             add(op, x(1, 20));
             add(op, x(0, 20));
@@ -383,22 +384,22 @@ final class Cases {
             add("nothing wins", op, drawn(nothing, DType.F32, 3, 20));
             add("infinities", op, drawn(infinite, DType.F32, 11, 20));
         }
-        add("all of them", new Plain.Route(11, 1, 1, 1), x(5, 11));
-        add("one expert", new Plain.Route(1, 1, 1, 1), x(7, 1));
-        add("groups of one", new Plain.Route(3, 7, 5, 1), x(7, 7));
-        add(new Plain.Route(8, 1, 1, 1), x(130, 130));
-        add(new Plain.Route(8, 8, 4, 2), x(67, 256));
-        add(new Plain.Route(3, 1, 1, 1), x(5, 5003));
+        add("all of them", new Routing.Route(11, 1, 1, 1), x(5, 11));
+        add("one expert", new Routing.Route(1, 1, 1, 1), x(7, 1));
+        add("groups of one", new Routing.Route(3, 7, 5, 1), x(7, 7));
+        add(new Routing.Route(8, 1, 1, 1), x(130, 130));
+        add(new Routing.Route(8, 8, 4, 2), x(67, 256));
+        add(new Routing.Route(3, 1, 1, 1), x(5, 5003));
         for (int k : new int[] {1, 3}) {
-            add(new Plain.Group(5), randomChoices(13, k, 5));
-            add(new Plain.Group(130), randomChoices(7, k, 130));
-            add("all to one expert", new Plain.Group(7), choices(k, nCopies(11 * k, 4)));
-            add("the first and the last without tokens", new Plain.Group(7), choices(k, nCopies(5 * k, 1)));
-            add(new Plain.Group(1), randomChoices(11, k, 1));
-            add(new Plain.Group(4), randomChoices(0, k, 4));
+            add(new Routing.Group(5), randomChoices(13, k, 5));
+            add(new Routing.Group(130), randomChoices(7, k, 130));
+            add("all to one expert", new Routing.Group(7), choices(k, nCopies(11 * k, 4)));
+            add("the first and the last without tokens", new Routing.Group(7), choices(k, nCopies(5 * k, 1)));
+            add(new Routing.Group(1), randomChoices(11, k, 1));
+            add(new Routing.Group(4), randomChoices(0, k, 4));
         }
-        add(new Plain.Group(64), randomChoices(517, 8, 64));
-        add("descending", new Plain.Group(5), choices(5, 4, 3, 2, 1, 0, 4, 3, 2, 1, 0));
+        add(new Routing.Group(64), randomChoices(517, 8, 64));
+        add("descending", new Routing.Group(5), choices(5, 4, 3, 2, 1, 0, 4, 3, 2, 1, 0));
         for (boolean transposed : new boolean[] {false, true}) {
             expertProducts(transposed);
         }
@@ -443,7 +444,7 @@ final class Cases {
         boolean small = x.spec().shape().size() < 2000;
         add(
                 "rows " + Arrays.toString(counts),
-                new Plain.ExpertMatMul(transposed),
+                new Routing.ExpertMatMul(transposed),
                 small ? x.wanted() : x,
                 small && type == DType.F32 ? w.wanted() : w,
                 offsets);
@@ -451,7 +452,7 @@ final class Cases {
 
     private void outer(long m, long n, int... counts) {
         int rows = Arrays.stream(counts).sum();
-        add("rows " + Arrays.toString(counts), new Plain.ExpertOuter(), x(rows, m), x(rows, n), offsets(counts));
+        add("rows " + Arrays.toString(counts), new Routing.ExpertOuter(), x(rows, m), x(rows, n), offsets(counts));
     }
 
     private static Input offsets(int... counts) {

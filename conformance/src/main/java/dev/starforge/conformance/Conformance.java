@@ -7,7 +7,6 @@ import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
@@ -217,7 +216,7 @@ final class Conformance {
                     "the device declares " + declared + ", its backend " + backend.supports(c.op(), c.specs()));
         }
         Host[] in = prepared(c).in;
-        if (c.op() instanceof Plain) {
+        if (!(c.op() instanceof Fused)) {
             if (declared != Support.NATIVE) {
                 throw new Failure("a plain operation has no expansion, so every device runs it itself");
             }

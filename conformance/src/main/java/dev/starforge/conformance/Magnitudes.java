@@ -5,6 +5,7 @@ import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import java.util.Arrays;
 
@@ -22,8 +23,8 @@ final class Magnitudes {
             case Plain.Add _,
                     Plain.Mul _,
                     Plain.MatMul _,
-                    Plain.ExpertMatMul _,
-                    Plain.ExpertOuter _,
+                    Routing.ExpertMatMul _,
+                    Routing.ExpertOuter _,
                     Plain.Sum _,
                     Plain.ScatterAdd _,
                     Plain.Unpick _,
@@ -58,8 +59,8 @@ final class Magnitudes {
                     Plain.Cast _,
                     Plain.Store _,
                     Plain.Argmax _,
-                    Plain.Route _,
-                    Plain.Group _ ->
+                    Routing.Route _,
+                    Routing.Group _ ->
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
     }

@@ -10,6 +10,7 @@ import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Shape;
@@ -234,7 +235,7 @@ public final class Speed {
             jobs.add(experts(8, 1, c, type));
             jobs.add(experts(8, t / 8, c, type));
         }
-        jobs.add(job(0, new Plain.Route(8, 8, 4, 2), drawn(DType.F32, t, 256)));
+        jobs.add(job(0, new Routing.Route(8, 8, 4, 2), drawn(DType.F32, t, 256)));
         Input x = drawn(DType.F32, t, c);
         Input row = drawn(DType.F32, c);
         jobs.add(job(t * c, new Plain.Add(), x, x));
@@ -270,7 +271,7 @@ public final class Speed {
                 IntStream.rangeClosed(0, experts).mapToObj(e -> e * rows).toList();
         return job(
                 2.0 * experts * rows * c * c,
-                new Plain.ExpertMatMul(true),
+                new Routing.ExpertMatMul(true),
                 drawn(DType.F32, (long) experts * rows, c),
                 drawn(type, experts, c, c),
                 new Input(Spec.i32(experts + 1), new Source.Listed(offsets), false));

@@ -4,6 +4,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
 
 /**
@@ -70,14 +71,14 @@ final class Tolerances {
                         : sum(1, last(in), "at worst a row's elements are all added to one");
             case Plain.Mask _, Plain.Fill _ -> exact("writes constants and copies");
             case Plain.Cast _, Plain.Store _ -> exact("rounding to nearest even has one right answer");
-            case Plain.Argmax _, Plain.Route _, Plain.Group _ -> exact("an index is right or wrong");
+            case Plain.Argmax _, Routing.Route _, Routing.Group _ -> exact("an index is right or wrong");
             case Plain.Add _, Plain.Mul _ -> once(1, "one IEEE operation");
             case Plain.Affine _ -> once(2, "a product and a sum, fused or not");
             case Plain.Map _ -> once(8, "one transcendental (4), a sum, a quotient (2), a product");
             case Plain.MapGrad _ -> once(12, "one transcendental (4) and a polynomial in it and x");
             case Plain.MatMul o -> sum(2, inner(o, in[0]), "each product is rounded once, or not at all; then the sum");
-            case Plain.ExpertMatMul _ -> sum(2, last(in), "as MatMul");
-            case Plain.ExpertOuter _ -> sum(2, rows(in), "as MatMul; at worst all rows are one expert's");
+            case Routing.ExpertMatMul _ -> sum(2, last(in), "as MatMul");
+            case Routing.ExpertOuter _ -> sum(2, rows(in), "as MatMul; at worst all rows are one expert's");
             case Plain.Sum o -> sum(1, o.over() == Plain.Sum.Over.LAST ? last(in) : rows(in), "nothing but the sum");
             case Plain.ScatterAdd _ -> sum(1, in[1].shape().size(), "at worst all rows are added to one");
             case Plain.Softmax _ -> sum(12, last(in), "a difference, exp (4), a quotient (2), and the sum below it");

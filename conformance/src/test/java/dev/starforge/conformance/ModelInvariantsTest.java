@@ -1,6 +1,7 @@
 package dev.starforge.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.Generator;
@@ -12,6 +13,7 @@ import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.TensorException;
 import dev.starforge.train.Example;
 import dev.starforge.train.Trainer;
 import java.util.ArrayList;
@@ -31,7 +33,16 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 final class ModelInvariantsTest {
     @ParameterizedTest
-    @CsvSource({"starcoder2, reference", "starcoder2, cpu", "llama3, reference", "llama3, cpu"})
+    @CsvSource({
+        "starcoder2, reference",
+        "starcoder2, cpu",
+        "llama3, reference",
+        "llama3, cpu",
+        "phi3, cpu",
+        "mixtral, cpu",
+        "qwen3_moe, reference",
+        "qwen3_moe, cpu"
+    })
     void cachedEqualsUncached(String name, String backend) {
         try (TinyModel tiny = new TinyModel(name, backend);
                 Generator generator = new Generator(tiny.model, tiny.device, Precision.FLOAT32, Fallback.QUIET, 24)) {
@@ -43,6 +54,52 @@ final class ModelInvariantsTest {
                 generator.feedOne(ids[i]);
             }
             assertThat(generator.logits()).isEqualTo(tiny.rows(whole, ids.length - 1, ids.length));
+        }
+    }
+
+    /** Latent attention with a cache is other sums of the same terms than without one. */
+    @ParameterizedTest
+    @CsvSource({"deepseek_v2, reference", "deepseek_v2, cpu", "deepseek_v3, reference", "deepseek_v3, cpu"})
+    void absorbedEqualsExpanded(String name, String backend) {
+        try (TinyModel tiny = new TinyModel(name, backend);
+                Generator generator = new Generator(tiny.model, tiny.device, Precision.FLOAT32, Fallback.QUIET, 24)) {
+            int[] ids = tiny.sequence(0);
+            float[] whole = tiny.logits(ids);
+            generator.feed(Arrays.copyOf(ids, 20));
+            for (int i = 20; i < ids.length; i++) {
+                generator.feedOne(ids[i]);
+                assertThat(distance(generator.logits(), tiny.rows(whole, i, i + 1)))
+                        .isLessThan(1e-6);
+            }
+        }
+    }
+
+    @Test
+    void aTextThatOutgrowsItsRotaryRegimeStartsOver() {
+        try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
+                Generator generator = new Generator(tiny.model, tiny.device, Precision.FLOAT32, Fallback.QUIET, 48)) {
+            int[] ids = Arrays.copyOf(tiny.sequence(0), 36);
+            System.arraycopy(tiny.sequence(1), 0, ids, 24, 12);
+            generator.feed(Arrays.copyOf(ids, 30));
+            for (int i = 30; i < ids.length; i++) {
+                generator.feedOne(ids[i]);
+                float[] whole = tiny.logits(Arrays.copyOf(ids, i + 1));
+                assertThat(generator.logits()).as("after " + (i + 1)).isEqualTo(tiny.rows(whole, i, i + 1));
+            }
+            assertThat(tiny.model.regime(36)).isNotEqualTo(tiny.model.regime(30));
+        }
+    }
+
+    @Test
+    void sequencesOfTwoRegimesDoNotShareAStep() {
+        try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
+                Scope session = new Scope(tiny.device)) {
+            PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 8, DType.F32, session);
+            List<Batches.Turn> turns =
+                    List.of(new Batches.Turn(cache.place(), new int[40]), new Batches.Turn(cache.place(), new int[10]));
+            assertThatThrownBy(() -> Batches.cached(tiny.model, session, turns))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("two rotary regimes");
         }
     }
 

@@ -8,6 +8,7 @@ import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -73,7 +74,7 @@ final class NeighboursTest {
             for (boolean transposed : new boolean[] {false, true}) {
                 Host x = drawn(1, DType.F32, 131, 530);
                 Host w = transposed ? drawn(2, type, 5, 67, 530) : drawn(2, type, 5, 530, 67);
-                Op op = new Plain.ExpertMatMul(transposed);
+                Op op = new Routing.ExpertMatMul(transposed);
                 Host all = Runs.plain(cpu, op, x, w, starts)[0];
                 for (int e = 0; e + 1 < offsets.length; e++) {
                     Host own = w.slice(
@@ -96,7 +97,7 @@ final class NeighboursTest {
         int[] offsets = {0, 3, 3, 131};
         Host a = drawn(1, DType.F32, 131, 67);
         Host b = drawn(2, DType.F32, 131, 70);
-        Host all = Runs.plain(cpu, new Plain.ExpertOuter(), a, b, Host.of(Spec.i32(4), i -> offsets[i]))[0];
+        Host all = Runs.plain(cpu, new Routing.ExpertOuter(), a, b, Host.of(Spec.i32(4), i -> offsets[i]))[0];
         for (int e = 0; e < 3; e++) {
             Host own = Runs.plain(
                     cpu,

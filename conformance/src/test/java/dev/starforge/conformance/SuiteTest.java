@@ -9,6 +9,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Support;
@@ -174,8 +175,8 @@ final class SuiteTest {
         List<String> passed = new ArrayList<>();
         for (Case c : Cases.all()) {
             boolean product = c.op() instanceof Plain.MatMul
-                    || c.op() instanceof Plain.ExpertMatMul
-                    || c.op() instanceof Plain.ExpertOuter
+                    || c.op() instanceof Routing.ExpertMatMul
+                    || c.op() instanceof Routing.ExpertOuter
                     || c.op() instanceof Fused.Attention
                     || c.op() instanceof Fused.AttentionGrad;
             if (product && c.op().outputs(c.specs())[0].bytes() > 0 && c.specs()[0].bytes() > 0) {

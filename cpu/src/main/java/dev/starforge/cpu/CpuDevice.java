@@ -6,6 +6,7 @@ import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
@@ -72,13 +73,14 @@ final class CpuDevice implements Device {
     private static Scratch scratch(Op op, Spec... in) {
         return switch (op) {
             case Plain.MatMul o -> new MatMul(o, in[0].shape(), in[1].shape()).scratch();
-            case Plain.Route o -> Experts.routeScratch(in[0].shape());
-            case Plain.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1].shape());
-            case Plain.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
+            case Routing.Route o -> Experts.routeScratch(in[0].shape());
+            case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1].shape());
+            case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in[0], in[1]).forwardScratch();
             case Fused.AttentionGrad o -> attention(o, in[0], in[1]).gradientScratch();
             case Plain o -> Scratch.STRIPS;
+            case Routing o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
         };
     }
@@ -118,10 +120,10 @@ final class CpuDevice implements Device {
             case Plain.Slice o -> Rows.slice(workers, o.from(), inputs[0].dim(0), in[0], out[0]);
             case Plain.Columns o -> Rows.columns(workers, o.from(), in[0], out[0]);
             case Plain.Pad o -> Rows.pad(workers, o.from(), in[0], out[0]);
-            case Plain.Route o -> Experts.route(workers, o, in[0], out[0]);
-            case Plain.Group o -> Experts.group(workers, in[0], out);
-            case Plain.ExpertMatMul o -> Experts.matmul(workers, o.transposeB(), in, out[0]);
-            case Plain.ExpertOuter o -> Experts.outer(workers, in, out[0]);
+            case Routing.Route o -> Experts.route(workers, o, in[0], out[0]);
+            case Routing.Group o -> Experts.group(workers, in[0], out);
+            case Routing.ExpertMatMul o -> Experts.matmul(workers, o.transposeB(), in, out[0]);
+            case Routing.ExpertOuter o -> Experts.outer(workers, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
             case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);
             case Plain.Softmax o -> Softmax.softmax(workers, in[0], out[0]);

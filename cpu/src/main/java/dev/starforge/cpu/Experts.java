@@ -1,6 +1,6 @@
 package dev.starforge.cpu;
 
-import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import java.util.Arrays;
@@ -18,7 +18,7 @@ final class Experts {
         return new Scratch(0, 2 * scores.last());
     }
 
-    static void route(Workers workers, Plain.Route op, View scores, View chosen) {
+    static void route(Workers workers, Routing.Route op, View scores, View chosen) {
         int experts = Math.toIntExact(scores.last);
         workers.rows(scores.rows, experts, (n, s, at) -> {
             int open = at + experts;
@@ -36,7 +36,7 @@ final class Experts {
     }
 
     /** Leaves open what fewer than {@code kept} groups are ahead of. */
-    private static void closeGroups(Plain.Route op, float[] s, int scores, int open, int each) {
+    private static void closeGroups(Routing.Route op, float[] s, int scores, int open, int each) {
         double[] votes = new double[op.groups()];
         for (int g = 0; g < votes.length; g++) {
             votes[g] = votes(op.votes(), s, scores + g * each, open + g * each, each);

@@ -7,6 +7,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -49,7 +50,7 @@ final class ExpertsTest {
     @ParameterizedTest
     @CsvSource({"-1", "3"})
     void aChoiceOfNoExpertIsRefused(int expert) {
-        assertThatThrownBy(() -> run(new Plain.Group(3), ints(new int[] {0, 2, expert, 1}, 2, 2)))
+        assertThatThrownBy(() -> run(new Routing.Group(3), ints(new int[] {0, 2, expert, 1}, 2, 2)))
                 .isInstanceOf(TensorException.class)
                 .hasMessage("Group: choice 2 is expert " + expert + " of 3");
     }
@@ -58,11 +59,11 @@ final class ExpertsTest {
     @CsvSource({"0, 2, 4, rows are left", "1, 2, 5, a row before them", "0, 3, 2, descending", "0, 2, 6, too many"})
     void offsetsThatAreNotThoseOfTheRowsAreRefused(int first, int second, int third, String what) {
         Tensor offsets = ints(new int[] {first, second, third}, 3);
-        assertThatThrownBy(() -> run(new Plain.ExpertMatMul(true), zeros(5, 7), zeros(2, 3, 7), offsets))
+        assertThatThrownBy(() -> run(new Routing.ExpertMatMul(true), zeros(5, 7), zeros(2, 3, 7), offsets))
                 .as(what)
                 .isInstanceOf(TensorException.class)
                 .hasMessageStartingWith("ExpertMatMul: ");
-        assertThatThrownBy(() -> run(new Plain.ExpertOuter(), zeros(5, 7), zeros(5, 3), offsets))
+        assertThatThrownBy(() -> run(new Routing.ExpertOuter(), zeros(5, 7), zeros(5, 3), offsets))
                 .as(what)
                 .isInstanceOf(TensorException.class)
                 .hasMessageStartingWith("ExpertOuter: ");
@@ -92,10 +93,10 @@ final class ExpertsTest {
         for (boolean transposed : new boolean[] {false, true}) {
             Tensor[] in = {x, zeros(3, 65, 65), ints(offsets, 4)};
             Tensor own = zeros(65, 65);
-            assertThat(holds(new Plain.ExpertMatMul(transposed), in))
+            assertThat(holds(new Routing.ExpertMatMul(transposed), in))
                     .isEqualTo(holds(new Plain.MatMul(false, transposed), x, own));
         }
-        assertThat(holds(new Plain.ExpertOuter(), x, x, ints(offsets, 4)))
+        assertThat(holds(new Routing.ExpertOuter(), x, x, ints(offsets, 4)))
                 .isEqualTo(holds(new Plain.MatMul(true, false), x, x));
     }
 

@@ -11,6 +11,7 @@ import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Support;
 import java.lang.foreign.Arena;
@@ -104,6 +105,7 @@ public final class CudaBackend implements Backend {
     static Support declared(Op op, Spec... in) {
         return switch (op) {
             case Plain o -> Support.NATIVE;
+            case Routing o -> Support.NATIVE;
             case Fused.LayerNorm o -> Support.NATIVE;
             case Fused.LayerNormGrad o -> Support.NATIVE;
             case Fused.RmsNorm o -> Support.NATIVE;

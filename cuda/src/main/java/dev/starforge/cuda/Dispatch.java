@@ -7,6 +7,7 @@ import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import java.util.Arrays;
@@ -108,16 +109,16 @@ final class Dispatch {
                         .i64(in[0].dim(0))
                         .i32(code(in[0].dtype()))
                         .groups(size(in[2]) == 0 ? 0 : size(in[1]), 1, 1);
-            case Plain.Route o -> route(o, in[0], out[0]);
-            case Plain.Group o ->
+            case Routing.Route o -> route(o, in[0], out[0]);
+            case Routing.Group o ->
                 launch.kernel(Kernel.GROUP)
                         .tensors(in[0])
                         .tensors(out)
                         .i32(size(in[0]))
                         .i32(in[0].shape().last())
                         .groups(o.experts() + 1L, 1, 1);
-            case Plain.ExpertMatMul o -> expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
-            case Plain.ExpertOuter o ->
+            case Routing.ExpertMatMul o -> expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
+            case Routing.ExpertOuter o ->
                 launch.kernel(Kernel.EXPERT_OUTER)
                         .tensors(in)
                         .tensors(out)
@@ -275,7 +276,7 @@ final class Dispatch {
         launch.groups(groups(columns, tile), byRow ? rows : slots, Math.min(experts, 1));
     }
 
-    private void route(Plain.Route op, Tensor scores, Tensor chosen) {
+    private void route(Routing.Route op, Tensor scores, Tensor chosen) {
         if (op.groups() > MAX_ROUTE_GROUPS) {
             throw new DeviceException("Route: " + op.groups() + " groups are more than " + MAX_ROUTE_GROUPS);
         }

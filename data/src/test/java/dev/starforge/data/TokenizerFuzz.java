@@ -163,9 +163,10 @@ final class TokenizerFuzz {
 
     public static void main(String[] arguments) {
         int cases = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 100_000;
+        long seed = arguments.length > 1 ? Long.parseLong(arguments[1]) : 1;
         TokenizerFuzz fuzz = new TokenizerFuzz();
-        fuzz.run(cases, 1);
-        System.out.println(cases + " cases: " + fuzz.accepted + " accepted, " + fuzz.refused + " refused, slowest "
-                + fuzz.slowestMillis() + " ms");
+        fuzz.run(cases, seed);
+        System.out.println("tokenizer.json: " + cases + " cases, " + fuzz.accepted + " accepted, " + fuzz.refused
+                + " refused, slowest " + fuzz.slowestMillis() + " ms");
     }
 }

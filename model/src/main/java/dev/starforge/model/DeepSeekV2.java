@@ -5,6 +5,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -291,7 +292,7 @@ final class DeepSeekV2 implements Model {
         @Override
         public Tensor forward(Ops ops, Tensor x) {
             Tensor scores = ops.run(new Plain.Softmax(), router.apply(ops, x));
-            Tensor best = ops.run(new Plain.Route(s.chosen(), s.groups(), s.keptGroups(), 1), scores);
+            Tensor best = ops.run(new Routing.Route(s.chosen(), s.groups(), s.keptGroups(), 1), scores);
             Tensor shares = ops.run(new Plain.Pick(), scores, best);
             shares = s.normalized() ? ExpertStack.normalized(ops, shares, 1e-20f) : shares;
             Tensor routed = experts.forward(ops, x, best, ops.scale(shares, s.routedScale()));

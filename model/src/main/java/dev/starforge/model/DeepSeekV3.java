@@ -5,6 +5,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -294,7 +295,7 @@ final class DeepSeekV3 implements Model {
         @Override
         public Tensor forward(Ops ops, Tensor x) {
             Tensor scores = ops.map(Fn.SIGMOID, router.apply(ops, x));
-            Plain.Route route = new Plain.Route(s.chosen(), s.groups(), s.keptGroups(), VOTES);
+            Routing.Route route = new Routing.Route(s.chosen(), s.groups(), s.keptGroups(), VOTES);
             Tensor best = ops.run(route, ops.add(scores, bias));
             Tensor shares = ops.run(new Plain.Pick(), scores, best);
             shares = s.normalized() ? ExpertStack.normalized(ops, shares, 1e-20f) : shares;

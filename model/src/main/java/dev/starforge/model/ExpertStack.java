@@ -3,6 +3,7 @@ package dev.starforge.model;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import java.util.List;
@@ -36,7 +37,7 @@ record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Lora> gateUpUpdates
 
     /** x[N, C] through the experts {@code chosen} i32[N, k], weighted by {@code weights} [N, k]. */
     Tensor forward(Ops ops, Tensor x, Tensor chosen, Tensor weights) {
-        Tensor[] groups = ops.runAll(new Plain.Group((int) gate.dim(0)), chosen);
+        Tensor[] groups = ops.runAll(new Routing.Group((int) gate.dim(0)), chosen);
         Tensor order = groups[0];
         Tensor tokens = groups[1];
         Tensor offsets = groups[2];
@@ -58,7 +59,7 @@ record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Lora> gateUpUpdates
     }
 
     private static Tensor own(Ops ops, Tensor x, Tensor stack, Tensor offsets) {
-        return ops.run(new Plain.ExpertMatMul(true), x, stack, offsets);
+        return ops.run(new Routing.ExpertMatMul(true), x, stack, offsets);
     }
 
     /** Weights [N, k] divided by their sum, which is kept from zero by {@code eps}. */

@@ -3,6 +3,7 @@ package dev.starforge.model;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
@@ -163,7 +164,7 @@ final class Mixtral implements Model {
 
         Tensor forward(Ops ops, Tensor x) {
             Tensor scores = ops.run(new Plain.Softmax(), router.apply(ops, x));
-            Tensor best = ops.run(new Plain.Route(chosen, 1, 1, 1), scores);
+            Tensor best = ops.run(new Routing.Route(chosen, 1, 1, 1), scores);
             Tensor shares = ExpertStack.normalized(ops, ops.run(new Plain.Pick(), scores, best), 0);
             return experts.forward(ops, x, best, shares);
         }

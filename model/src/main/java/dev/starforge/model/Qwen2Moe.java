@@ -4,6 +4,7 @@ import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
@@ -213,7 +214,7 @@ final class Qwen2Moe implements Model {
         @Override
         public Tensor forward(Ops ops, Tensor x) {
             Tensor scores = ops.run(new Plain.Softmax(), router.apply(ops, x));
-            Tensor best = ops.run(new Plain.Route(settings.chosen(), 1, 1, 1), scores);
+            Tensor best = ops.run(new Routing.Route(settings.chosen(), 1, 1, 1), scores);
             Tensor shares = ops.run(new Plain.Pick(), scores, best);
             shares = settings.normalized() ? ExpertStack.normalized(ops, shares, 0) : shares;
             Tensor always = ops.mul(shared.forward(ops, x), ops.map(Fn.SIGMOID, sharedGate.apply(ops, x)));

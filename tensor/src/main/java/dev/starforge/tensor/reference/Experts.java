@@ -1,6 +1,6 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.TensorException;
 import java.util.Arrays;
 
@@ -8,7 +8,7 @@ import java.util.Arrays;
 final class Experts {
     private Experts() {}
 
-    static void route(Plain.Route op, View scores, View chosen) {
+    static void route(Routing.Route op, View scores, View chosen) {
         int experts = (int) scores.last;
         int each = experts / op.groups();
         for (long n = 0; n < scores.rows; n++) {
