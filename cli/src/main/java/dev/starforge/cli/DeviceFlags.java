@@ -43,12 +43,14 @@ final class DeviceFlags {
 
     @Option(
             names = "--dtype",
+            paramLabel = "TYPE",
             defaultValue = "F32",
             description = "How weights are kept: F32, BF16 or F16. Default: F32.")
     private DType storage;
 
     @Option(
             names = "--kv-dtype",
+            paramLabel = "TYPE",
             defaultValue = "F32",
             description = "How cached keys and values are kept: F32, BF16 or F16. Default: F32.")
     private DType kv;

@@ -62,7 +62,9 @@ final class GenerateVerb implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(paramLabel = "MODEL", description = "A folder with config.json, safetensors and tokenizer.json.")
+    @Parameters(
+            paramLabel = "MODEL",
+            description = "A folder with config.json, safetensors and tokenizer.json, or a .gguf file.")
     private Path model;
 
     @ArgGroup

@@ -28,7 +28,7 @@ import picocli.CommandLine.Spec;
         footer = {
             "  starforge devices",
             "  starforge inspect MODEL",
-            "  starforge generate MODEL --prompt-ids 5,6,7",
+            "  starforge generate MODEL --prompt 'def fibonacci(n):'",
             "  starforge VERB --help",
         })
 final class Main implements Runnable {

@@ -60,7 +60,11 @@ final class DeepSeekV2 implements Model {
             if (config.size("moe_layer_freq", 1) != 1) {
                 throw config.wrong("moe_layer_freq", "1, since other steps are not supported");
             }
-            boolean grouped = config.text("topk_method", "greedy").equals("group_limited_greedy");
+            String method = config.text("topk_method", "greedy");
+            boolean grouped = method.equals("group_limited_greedy");
+            if (!grouped && !method.equals("greedy")) {
+                throw config.wrong("topk_method", "greedy or group_limited_greedy");
+            }
             int still = config.size("qk_nope_head_dim");
             int turning = config.size("qk_rope_head_dim");
             return new Settings(

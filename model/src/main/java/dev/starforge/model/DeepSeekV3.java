@@ -58,6 +58,9 @@ final class DeepSeekV3 implements Model {
             if (!config.text("hidden_act", "silu").equals("silu")) {
                 throw config.wrong("hidden_act", "silu");
             }
+            if (!config.flag("rope_interleave", true)) {
+                throw config.wrong("rope_interleave", "true, since the other order is not supported");
+            }
             if (config.size("moe_layer_freq", 1) != 1) {
                 throw config.wrong("moe_layer_freq", "1, since other steps are not supported");
             }

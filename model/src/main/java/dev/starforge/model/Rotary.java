@@ -88,7 +88,7 @@ final class Rotary {
             double theta = newer ? rope.number("rope_theta", 10000) : config.number("rope_theta", 10000);
             String type = scaled ? rope.text("rope_type", rope.text("type", "default")) : "default";
             return switch (type) {
-                case "default", "mrope" -> regime -> plain(theta, dims);
+                case "default" -> regime -> plain(theta, dims);
                 case "linear" -> linear(theta, dims, rope.number("factor"));
                 case "dynamic" ->
                     new Dynamic(theta, dims, rope.number("factor"), config.size("max_position_embeddings"));
