@@ -35,6 +35,7 @@ import tools.jackson.databind.node.ObjectNode;
 @Command(
         name = "generate",
         mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
         sortOptions = false,
         customSynopsis =
                 "starforge generate MODEL [--prompt TEXT | --prompt-ids ID,... | --fim PREFIX SUFFIX] [OPTIONS]",

@@ -164,6 +164,10 @@ final class Golden {
                 ModelFiles gguf = ModelFiles.open(folder.resolve("model.gguf"))) {
             Model model = gguf.load(weights, precision);
             float[] ours = logits(model, sequences);
+            if (ours.length != wanted.length) {
+                throw new ModelException(
+                        folder.resolve("model.gguf"), "gives " + ours.length + " logits, expected " + wanted.length);
+            }
             int vocabulary = model.facts().vocabulary();
             int at = 0;
             double worst = 0;

@@ -124,7 +124,7 @@ final class GoldenFormats {
     }
 
     /** The golden GGUF model in one type against what llama.cpp decoded and computed. */
-    static ObjectNode gguf(Path folder, String type, Device device, Fallback fallback) {
+    static ObjectNode gguf(Path folder, String type, Device device, Precision precision, Fallback fallback) {
         Path path = folder.resolve("micro-" + type + ".gguf");
         Config facts = Config.read(folder.resolve("expected.json"));
         int[] prompt = whole(facts.numbers("prompt"));
@@ -137,12 +137,10 @@ final class GoldenFormats {
             float[] decoded = expected.floats(type + ".attn_k_dequantized");
             boolean exact =
                     Arrays.equals(decoded, Arrays.copyOf(file.readFloats("blk.0.attn_k.weight"), decoded.length));
-            Model model = files.load(weights, Precision.FLOAT32);
+            Model model = files.load(weights, precision);
             float[] wanted = expected.floats(type + ".logits");
             float[] ours = device.floats(model.forward(
-                    device.ops(step, Precision.FLOAT32, fallback),
-                    Batches.packed(model, step, List.of(prompt)),
-                    KvCache.NONE));
+                    device.ops(step, precision, fallback), Batches.packed(model, step, List.of(prompt)), KvCache.NONE));
             float[] last = Arrays.copyOfRange(ours, ours.length - wanted.length, ours.length);
             double range = Golden.range(wanted);
             double error = Golden.largestError(last, wanted, 0, wanted.length);
@@ -151,18 +149,24 @@ final class GoldenFormats {
             report.put("logits_range", range);
             report.put("logits_max_abs_error", error);
             report.put("budget", budget);
-            report.put("greedy_match_tokens", greedy(model, device, fallback, prompt, facts, type));
+            report.put("greedy_match_tokens", greedy(model, device, precision, fallback, prompt, facts, type));
             report.put("pass", exact && error <= budget * range);
         }
         return report;
     }
 
     /** How many tokens our greedy text shares with llama.cpp's before the first difference. */
-    private static int greedy(Model model, Device device, Fallback fallback, int[] prompt, Config facts, String type) {
+    private static int greedy(
+            Model model,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            int[] prompt,
+            Config facts,
+            String type) {
         int[] wanted = whole(facts.section("greedy").numbers(type));
         int[] same = {0};
-        try (Generator generator =
-                new Generator(model, device, Precision.FLOAT32, fallback, prompt.length + wanted.length)) {
+        try (Generator generator = new Generator(model, device, precision, fallback, prompt.length + wanted.length)) {
             generator.greedy(prompt, wanted.length, id -> {
                 boolean matches = id == wanted[same[0]];
                 same[0] += matches ? 1 : 0;

@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.SafetensorsFile;
+import dev.starforge.tensor.TensorException;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -150,9 +151,15 @@ final class VerifyVerb implements Callable<Integer> {
         ArrayNode types = root.putArray("gguf");
         for (Path file : entries("gguf", ".gguf")) {
             String name = file.getFileName().toString();
+            if (!name.startsWith("micro-")) {
+                continue;
+            }
             String type = name.substring("micro-".length(), name.length() - ".gguf".length());
             pass &= add(
-                    types, "gguf", GoldenFormats.gguf(folder.resolve("gguf"), type, opened.device(), flags.fallback()));
+                    types,
+                    "gguf",
+                    GoldenFormats.gguf(
+                            folder.resolve("gguf"), type, opened.device(), flags.precision(), flags.fallback()));
         }
         return pass;
     }
@@ -179,7 +186,7 @@ final class VerifyVerb implements Callable<Integer> {
                 SafetensorsFile.write(dump.resolve(name + ".safetensors"), golden.computed());
             }
             return report;
-        } catch (ModelException unusable) {
+        } catch (ModelException | TensorException unusable) {
             return Json.object()
                     .put("name", name)
                     .put("error", unusable.getMessage())
@@ -196,6 +203,9 @@ final class VerifyVerb implements Callable<Integer> {
         try (Stream<Path> entries = Files.list(models)) {
             entries.filter(Files::isDirectory)
                     .forEach(path -> found.add(path.getFileName().toString()));
+        }
+        if (found.isEmpty()) {
+            throw new ParameterException(spec.commandLine(), models + ": expected a folder for each model in it");
         }
         for (String name : only) {
             if (!found.contains(name)) {

@@ -59,8 +59,9 @@ public final class Config {
         return !node.path(key).isMissingNode() && !node.path(key).isNull();
     }
 
-    public Set<String> keys() {
-        return new TreeSet<>(node.propertyNames());
+    /** The keys in the file's order. */
+    public List<String> keys() {
+        return List.copyOf(node.propertyNames());
     }
 
     public Config section(String key) {
@@ -95,6 +96,15 @@ public final class Config {
         return has(key) ? size(key) : missing;
     }
 
+    /** The sliding window; 0 for none, however that is spelled. */
+    int window() {
+        int window = integer("sliding_window", 0);
+        if (window < 0) {
+            throw wrong("sliding_window", "a number of positions");
+        }
+        return window;
+    }
+
     public double number(String key) {
         JsonNode value = node.path(key);
         if (!value.isNumber() || !Double.isFinite(value.doubleValue())) {
@@ -112,6 +122,10 @@ public final class Config {
             throw wrong(key, "true or false");
         }
         return has(key) ? node.get(key).booleanValue() : missing;
+    }
+
+    boolean isText(String key) {
+        return node.path(key).isString();
     }
 
     public String text(String key) {

@@ -60,6 +60,9 @@ final class DeepSeekV2 implements Model {
             if (config.size("moe_layer_freq", 1) != 1) {
                 throw config.wrong("moe_layer_freq", "1, since other steps are not supported");
             }
+            if (!config.text("scoring_func", "softmax").equals("softmax")) {
+                throw config.wrong("scoring_func", "softmax");
+            }
             String method = config.text("topk_method", "greedy");
             boolean grouped = method.equals("group_limited_greedy");
             if (!grouped && !method.equals("greedy")) {
@@ -69,7 +72,7 @@ final class DeepSeekV2 implements Model {
             int turning = config.size("qk_rope_head_dim");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     config.size("hidden_size"),
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),

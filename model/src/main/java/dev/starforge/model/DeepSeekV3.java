@@ -58,6 +58,9 @@ final class DeepSeekV3 implements Model {
             if (!config.text("hidden_act", "silu").equals("silu")) {
                 throw config.wrong("hidden_act", "silu");
             }
+            if (!config.text("scoring_func", "sigmoid").equals("sigmoid")) {
+                throw config.wrong("scoring_func", "sigmoid");
+            }
             if (!config.flag("rope_interleave", true)) {
                 throw config.wrong("rope_interleave", "true, since the other order is not supported");
             }
@@ -68,7 +71,7 @@ final class DeepSeekV3 implements Model {
             int turning = config.size("qk_rope_head_dim");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     config.size("hidden_size"),
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),
@@ -79,7 +82,7 @@ final class DeepSeekV3 implements Model {
                     turning,
                     config.size("v_head_dim"),
                     (float) (Rotary.sharpening(config) / Math.sqrt(still + turning)),
-                    config.integer("first_k_dense_replace", 0),
+                    config.integer("first_k_dense_replace", 3),
                     config.size("n_routed_experts"),
                     config.size("num_experts_per_tok"),
                     config.size("n_group", 1),

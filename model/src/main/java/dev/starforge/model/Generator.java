@@ -42,12 +42,17 @@ public final class Generator implements AutoCloseable {
         step = new Scope(device);
         ops = device.ops(step, precision, fallback);
         blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
-        cache = new PagedKvCache(model.facts(), blocks, ops.precision().kv(), session);
-        place = cache.place();
-        logits = session.allocate(Spec.f32(1, model.facts().vocabulary()));
-        firstRow = session.allocate(Spec.i32(1));
-        device.write(firstRow, 0);
-        single = Batches.singles(session, 1, blocks, model.regime(0));
+        try {
+            cache = new PagedKvCache(model.facts(), blocks, ops.precision().kv(), session);
+            place = cache.place();
+            logits = session.allocate(Spec.f32(1, model.facts().vocabulary()));
+            firstRow = session.allocate(Spec.i32(1));
+            device.write(firstRow, 0);
+            single = Batches.singles(session, 1, blocks, model.regime(0));
+        } catch (RuntimeException | Error failure) {
+            session.close();
+            throw failure;
+        }
     }
 
     /** Feeds tokens in one step. */

@@ -58,11 +58,12 @@ final class GgufConfig {
 
     private ObjectNode translate() {
         NAMES.forEach((ours, theirs) -> copy(config, ours, theirs));
-        String type = architecture();
+        String type = architecture(file);
         config.put("model_type", type);
         config.put("vocab_size", file.tensor("token_embd.weight").shape().dim(0));
         config.put("tie_word_embeddings", !file.has("output.weight"));
         config.put("attention_bias", file.has("blk.0.attn_q.bias"));
+        config.put("mlp_bias", file.has("blk.0.ffn_down.bias"));
         config.put("use_bias", file.has("blk.0.attn_q.bias"));
         config.put("intermediate_size", inner(type));
         if (type.equals("phi") || type.equals("phi3")) {
@@ -70,9 +71,11 @@ final class GgufConfig {
             config.put("partial_rotary_factor", (double) file.integer(prefix + "rope.dimension_count", d) / d);
         }
         if (type.startsWith("deepseek")) {
-            config.put(
-                    "qk_nope_head_dim",
-                    file.integer(prefix + "attention.key_length_mla") - file.integer(prefix + "rope.dimension_count"));
+            int keys = file.integer(prefix + "attention.key_length_mla", file.integer(prefix + "attention.key_length"));
+            config.put("qk_nope_head_dim", keys - file.integer(prefix + "rope.dimension_count"));
+            if (!config.has("v_head_dim")) {
+                copy(config, "v_head_dim", "attention.value_length");
+            }
             config.put(
                     "topk_method",
                     file.integer(prefix + "expert_group_count", 1) > 1 ? "group_limited_greedy" : "greedy");
@@ -84,11 +87,12 @@ final class GgufConfig {
         return config;
     }
 
-    private String architecture() {
+    /** The architecture by HF's name for it. */
+    static String architecture(GgufFile file) {
         String name = file.text("general.architecture");
         return switch (name) {
-            case "llama" -> file.integer(prefix + "expert_count", 0) > 0 ? "mixtral" : "llama";
-            case "deepseek2" -> hasBalancingBias() ? "deepseek_v3" : "deepseek_v2";
+            case "llama" -> file.integer("llama.expert_count", 0) > 0 ? "mixtral" : "llama";
+            case "deepseek2" -> hasBalancingBias(file) ? "deepseek_v3" : "deepseek_v2";
             case "phi2" -> "phi";
             case "qwen2moe" -> "qwen2_moe";
             case "qwen3moe" -> "qwen3_moe";
@@ -96,7 +100,7 @@ final class GgufConfig {
         };
     }
 
-    private boolean hasBalancingBias() {
+    private static boolean hasBalancingBias(GgufFile file) {
         return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
     }
 
@@ -110,7 +114,8 @@ final class GgufConfig {
     private void rope() {
         ObjectNode rope = config.putObject("rope_parameters");
         copy(rope, "rope_theta", "rope.freq_base");
-        String scaling = file.text(prefix + "rope.scaling.type", "none");
+        boolean stretched = file.hasKey(prefix + "rope.scaling.factor") || file.hasKey(prefix + "rope.scale_linear");
+        String scaling = file.text(prefix + "rope.scaling.type", stretched ? "linear" : "none");
         if (file.has("rope_freqs.weight")) {
             factors(rope, "rope_freqs.weight", "rope_freqs.weight");
             rope.put("attention_factor", 1);
@@ -119,7 +124,15 @@ final class GgufConfig {
             copy(rope, "attention_factor", "rope.scaling.attn_factor");
         } else if (!scaling.equals("none")) {
             rope.put("rope_type", scaling);
+            copy(rope, "factor", "rope.scale_linear");
             copy(rope, "factor", "rope.scaling.factor");
+            copy(rope, "beta_fast", "rope.scaling.yarn_beta_fast");
+            copy(rope, "beta_slow", "rope.scaling.yarn_beta_slow");
+            if (file.hasKey(prefix + "rope.scaling.yarn_log_multiplier")) {
+                double sharpness = 10 * file.number(prefix + "rope.scaling.yarn_log_multiplier");
+                rope.put("mscale", sharpness);
+                rope.put("mscale_all_dim", sharpness);
+            }
         }
         copy(rope, "original_max_position_embeddings", "rope.scaling.original_context_length");
     }
@@ -142,7 +155,8 @@ final class GgufConfig {
             case GgufValue.Whole whole -> to.put(ours, whole.value());
             case GgufValue.Real real -> to.put(ours, real.value());
             case GgufValue.Flag flag -> to.put(ours, flag.value());
-            case null, default -> {}
+            case null -> {}
+            default -> throw file.wrong(prefix + theirs, "one number for all layers");
         }
     }
 }

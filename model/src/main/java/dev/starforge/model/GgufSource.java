@@ -104,13 +104,21 @@ final class GgufSource implements WeightSource {
             return Shape.of(keys.dim(0) * (keys.dim(2) + values.dim(1)), keys.dim(1));
         }
         Shape shape = file.tensor(translated(name)).shape();
+        if (shape.rank() == 1 && name.endsWith(".shared_expert_gate.weight")) {
+            return Shape.of(1, shape.last()); // quantizers drop dimensions of 1
+        }
         return expert(name).matches() ? Shape.of(shape.dim(1), shape.dim(2)) : shape;
     }
 
     @Override
     public void read(String name, long first, float[] out, int count) {
         if (isJoined(name) || isReordered(name)) {
-            System.arraycopy(rearranged(name), Math.toIntExact(first), out, 0, count);
+            float[] all = rearranged(name);
+            System.arraycopy(all, Math.toIntExact(first), out, 0, count);
+            if (first + count == all.length) {
+                whole = "";
+                values = new float[0];
+            }
             return;
         }
         Matcher expert = expert(name);

@@ -41,7 +41,7 @@ final class Llama implements Model {
             int heads = config.size("num_attention_heads");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     width,
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),

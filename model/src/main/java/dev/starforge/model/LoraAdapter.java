@@ -63,6 +63,10 @@ public final class LoraAdapter implements AutoCloseable {
                 throw config.wrong(key, "it unset, since it is not supported");
             }
         }
+        if (config.isText("init_lora_weights")
+                && !List.of("gaussian", "eva", "orthogonal").contains(config.text("init_lora_weights"))) {
+            throw config.wrong("init_lora_weights", "a start that leaves the base as it is");
+        }
         if (!config.text("bias", "none").equals("none")) {
             throw config.wrong("bias", "none");
         }

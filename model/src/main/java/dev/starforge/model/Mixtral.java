@@ -43,14 +43,14 @@ final class Mixtral implements Model {
             int heads = config.size("num_attention_heads");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     width,
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),
                     heads,
                     config.size("num_key_value_heads", heads),
                     config.size("head_dim", width / heads),
-                    config.size("sliding_window", 0),
+                    config.window(),
                     config.size("num_local_experts"),
                     config.size("num_experts_per_tok"),
                     (float) config.number("rms_norm_eps", 1e-5),

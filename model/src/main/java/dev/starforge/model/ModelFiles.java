@@ -34,6 +34,8 @@ public final class ModelFiles implements AutoCloseable {
             entry("qwen3_moe", Qwen3Moe::new),
             entry("starcoder2", StarCoder2::new)));
 
+    private static final String KNOWN = "one of " + String.join(", ", ARCHITECTURES.keySet());
+
     private final Config config;
     private final WeightSource weights;
     private final Set<Integer> endOfText;
@@ -63,20 +65,33 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     private static ModelFiles folder(Path path) {
-        Config config = known(Config.read(path.resolve("config.json")));
+        Config config = Config.read(path.resolve("config.json"));
+        if (!ARCHITECTURES.containsKey(config.text("model_type"))) {
+            throw config.wrong("model_type", KNOWN);
+        }
+        if (config.has("quantization_config")) {
+            throw config.wrong("quantization_config", "none: safetensors with quantized weights are not supported yet");
+        }
         Path generation = path.resolve("generation_config.json");
-        Config ends = Files.exists(generation) ? Config.read(generation) : config;
+        Set<Integer> ends = Files.exists(generation) ? Config.read(generation).integers("eos_token_id") : Set.of();
+        Set<Integer> endOfText = ends.isEmpty() ? config.integers("eos_token_id") : ends;
         Safetensors file = Safetensors.open(path);
         List<Stored> tensors = file.tensors().values().stream()
                 .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
                 .toList();
-        return new ModelFiles(config, WeightSource.of(file), ends.integers("eos_token_id"), tensors, file);
+        return new ModelFiles(config, WeightSource.of(file), endOfText, tensors, file);
     }
 
     private static ModelFiles gguf(Path path) {
         GgufFile file = GgufFile.open(path);
         try {
-            Config config = known(GgufConfig.of(file));
+            if (!ARCHITECTURES.containsKey(GgufConfig.architecture(file))) {
+                throw file.wrong("general.architecture", KNOWN);
+            }
+            if (file.integer("split.count", 1) > 1) {
+                throw file.wrong("split.count", "a whole model: join the parts with llama-gguf-split --merge");
+            }
+            Config config = GgufConfig.of(file);
             Set<Integer> ends = new TreeSet<>();
             for (String key : List.of("eos_token_id", "eot_token_id", "eom_token_id")) {
                 if (file.hasKey("tokenizer.ggml." + key)) {
@@ -91,13 +106,6 @@ public final class ModelFiles implements AutoCloseable {
             file.close();
             throw failure;
         }
-    }
-
-    private static Config known(Config config) {
-        if (!ARCHITECTURES.containsKey(config.text("model_type"))) {
-            throw config.wrong("model_type", "one of " + String.join(", ", ARCHITECTURES.keySet()));
-        }
-        return config;
     }
 
     /** Loads the model onto the scope's device. */

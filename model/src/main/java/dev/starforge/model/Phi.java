@@ -42,7 +42,7 @@ final class Phi implements Model {
             int heads = config.size("num_attention_heads");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     width,
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),

@@ -41,7 +41,7 @@ final class Phi3 implements Model {
             int heads = config.size("num_attention_heads");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     width,
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),
@@ -49,7 +49,7 @@ final class Phi3 implements Model {
                     config.size("num_key_value_heads", heads),
                     width / heads,
                     (int) (width / heads * Rotary.share(config)),
-                    config.size("sliding_window", 0),
+                    config.window(),
                     (float) config.number("rms_norm_eps", 1e-5),
                     config.flag("tie_word_embeddings", false));
         }

@@ -10,8 +10,8 @@ import java.util.function.BiFunction;
 
 /**
  * Qwen, the first one (Bai et al. 2023): Llama with one biased projection for queries, keys and values, other names, and an
- * MLP whose width the config counts twice. Its two tricks for long texts, which both change results beyond the training
- * length, are refused.
+ * MLP whose width the config counts twice. Its two tricks for long texts change results only beyond the training length,
+ * which is the context here, so they have no say.
  */
 final class Qwen implements Model {
     private final Settings settings;
@@ -23,11 +23,6 @@ final class Qwen implements Model {
 
     record Settings(int vocabulary, int context, int width, int inner, int layers, int heads, int headDim, float eps) {
         static Settings of(Config config) {
-            for (String trick : List.of("use_dynamic_ntk", "use_logn_attn")) {
-                if (config.flag(trick, false)) {
-                    throw config.wrong(trick, "false, since it is not supported");
-                }
-            }
             int width = config.size("hidden_size");
             int heads = config.size("num_attention_heads");
             return new Settings(

@@ -42,15 +42,15 @@ final class Qwen3 implements Model {
             int heads = config.size("num_attention_heads");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     width,
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),
                     heads,
                     config.size("num_key_value_heads", heads),
                     config.size("head_dim", width / heads),
-                    config.flag("use_sliding_window", false) ? config.size("sliding_window", 0) : 0,
-                    config.integer("max_window_layers", 0),
+                    config.flag("use_sliding_window", false) ? config.window() : 0,
+                    config.integer("max_window_layers", 28),
                     (float) config.number("rms_norm_eps", 1e-6),
                     config.flag("attention_bias", false),
                     config.flag("tie_word_embeddings", false));

@@ -27,6 +27,22 @@ final class Rotary {
         return new Rotary(Scaling.of(config, dims), weights);
     }
 
+    /** How long a text may be: what the model was made for, or what its scaling stretches that to. */
+    static int context(Config config) {
+        int made = config.size("max_position_embeddings");
+        String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+        if (!config.has(section)) {
+            return made;
+        }
+        Config rope = config.section(section);
+        String type = rope.text("rope_type", rope.text("type", "default"));
+        if (!type.equals("yarn") && !type.equals("linear")) {
+            return made;
+        }
+        double stretched = rope.number("factor") * rope.size("original_max_position_embeddings", made);
+        return (int) Math.max(made, Math.min(stretched, Integer.MAX_VALUE));
+    }
+
     /** The share of a head's dimensions that turn. */
     static double share(Config config) {
         Config rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
@@ -85,7 +101,12 @@ final class Rotary {
             boolean newer = config.has("rope_parameters");
             boolean scaled = newer || config.has("rope_scaling");
             Config rope = scaled ? config.section(newer ? "rope_parameters" : "rope_scaling") : config;
-            double theta = newer ? rope.number("rope_theta", 10000) : config.number("rope_theta", 10000);
+            double theta = config.number("rope_theta", config.number("rotary_emb_base", 10000));
+            theta = newer ? rope.number("rope_theta", theta) : theta;
+            return of(config, rope, scaled, theta, dims);
+        }
+
+        private static Scaling of(Config config, Config rope, boolean scaled, double theta, int dims) {
             String type = scaled ? rope.text("rope_type", rope.text("type", "default")) : "default";
             return switch (type) {
                 case "default" -> regime -> plain(theta, dims);
@@ -149,6 +170,9 @@ final class Rotary {
     /** Interpolates slow dimensions, keeps fast ones, and sharpens attention a little (Peng et al. 2023). */
     record Yarn(float[] table, float magnitude) implements Scaling {
         static Yarn of(Config config, Config rope, double theta, int dims) {
+            if (!rope.flag("truncate", true)) {
+                throw rope.wrong("truncate", "true, since the other form is not supported");
+            }
             double factor = rope.number("factor");
             double context = rope.size("original_max_position_embeddings", config.size("max_position_embeddings"));
             double low = Math.floor(turns(rope.number("beta_fast", 32), dims, theta, context));

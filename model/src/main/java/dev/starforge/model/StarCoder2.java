@@ -41,14 +41,14 @@ final class StarCoder2 implements Model {
             int heads = config.size("num_attention_heads");
             return new Settings(
                     config.size("vocab_size"),
-                    config.size("max_position_embeddings"),
+                    Rotary.context(config),
                     width,
                     config.size("intermediate_size"),
                     config.size("num_hidden_layers"),
                     heads,
                     config.size("num_key_value_heads", heads),
                     config.size("head_dim", width / heads),
-                    config.size("sliding_window", 0),
+                    config.window(),
                     (float) config.number("norm_epsilon", 1e-5),
                     config.flag("use_bias", true),
                     config.flag("tie_word_embeddings", true));

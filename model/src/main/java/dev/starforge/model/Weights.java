@@ -110,6 +110,9 @@ final class Weights {
     }
 
     private static void fill(WeightSource source, String name, Tensor tensor, Scope scope) {
+        if (!scope.device().holdsValues()) {
+            return;
+        }
         Shape wanted = tensor.shape();
         float[] values = new float[(int) Math.min(PIECE, wanted.size())];
         ByteBuffer bytes = ByteBuffer.allocateDirect(

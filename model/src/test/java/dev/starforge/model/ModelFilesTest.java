@@ -70,8 +70,10 @@ final class ModelFilesTest {
                 "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default, linear",
                 "config.json | \"norm_epsilon\": 1e-05 | \"norm_epsilon\": 1e999 | norm_epsilon: expected a number",
                 "config.json | { | { { | is not JSON",
+                "config.json | { | {\"quantization_config\": {\"bits\": 8}, | quantization_config: expected none",
                 "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | use_dora: expected it unset",
                 "adapter/adapter_config.json | \"peft_type\": \"LORA\" | \"peft_type\": \"IA3\" | peft_type: expected LORA",
+                "adapter/adapter_config.json | \"init_lora_weights\": true | \"init_lora_weights\": \"pissa\" | init_lora_weights",
                 "adapter/adapter_config.json | \"bias\": \"none\" | \"bias\": \"all\" | bias: expected none",
                 "adapter/adapter_config.json | \"r\": 4 | \"r\": 8 | asks for [8, 64], the file has [4, 64]",
             })
@@ -105,6 +107,18 @@ final class ModelFilesTest {
     }
 
     @Test
+    void anUnknownGgufArchitectureIsNamedWithTheKnownOnes() throws IOException {
+        Path gguf = folder.resolve("model.gguf");
+        rename(
+                gguf,
+                "general.architecture\b\0\0\0\n\0\0\0\0\0\0\0starcoder2",
+                "general.architecture\b\0\0\0\n\0\0\0\0\0\0\0xstarcode2");
+        assertThatThrownBy(() -> ModelFiles.open(gguf))
+                .isInstanceOf(ModelException.class)
+                .hasMessageContaining("general.architecture: expected one of deepseek_v2, deepseek_v3, llama");
+    }
+
+    @Test
     void bothSpellingsOfRopeSettingsAreRead() throws IOException {
         Path older = folder.resolve("older.json");
         Path newer = folder.resolve("newer.json");
@@ -127,7 +141,7 @@ final class ModelFilesTest {
         Files.writeString(folder.resolve("generation_config.json"), "{\"eos_token_id\": [3, 1]}");
         assertThat(endOfText()).containsExactly(1, 3);
         Files.writeString(folder.resolve("generation_config.json"), "{}");
-        assertThat(endOfText()).isEmpty();
+        assertThat(endOfText()).as("what config.json says").containsExactly(0);
     }
 
     private Set<Integer> endOfText() {

@@ -27,6 +27,11 @@ public interface Device extends AutoCloseable {
 
     void release(Memory memory);
 
+    /** Whether tensors here have values at all; a plan's have none, so that nothing need be read for it. */
+    default boolean holdsValues() {
+        return true;
+    }
+
     /** Copies little-endian elements from the host, after everything that was run before. */
     void write(Tensor to, ByteBuffer from);
 

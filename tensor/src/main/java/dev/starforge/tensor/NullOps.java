@@ -106,6 +106,11 @@ public final class NullOps implements Ops {
         public void release(Memory memory) {}
 
         @Override
+        public boolean holdsValues() {
+            return false;
+        }
+
+        @Override
         public void write(Tensor to, ByteBuffer from) {}
 
         @Override
