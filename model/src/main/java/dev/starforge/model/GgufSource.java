@@ -92,11 +92,6 @@ final class GgufSource implements WeightSource {
     }
 
     @Override
-    public boolean has(String name) {
-        return file.has(translated(name)) || isJoined(name);
-    }
-
-    @Override
     public Shape shape(String name) {
         if (isJoined(name)) {
             Shape keys = file.tensor(part(name, "attn_k_b")).shape(); // [heads, latent, still]

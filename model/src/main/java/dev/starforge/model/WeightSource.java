@@ -8,8 +8,6 @@ interface WeightSource {
     /** What errors name. */
     Path path();
 
-    boolean has(String name);
-
     /** The shape of a tensor; throws if there is none of this name. */
     Shape shape(String name);
 
@@ -21,11 +19,6 @@ interface WeightSource {
             @Override
             public Path path() {
                 return file.path();
-            }
-
-            @Override
-            public boolean has(String name) {
-                return file.has(name);
             }
 
             @Override

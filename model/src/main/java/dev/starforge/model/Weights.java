@@ -29,10 +29,6 @@ final class Weights {
         this.adapter = adapter;
     }
 
-    boolean has(String name) {
-        return source.has(name);
-    }
-
     /** A projection from {@code in} to {@code out} channels, with its bias if {@code bias} says so. */
     Projection projection(String path, int in, int out, boolean bias) {
         Projection projection = new Projection.Linear(matrix(path + ".weight", out, in));
