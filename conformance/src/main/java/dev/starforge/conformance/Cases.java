@@ -42,6 +42,11 @@ final class Cases {
         gates();
         losses();
         attention();
+        for (DType type : DType.values()) {
+            if (type.isBlock()) {
+                quantized(type);
+            }
+        }
     }
 
     static List<Case> all() {
@@ -201,6 +206,42 @@ final class Cases {
                 new Plain.MatMul(false, true),
                 drawn((i, n) -> (i % 2 == 0 ? 1e4 : -1e4) + n, DType.F32, 7, 130),
                 drawn((i, n) -> 1e4 + n, DType.F32, 5, 130));
+    }
+
+    /** Every operation that reads weights in blocks, with one to three blocks in a row and heights around panels of 32. */
+    private void quantized(DType type) {
+        int block = type.blockElements();
+        for (int[] mnk : new int[][] {{1, 5, 1}, {2, 7, 2}, {7, 33, 3}, {13, 130, 1}, {48, 33, 2}, {1, 130, 3}}) {
+            long k = (long) mnk[2] * block;
+            Input w = drawn(NORMAL, type, mnk[1], k);
+            add(new Plain.MatMul(false, true), g(mnk[0], k), w);
+            add(new Plain.MatMul(false, false), g(mnk[0], mnk[1]), w);
+        }
+        for (boolean transposed : new boolean[] {false, true}) {
+            Plain.MatMul op = new Plain.MatMul(false, transposed);
+            add(op, g(lead(2, new long[] {5, transposed ? block : 33})), drawn(NORMAL, type, 2, 33, block));
+            add(op, x(0, transposed ? block : 7), drawn(NORMAL, type, 7, block));
+            add(op, x(3, transposed ? block : 0), drawn(NORMAL, type, 0, block));
+            expertProduct(transposed, type, transposed ? 2L * block : 33, transposed ? 33 : 2L * block, 3, 0, 1);
+            expertProduct(transposed, type, transposed ? block : 130, transposed ? 130 : block, 0, 13, 48, 2);
+            expertProduct(transposed, type, transposed ? 3L * block : 7, transposed ? 7 : 3L * block, 0, 0);
+        }
+        add(
+                "every other block of zeros",
+                new Plain.MatMul(false, true),
+                x(2, 2L * block),
+                drawn((i, n) -> i / block % 2 == 0 ? 0 : n, type, 7, 2L * block));
+        add(
+                "scales far apart",
+                new Plain.MatMul(false, true),
+                x(2, 3L * block),
+                drawn((i, n) -> n * Math.pow(10, i / 32 % 5 - 2), type, 33, 3L * block));
+        add(new Plain.Gather(), drawn(NORMAL, type, 130, block), ids(5, 0, 129, 33, 31, 32, 5));
+        add(new Plain.Gather(), drawn(NORMAL, type, 7, 3L * block), random(67, 7));
+        add(new Plain.Gather(), drawn(NORMAL, type, 5, block), ids());
+        add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 33, 2L * block));
+        add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 5, block));
+        add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 0, block));
     }
 
     private static long[] pair(boolean transposed, long rows, long columns) {

@@ -14,7 +14,7 @@ final class Guarded {
     /** Elements on either side; at 4 bytes each, the alignment of an allocation. */
     private static final int GUARD = 64;
 
-    private static final int ALL_ONES = -1;
+    private static final byte ALL_ONES = -1;
     private static final int UNWRITTEN = 0x7fc5a5a5;
     private static final int UNWRITTEN_16 = 0x7fe5;
 
@@ -29,21 +29,32 @@ final class Guarded {
         this.scope = scope;
         this.name = name;
         this.spec = spec;
-        offset = 2 * GUARD + shift;
-        Spec around = new Spec(spec.dtype(), Shape.of(offset + spec.shape().size() + GUARD));
+        Spec around = spec.dtype().isBlock() ? matrices(spec, shift) : elements(spec, shift);
+        offset = spec.dtype().isBlock() ? (1 + shift) * matrix(spec) : 2 * GUARD + shift;
         whole = scope.allocate(around);
         image = new Host(around);
-        for (int i = 0; i < image.size(); i++) {
-            image.bits(i, ALL_ONES);
-        }
+        image.fill(ALL_ONES);
+    }
+
+    private static Spec elements(Spec spec, int shift) {
+        return new Spec(spec.dtype(), Shape.of(3 * GUARD + shift + spec.shape().size()));
+    }
+
+    /** Quantized matrices have no neighbours but other matrices. */
+    private static Spec matrices(Spec spec, int shift) {
+        Shape shape = spec.shape();
+        long inside = matrix(spec) == 0 ? 0 : shape.size() / matrix(spec);
+        return new Spec(spec.dtype(), Shape.of(2 + shift + inside, shape.dim(-2), shape.last()));
+    }
+
+    private static int matrix(Spec spec) {
+        return Math.toIntExact(spec.shape().dim(-2) * spec.shape().last());
     }
 
     /** A tensor that holds {@code value}, {@code shift} elements off an allocation's alignment. */
     static Guarded input(Scope scope, String name, Host value, int shift) {
         Guarded guarded = new Guarded(scope, name, value.spec(), shift);
-        for (int i = 0; i < value.size(); i++) {
-            guarded.image.bits(guarded.offset + i, value.bits(i));
-        }
+        guarded.image.put(guarded.offset, value);
         guarded.restore();
         return guarded;
     }
@@ -75,11 +86,11 @@ final class Guarded {
     Host read() {
         Host now = Runs.download(scope.device(), whole);
         int size = Math.toIntExact(spec.shape().size());
-        for (int i = 0; i < now.size(); i++) {
-            boolean guard = i < offset || i >= offset + size;
-            if (guard && now.bits(i) != image.bits(i)) {
-                throw new Failure(name + " " + spec + ": element " + (i - offset) + ", outside of it, was overwritten");
-            }
+        int before = now.firstDifference(image, 0, offset);
+        int changed = before >= 0 ? before : now.firstDifference(image, offset + size, now.size());
+        if (changed >= 0) {
+            throw new Failure(
+                    name + " " + spec + ": element " + (changed - offset) + ", outside of it, was overwritten");
         }
         return now.slice(offset, spec);
     }

@@ -2,6 +2,7 @@ package dev.starforge.conformance;
 
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.codec.BlockFormat;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.function.IntToDoubleFunction;
@@ -18,6 +19,14 @@ final class Host {
 
     static Host of(Spec spec, IntToDoubleFunction values) {
         Host host = new Host(spec);
+        if (spec.dtype().isBlock()) {
+            float[] floats = new float[host.size()];
+            for (int i = 0; i < floats.length; i++) {
+                floats[i] = (float) values.applyAsDouble(i);
+            }
+            BlockFormat.of(spec.dtype()).encode(floats, 0, floats.length, host.bytes, 0);
+            return host;
+        }
         for (int i = 0; i < host.size(); i++) {
             host.set(i, values.applyAsDouble(i));
         }
@@ -46,14 +55,24 @@ final class Host {
             case F32 -> bytes.getFloat(4 * i);
             case F16, BF16 -> spec.dtype().widen(bytes.getShort(2 * i));
             case I32 -> bytes.getInt(4 * i);
+            default -> decoded(i);
         };
     }
 
-    void set(int i, double value) {
+    /** By way of the whole block: slow, and independent of every backend. */
+    private float decoded(int i) {
+        int each = spec.dtype().blockElements();
+        float[] block = new float[each];
+        BlockFormat.of(spec.dtype()).decode(bytes, i / each * spec.dtype().blockBytes(), block, 0, each);
+        return block[i % each];
+    }
+
+    private void set(int i, double value) {
         switch (spec.dtype()) {
             case F32 -> bytes.putFloat(4 * i, (float) value);
             case F16, BF16 -> bytes.putShort(2 * i, spec.dtype().narrow((float) value));
             case I32 -> bytes.putInt(4 * i, (int) value);
+            default -> throw new IllegalArgumentException("an element of " + spec + " cannot be set alone");
         }
     }
 
@@ -77,21 +96,36 @@ final class Host {
         return values;
     }
 
-    /** {@code length} elements from {@code first}, as another tensor. */
+    /** The elements from {@code first} on, as another tensor. */
     Host slice(int first, Spec as) {
         Host part = new Host(as);
-        int width = spec.dtype().bytes();
-        part.bytes().put(bytes().slice(first * width, part.bytes.capacity()));
+        part.bytes().put(bytes().slice((int) spec.dtype().bytes(first), part.bytes.capacity()));
         return part;
     }
 
-    /** The first element whose bits differ, or -1. */
-    int firstDifference(Host other) {
-        for (int i = 0; i < size(); i++) {
-            if (bits(i) != other.bits(i)) {
-                return i;
-            }
+    /** Puts the elements of a tensor of the same type at {@code first} and after. */
+    void put(int first, Host part) {
+        bytes().position((int) spec.dtype().bytes(first)).put(part.bytes());
+    }
+
+    void fill(byte value) {
+        for (int i = 0; i < bytes.capacity(); i++) {
+            bytes.put(i, value);
         }
-        return -1;
+    }
+
+    /** The first element whose bits differ, or in blocks the first of its block; or -1. */
+    int firstDifference(Host other) {
+        return firstDifference(other, 0, size());
+    }
+
+    /** The same, of the elements {@code from} to {@code to - 1}, whole blocks. */
+    int firstDifference(Host other, int from, int to) {
+        int start = (int) spec.dtype().bytes(from);
+        int length = (int) spec.dtype().bytes(to) - start;
+        int at = bytes().slice(start, length).mismatch(other.bytes().slice(start, length));
+        return at < 0
+                ? -1
+                : from + at / spec.dtype().blockBytes() * spec.dtype().blockElements();
     }
 }

@@ -1,5 +1,6 @@
 package dev.starforge.conformance;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Fused;
@@ -7,6 +8,7 @@ import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
 import java.util.Arrays;
 
 /**
@@ -69,8 +71,9 @@ final class Magnitudes {
         Host[] positive = new Host[in.length];
         for (int i = 0; i < in.length; i++) {
             Host from = in[i];
-            boolean number = from.spec().dtype().isFloat(); // and not an index
-            positive[i] = number ? Host.of(from.spec(), e -> Math.abs(from.at(e))) : from;
+            boolean number = from.spec().dtype().isWeight(); // and not an index
+            Spec spec = from.spec().dtype().isBlock() ? new Spec(DType.F32, from.shape()) : from.spec();
+            positive[i] = number ? Host.of(spec, e -> Math.abs(from.at(e))) : from;
         }
         Host[] out = Runs.plain(reference, op, positive);
         double[][] magnitudes = new double[out.length][];

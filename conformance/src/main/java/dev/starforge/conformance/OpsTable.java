@@ -3,7 +3,6 @@ package dev.starforge.conformance;
 import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.Backward;
 import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Support;
@@ -12,9 +11,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 
 /**
@@ -47,7 +48,8 @@ public final class OpsTable {
                 Generated from what the backends declare; do not edit. A test tells how to write it again.
 
                 *native*: the backend has a kernel. *expanded*: it runs the operation's definition, other operations on the
-                same device. *partly*: native for some element types or shapes, expanded for the others. —: it cannot run it.
+                same device. *partly*: native for some element types or shapes; others are expanded or, if they are quantized,
+                refused. —: it cannot run it.
                 A plain operation has no definition but itself; a fused one is defined by its expansion. *Overwrites* names
                 the inputs, counted from 0, that the operation changes.
 
@@ -93,29 +95,19 @@ public final class OpsTable {
     private static String support(String name, List<Backend> backends, List<Case> cases) {
         for (Backend backend : backends) {
             if (backend.name().equals(name)) {
-                long kernels = cases.stream()
-                        .filter(c -> backend.supports(c.op(), c.specs()) == Support.NATIVE)
-                        .count();
-                if (kernels == cases.size()) {
-                    return "native";
-                }
-                if (kernels > 0) {
-                    return "partly";
-                }
-                return cases.getFirst().op() instanceof Fused && runsPlain(backend) ? "expanded" : "—";
+                Set<Support> declared = EnumSet.noneOf(Support.class);
+                cases.forEach(c -> declared.add(backend.supports(c.op(), c.specs())));
+                return declared.size() > 1 ? "partly" : word(declared.iterator().next());
             }
         }
-        return "—";
+        return word(Support.NONE);
     }
 
-    /** A backend that does not run all plain operations cannot run an expansion either. */
-    private static boolean runsPlain(Backend backend) {
-        for (Case c : Cases.all()) {
-            Op op = c.op();
-            if (!(op instanceof Fused) && backend.supports(op, c.specs()) != Support.NATIVE) {
-                return false;
-            }
-        }
-        return true;
+    private static String word(Support support) {
+        return switch (support) {
+            case NATIVE -> "native";
+            case EXPANDED -> "expanded";
+            case NONE -> "—";
+        };
     }
 }

@@ -1,5 +1,6 @@
 package dev.starforge.conformance;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
@@ -64,20 +65,22 @@ final class Tolerances {
                     Plain.Columns _,
                     Plain.Pad _,
                     Plain.Gather _,
-                    Plain.Pick _ -> exact("moves elements; widening 16 bits is exact");
+                    Plain.Pick _ ->
+                exact("moves elements; widening 16 bits is exact, and blocks say what each float is");
             case Plain.Unpick _ ->
                 last(in) == 1
                         ? exact("moves elements among zeros")
                         : sum(1, last(in), "at worst a row's elements are all added to one");
             case Plain.Mask _, Plain.Fill _ -> exact("writes constants and copies");
-            case Plain.Cast _, Plain.Store _ -> exact("rounding to nearest even has one right answer");
+            case Plain.Cast _, Plain.Store _ ->
+                exact("rounding to nearest even has one right answer, and so has decoding");
             case Plain.Argmax _, Routing.Route _, Routing.Group _ -> exact("an index is right or wrong");
             case Plain.Add _, Plain.Mul _ -> once(1, "one IEEE operation");
             case Plain.Affine _ -> once(2, "a product and a sum, fused or not");
             case Plain.Map _ -> once(8, "one transcendental (4), a sum, a quotient (2), a product");
             case Plain.MapGrad _ -> once(12, "one transcendental (4) and a polynomial in it and x");
-            case Plain.MatMul o -> sum(2, inner(o, in[0]), "each product is rounded once, or not at all; then the sum");
-            case Routing.ExpertMatMul _ -> sum(2, last(in), "as MatMul");
+            case Plain.MatMul o -> product(in[1].dtype(), inner(o, in[0]));
+            case Routing.ExpertMatMul _ -> product(in[1].dtype(), last(in));
             case Routing.ExpertOuter _ -> sum(2, rows(in), "as MatMul; at worst all rows are one expert's");
             case Plain.Sum o -> sum(1, o.over() == Plain.Sum.Over.LAST ? last(in) : rows(in), "nothing but the sum");
             case Plain.ScatterAdd _ -> sum(1, in[1].shape().size(), "at worst all rows are added to one");
@@ -126,6 +129,16 @@ final class Tolerances {
             }
         }
         return errors;
+    }
+
+    /** A product with weights of this type, over sums of this length. */
+    private static Bound product(DType weights, long summed) {
+        return switch (weights) {
+            case F32, F16, BF16 -> sum(2, summed, "each product is rounded once, or not at all; then the sum");
+            case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, MXFP4, NF4 ->
+                sum(2, summed, "decoded weights are exact float32; then as with those");
+            case I32 -> throw new IllegalArgumentException("MatMul: no weights are " + weights);
+        };
     }
 
     private static Bound exact(String reason) {

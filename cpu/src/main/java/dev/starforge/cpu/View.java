@@ -1,10 +1,13 @@
 package dev.starforge.cpu;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
@@ -89,6 +92,7 @@ final class View {
                     s[at + i] = index(from + i);
                 }
             }
+            default -> loadBlocks(from, count, s, at);
         }
     }
 
@@ -106,7 +110,38 @@ final class View {
                     setIndex(from + i, (int) s[at + i]);
                 }
             }
+            default -> throw new DeviceException("store: no operation writes " + dtype);
         }
+    }
+
+    /** Whole blocks straight to their place, the parts of blocks at either end by way of a block of their own. */
+    private void loadBlocks(long from, int count, float[] s, int at) {
+        int each = dtype.blockElements();
+        int head = (int) Math.min(count, -from & each - 1);
+        int whole = (count - head) / each * each;
+        int tail = count - head - whole;
+        if (head > 0) {
+            loadPart(from, head, s, at);
+        }
+        if (whole > 0) {
+            decode(from + head, whole, s, at + head);
+        }
+        if (tail > 0) {
+            loadPart(from + head + whole, tail, s, at + head + whole);
+        }
+    }
+
+    private void loadPart(long from, int count, float[] s, int at) {
+        float[] block = new float[dtype.blockElements()];
+        int skipped = (int) (from % block.length);
+        decode(from - skipped, block.length, block, 0);
+        System.arraycopy(block, skipped, s, at, count);
+    }
+
+    private void decode(long from, int count, float[] s, int at) {
+        ByteBuffer blocks =
+                segment.asSlice(dtype.bytes(from), dtype.bytes(count)).asByteBuffer();
+        BlockFormat.of(dtype).decode(blocks, 0, s, at, count);
     }
 
     private static void loadBf16(MemorySegment x, long offset, int count, float[] s, int at) {

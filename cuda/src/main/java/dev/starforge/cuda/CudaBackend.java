@@ -101,8 +101,13 @@ public final class CudaBackend implements Backend {
         return declared(op, in);
     }
 
-    /** Everything has a kernel, but attention with heads too large for it. */
+    /** Everything has a kernel, but attention with heads too large for it; nothing has one for block types. */
     static Support declared(Op op, Spec... in) {
+        for (Spec spec : in) {
+            if (spec.dtype().isBlock()) {
+                return Support.NONE;
+            }
+        }
         return switch (op) {
             case Plain o -> Support.NATIVE;
             case Routing o -> Support.NATIVE;

@@ -441,6 +441,7 @@ final class Dispatch {
             case F16 -> 1;
             case BF16 -> 2;
             case I32 -> 3;
+            default -> throw new DeviceException("cuda: no kernel reads or writes " + type);
         };
     }
 

@@ -105,7 +105,7 @@ enum Kernel {
             case F32 -> f32;
             case F16 -> f16;
             case BF16 -> bf16;
-            case I32 -> throw new DeviceException(f32.symbol + ": no kernel for " + type);
+            default -> throw new DeviceException(f32.symbol + ": no kernel for " + type);
         };
     }
 }

@@ -59,13 +59,10 @@ public final class MetalBackend implements Backend {
         }
     }
 
-    /**
-     * No kernel of its own for anything. For plain operations, which have no expansion, no backend that can be used
-     * answers this: it is how a table of backends tells that this one is absent.
-     */
+    /** No kernels yet, and so no expansions either. */
     @Override
     public Support supports(Op op, Spec... in) {
-        return Support.EXPANDED;
+        return Support.NONE;
     }
 
     @Override

@@ -28,6 +28,9 @@ public final class GgufFile implements AutoCloseable {
     static final int VERSION = 3;
     static final int MAX_DIMENSIONS = 4;
 
+    private static final List<BlockFormat> KNOWN =
+            Arrays.stream(BlockFormat.values()).filter(BlockFormat::isInGguf).toList();
+
     private static final String ALIGNMENT_KEY = "general.alignment";
     private static final int DEFAULT_ALIGNMENT = 32;
     private static final int LARGEST_ALIGNMENT = 1 << 20;
@@ -225,15 +228,14 @@ public final class GgufFile implements AutoCloseable {
 
     private static BlockFormat format(GgufCursor in, String name) throws IOException {
         int id = in.int32("type of tensor " + name);
-        for (BlockFormat format : BlockFormat.values()) {
+        for (BlockFormat format : KNOWN) {
             if (format.ggufId() == id) {
                 return format;
             }
         }
         throw in.wrong(
                 in.position() - 4,
-                "tensor " + name + ": type " + Integer.toUnsignedString(id) + ", expected one of "
-                        + Arrays.toString(BlockFormat.values()));
+                "tensor " + name + ": type " + Integer.toUnsignedString(id) + ", expected one of " + KNOWN);
     }
 
     /** The shape, if its rows fill whole blocks and its bytes can be counted. */

@@ -85,6 +85,9 @@ public final class GgufWriter {
                         path,
                         "tensor name '" + entry.name() + "': expected a new one of 1.." + LONGEST_NAME + " bytes");
             }
+            if (!entry.format().isInGguf()) {
+                throw new ModelException(path, "tensor " + entry.name() + ": GGUF has no type " + entry.format());
+            }
             int rank = entry.shape().rank();
             if (rank < 1
                     || rank > GgufFile.MAX_DIMENSIONS

@@ -26,7 +26,9 @@ final class CodecGoldenTest {
     private static final Path GOLDEN = Path.of("..", "golden");
 
     @ParameterizedTest
-    @EnumSource(names = "MXFP4", mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"MXFP4", "NF4"},
+            mode = EnumSource.Mode.EXCLUDE)
     void llamaCppsFilesDecodeExactly(BlockFormat format) {
         try (GgufFile file = GgufFile.open(GOLDEN.resolve("gguf/micro-" + format + ".gguf"));
                 Safetensors expected = Safetensors.open(GOLDEN.resolve("gguf/expected.safetensors"))) {
@@ -41,7 +43,9 @@ final class CodecGoldenTest {
     }
 
     @ParameterizedTest
-    @EnumSource(names = "F32", mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"F32", "NF4"},
+            mode = EnumSource.Mode.EXCLUDE)
     void anyBlockDecodesAsInLlamaCpp(BlockFormat format) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/ggml.safetensors"))) {
             float[] expected = golden.floats(format + ".random_decoded");
@@ -53,7 +57,7 @@ final class CodecGoldenTest {
 
     @ParameterizedTest
     @EnumSource(
-            names = {"F32", "Q2_K", "Q3_K", "Q6_K"},
+            names = {"F32", "Q2_K", "Q3_K", "Q6_K", "NF4"},
             mode = EnumSource.Mode.EXCLUDE)
     void weightsEncodeAsInLlamaCpp(BlockFormat format) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/ggml.safetensors"))) {
@@ -81,7 +85,7 @@ final class CodecGoldenTest {
     /** What llama.cpp's quantizer made of a model in float32. */
     @ParameterizedTest
     @EnumSource(
-            names = {"F32", "MXFP4"},
+            names = {"F32", "MXFP4", "NF4"},
             mode = EnumSource.Mode.EXCLUDE)
     void aModelQuantizesToTheBytesOfLlamaCpp(BlockFormat format) {
         try (GgufFile plain = GgufFile.open(GOLDEN.resolve("gguf/micro-F32.gguf"));

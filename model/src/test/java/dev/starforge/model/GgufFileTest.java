@@ -111,7 +111,9 @@ final class GgufFileTest {
 
     /** Every type, every value, every padding byte as llama.cpp puts them. */
     @ParameterizedTest
-    @EnumSource(names = "MXFP4", mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"MXFP4", "NF4"},
+            mode = EnumSource.Mode.EXCLUDE)
     void llamaCppsFilesAreWrittenAgainByteForByte(BlockFormat format) throws IOException {
         Path theirs = GOLDEN.resolve("micro-" + format + ".gguf");
         Path ours = folder.resolve("again.gguf");
@@ -373,7 +375,11 @@ final class GgufFileTest {
                 Arguments.of(
                         "half a block",
                         GgufWriter.Entry.of("x", BlockFormat.Q8_0, Shape.of(2, 16), new float[32]),
-                        "whole blocks of 32"));
+                        "whole blocks of 32"),
+                Arguments.of(
+                        "a type that is not GGUF's",
+                        GgufWriter.Entry.of("x", BlockFormat.NF4, Shape.of(2, 64), new float[128]),
+                        "GGUF has no type NF4"));
     }
 
     private static GgufWriter.Entry entry(String name, Shape shape) {

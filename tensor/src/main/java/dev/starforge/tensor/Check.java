@@ -24,6 +24,13 @@ final class Check {
         }
     }
 
+    /** A float type or, where the operation reads quantized weights, a block type. */
+    static void weight(Op op, Spec in) {
+        if (!in.dtype().isWeight()) {
+            throw new ShapeException(op.name() + ": expected a float or block type, got " + in);
+        }
+    }
+
     static void rank(Op op, int expected, Spec in) {
         if (in.shape().rank() != expected) {
             throw new ShapeException(op.name() + ": expected " + expected + " dimensions, got " + in);

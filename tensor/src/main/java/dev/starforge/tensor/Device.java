@@ -11,7 +11,10 @@ public interface Device extends AutoCloseable {
     /** Short and stable: cpu, reference, cuda:0. */
     String name();
 
-    /** Whether the device runs this operation itself or leaves it to the expansion. A declared answer, never a caught failure. */
+    /**
+     * Whether the device runs this operation on these types and shapes itself, leaves it to the expansion, or cannot run
+     * it. A declared answer, never a caught failure.
+     */
     Support supports(Op op, Spec... in);
 
     /** Bytes of scratch memory, outside any scope, that the operation needs. */
@@ -32,10 +35,15 @@ public interface Device extends AutoCloseable {
         return true;
     }
 
-    /** Copies little-endian elements from the host, after everything that was run before. */
+    /**
+     * Copies little-endian elements from the host, after everything that was run before. Of a quantized tensor these are
+     * the blocks of a file, row by row, and all of them. A device may permute each matrix (the last two dimensions) on its
+     * way into memory, by panels of {@link Tensor#PANEL} rows, if {@link #read} undoes it without loss; hence the views
+     * that {@link Tensor#view} allows, and a large matrix is written in pieces of whole panels.
+     */
     void write(Tensor to, ByteBuffer from);
 
-    /** Copies little-endian elements to the host, after everything that was run before. */
+    /** Copies little-endian elements to the host, after everything that was run before: what was written, whatever the layout. */
     void read(Tensor from, ByteBuffer to);
 
     /**

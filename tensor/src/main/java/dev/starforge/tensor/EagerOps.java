@@ -1,5 +1,6 @@
 package dev.starforge.tensor;
 
+import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiFunction;
@@ -36,8 +37,11 @@ public final class EagerOps implements Ops {
             in[i].block(); // throws if it was released
         }
         Spec[] outputs = op.outputs(specs);
-        if (op instanceof Fused fused
-                && (fallback.off().contains(op.getClass()) || device.supports(op, specs) == Support.EXPANDED)) {
+        Support support = device.supports(op, specs);
+        if (support == Support.NONE) {
+            throw new DeviceException(op.name() + ": " + device.name() + " cannot run it on " + Arrays.toString(specs));
+        }
+        if (op instanceof Fused fused && (fallback.off().contains(op.getClass()) || support == Support.EXPANDED)) {
             return expand(fused, in);
         }
         Tensor[] out = new Tensor[outputs.length];

@@ -105,14 +105,17 @@ public sealed interface Plain extends Op {
 
     /**
      * op(a) op(b) over the last two dimensions, batched over equal leading ones. A weight of shape [out, in] is b with
-     * {@code transposeB}; b may be stored in 16 bits.
+     * {@code transposeB}; b may be stored in 16 bits, or in blocks along its rows where a is not transposed.
      */
     record MatMul(boolean transposeA, boolean transposeB) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
             Check.type(this, DType.F32, in[0]);
-            Check.isFloat(this, in[1]);
+            Check.weight(this, in[1]);
+            if (transposeA) {
+                Check.isFloat(this, in[1]);
+            }
             Shape a = in[0].shape();
             Shape b = in[1].shape();
             int rank = a.rank();
@@ -324,12 +327,18 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** (table[R, ...] of any float type, rows i32[N]) -> float32 [N, ...]. A row outside the table is an error of the caller. */
+    /**
+     * (table[R, ...] of any float type, or [R, C] in blocks, rows i32[N]) -> float32 [N, ...]. A row outside the table is an
+     * error of the caller.
+     */
     record Gather() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.isFloat(this, in[0]);
+            Check.weight(this, in[0]);
+            if (in[0].dtype().isBlock()) {
+                Check.rank(this, 2, in[0]);
+            }
             Check.type(this, DType.I32, in[1]);
             Check.rank(this, 1, in[1]);
             return new Spec[] {
@@ -466,7 +475,7 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it. */
+    /** Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it, blocks float32. */
     record Cast(DType to) implements Plain {
         public Cast {
             if (!to.isFloat()) {
@@ -477,6 +486,9 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
+            if (in[0].dtype().isBlock() && to != DType.F32) {
+                throw new ShapeException("Cast: " + in[0] + " to " + to + ", expected F32");
+            }
             return new Spec[] {new Spec(to, in[0].shape())};
         }
 

@@ -58,14 +58,15 @@ public sealed interface Routing extends Op {
 
     /**
      * Each expert's own product: (x[R, in], w[E, out, in], offsets i32[E + 1]) -> [R, out], where rows offsets[e] to
-     * offsets[e + 1]-1 of x meet w[e]; without {@code transposeB} w is [E, in, out]. w may be stored in 16 bits.
+     * offsets[e + 1]-1 of x meet w[e]; without {@code transposeB} w is [E, in, out]. w may be stored in 16 bits or in
+     * blocks.
      */
     record ExpertMatMul(boolean transposeB) implements Routing {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 3, in);
             Check.type(this, DType.F32, in[0]);
-            Check.isFloat(this, in[1]);
+            Check.weight(this, in[1]);
             Check.type(this, DType.I32, in[2]);
             Check.rank(this, 2, in[0]);
             Check.rank(this, 3, in[1]);

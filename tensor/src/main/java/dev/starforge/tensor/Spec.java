@@ -1,7 +1,14 @@
 package dev.starforge.tensor;
 
-/** What is known of a tensor before it exists: element type and shape. */
+/** What is known of a tensor before it exists: element type and shape. Rows of a block type are whole blocks. */
 public record Spec(DType dtype, Shape shape) {
+    public Spec {
+        if (shape.last() % dtype.blockElements() != 0) {
+            throw new ShapeException(dtype + shape.toString() + ": rows of " + shape.last()
+                    + ", expected a multiple of " + dtype.blockElements());
+        }
+    }
+
     public static Spec f32(long... dims) {
         return new Spec(DType.F32, Shape.of(dims));
     }
@@ -11,11 +18,7 @@ public record Spec(DType dtype, Shape shape) {
     }
 
     public long bytes() {
-        try {
-            return Math.multiplyExact(shape.size(), dtype.bytes());
-        } catch (ArithmeticException overflow) {
-            throw new ShapeException(dtype + shape.toString() + ": more bytes than 2^63");
-        }
+        return dtype.bytes(shape.size());
     }
 
     @Override

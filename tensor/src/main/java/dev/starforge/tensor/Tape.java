@@ -33,6 +33,11 @@ public final class Tape implements Ops {
         this.ops = ops;
         this.checkpointing = checkpointing;
         this.parameters = List.copyOf(parameters);
+        for (Tensor parameter : parameters) {
+            if (parameter.dtype().isBlock()) {
+                throw new TensorException("Tape: parameter " + parameter + " is quantized; such weights are frozen");
+            }
+        }
         live.addAll(parameters);
     }
 

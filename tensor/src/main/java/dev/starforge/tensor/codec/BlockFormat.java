@@ -1,78 +1,96 @@
 package dev.starforge.tensor.codec;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * The tensor types of a GGUF file. A row is cut into blocks of equal size, each with its own scale: 32 weights in the
+ * What the blocks of weights mean: the tensor types of a GGUF file, and {@link Nf4} cut into blocks. A row is cut into blocks of equal size, each with its own scale: 32 weights in the
  * older types, 256 in the K types, which add a second level of scales; a plain float type is a block of one. Decoding
  * gives the very floats that llama.cpp computes, so the order of each multiplication is part of the format. Encoding
  * writes the bytes that llama.cpp writes without an importance matrix, but for codes under a scale of zero, which mean
  * zero whatever they are, and for MXFP4 ties, which go to even here. Blocks are little-endian whatever the buffer's order.
  */
 public enum BlockFormat {
-    F32(0, 1, 4, FloatCodec.F32),
-    F16(1, 1, 2, FloatCodec.F16),
-    Q4_0(2, 32, 18, new Q32Codec(4, false)),
-    Q4_1(3, 32, 20, new Q32Codec(4, true)),
-    Q5_0(6, 32, 22, new Q32Codec(5, false)),
-    Q5_1(7, 32, 24, new Q32Codec(5, true)),
-    Q8_0(8, 32, 34, new Q8Codec()),
-    Q2_K(10, 256, 84, new Q2kCodec()),
-    Q3_K(11, 256, 110, new Q3kCodec()),
-    Q4_K(12, 256, 144, new Q45kCodec(4)),
-    Q5_K(13, 256, 176, new Q45kCodec(5)),
-    Q6_K(14, 256, 210, new Q6kCodec()),
-    BF16(30, 1, 2, FloatCodec.BF16),
-    MXFP4(39, 32, 17, new Mxfp4Codec());
+    F32(DType.F32, 0, FloatCodec.F32),
+    F16(DType.F16, 1, FloatCodec.F16),
+    Q4_0(DType.Q4_0, 2, new Q32Codec(4, false)),
+    Q4_1(DType.Q4_1, 3, new Q32Codec(4, true)),
+    Q5_0(DType.Q5_0, 6, new Q32Codec(5, false)),
+    Q5_1(DType.Q5_1, 7, new Q32Codec(5, true)),
+    Q8_0(DType.Q8_0, 8, new Q8Codec()),
+    Q2_K(DType.Q2_K, 10, new Q2kCodec()),
+    Q3_K(DType.Q3_K, 11, new Q3kCodec()),
+    Q4_K(DType.Q4_K, 12, new Q45kCodec(4)),
+    Q5_K(DType.Q5_K, 13, new Q45kCodec(5)),
+    Q6_K(DType.Q6_K, 14, new Q6kCodec()),
+    BF16(DType.BF16, 30, FloatCodec.BF16),
+    MXFP4(DType.MXFP4, 39, new Mxfp4Codec()),
+    NF4(DType.NF4, BlockFormat.NOT_IN_GGUF, new Nf4Codec());
 
+    private static final int NOT_IN_GGUF = -1;
+
+    private final DType dtype;
     private final int ggufId;
-    private final int blockElements;
-    private final int blockBytes;
     private final BlockCodec codec;
 
-    BlockFormat(int ggufId, int blockElements, int blockBytes, BlockCodec codec) {
+    BlockFormat(DType dtype, int ggufId, BlockCodec codec) {
+        this.dtype = dtype;
         this.ggufId = ggufId;
-        this.blockElements = blockElements;
-        this.blockBytes = blockBytes;
         this.codec = codec;
+    }
+
+    /** The format of a tensor type; row numbers have none. */
+    public static BlockFormat of(DType dtype) {
+        for (BlockFormat format : values()) {
+            if (format.dtype == dtype) {
+                return format;
+            }
+        }
+        throw new TensorException(dtype + ": is no type of weights");
+    }
+
+    /** The type a tensor of such blocks has. */
+    public DType dtype() {
+        return dtype;
+    }
+
+    /** Whether a GGUF file can hold it. */
+    public boolean isInGguf() {
+        return ggufId != NOT_IN_GGUF;
     }
 
     /** The number that stands for this type in a GGUF file. */
     public int ggufId() {
+        if (!isInGguf()) {
+            throw new TensorException(this + ": a GGUF file has no such type");
+        }
         return ggufId;
     }
 
     public int blockElements() {
-        return blockElements;
+        return dtype.blockElements();
     }
 
     public int blockBytes() {
-        return blockBytes;
+        return dtype.blockBytes();
     }
 
     /** Whether a weight loses bits beyond those of a float type. */
     public boolean isQuantized() {
-        return blockElements > 1;
+        return dtype.isBlock();
     }
 
     /** The bytes of so many elements, which must fill whole blocks. */
     public long bytes(long elements) {
-        if (elements < 0 || elements % blockElements != 0) {
-            throw new TensorException(this + ": " + elements + " elements, expected a multiple of " + blockElements);
-        }
-        try {
-            return Math.multiplyExact(elements / blockElements, (long) blockBytes);
-        } catch (ArithmeticException overflow) {
-            throw new TensorException(this + ": " + elements + " elements take more bytes than 2^63", overflow);
-        }
+        return dtype.bytes(elements);
     }
 
     /** Decodes {@code count} elements, whole blocks that begin at byte {@code from}. */
     public void decode(ByteBuffer in, int from, float[] out, int at, int count) {
         check("decode", in, from, out, at, count);
-        codec.decode(in.duplicate().order(ByteOrder.LITTLE_ENDIAN), from, out, at, count / blockElements);
+        codec.decode(in.duplicate().order(ByteOrder.LITTLE_ENDIAN), from, out, at, count / dtype.blockElements());
     }
 
     /** Encodes {@code count} elements into whole blocks that begin at byte {@code to}; quantized types need finite values. */
@@ -81,7 +99,7 @@ public enum BlockFormat {
         if (isQuantized()) {
             Numbers.requireFinite(this, in, at, count);
         }
-        codec.encode(in, at, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to, count / blockElements);
+        codec.encode(in, at, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to, count / dtype.blockElements());
     }
 
     private void check(String what, ByteBuffer blocks, int offset, float[] values, int at, int count) {

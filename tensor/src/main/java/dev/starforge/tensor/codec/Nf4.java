@@ -108,11 +108,11 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
             absmax[b] = Numbers.absmax(w, from, end - from);
             float inverse = Numbers.inverse(absmax[b]);
             for (int i = from; i < end; i++) {
-                codes[i / 2] |= (byte) (nearest(CODES, w[i] * inverse) << ((i & 1) == 0 ? 4 : 0));
+                codes[i / 2] |= (byte) (code(w[i] * inverse) << ((i & 1) == 0 ? 4 : 0));
             }
         }
         if (w.length % 2 == 1) {
-            codes[codes.length - 1] |= (byte) nearest(CODES, 0);
+            codes[codes.length - 1] |= (byte) code(0);
         }
         return new Nf4(w.length, block, codes, new Absmax.Plain(absmax));
     }
@@ -160,6 +160,16 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
             int code = codes[i / 2] >> ((i & 1) == 0 ? 4 : 0) & 15;
             out[at + i - first] = CODES[code] * absmax.at(i / block);
         }
+    }
+
+    /** The value of one of the sixteen codes. */
+    static float value(int code) {
+        return CODES[code];
+    }
+
+    /** The code nearest to a number from -1 to 1. */
+    static int code(float x) {
+        return nearest(CODES, x);
     }
 
     /** The nearest of ascending values, ties to the lower. */

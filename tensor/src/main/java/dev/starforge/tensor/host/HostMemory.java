@@ -48,6 +48,10 @@ public final class HostMemory implements Memory {
         if (source.byteSize() > to.bytes()) {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
+        if (to.dtype().isBlock() && source.byteSize() != to.bytes()) {
+            throw new ShapeException(
+                    "write: " + source.byteSize() + " bytes to tensor " + to + ", expected all its " + to.bytes());
+        }
         segment(to).copyFrom(source);
     }
 

@@ -2,9 +2,13 @@ package dev.starforge.tensor.reference;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.HashMap;
+import java.util.Map;
 
 /** One tensor's elements by flat index, whatever they are stored as. */
 final class View {
@@ -14,6 +18,7 @@ final class View {
 
     private final MemorySegment segment;
     private final DType dtype;
+    private final Map<Long, float[]> decoded = new HashMap<>();
     final long size;
     final long last;
     final long rows;
@@ -31,7 +36,18 @@ final class View {
             case F32 -> segment.get(F32, 4 * i);
             case F16, BF16 -> dtype.widen(segment.get(B16, 2 * i));
             case I32 -> segment.get(I32, 4 * i);
+            default -> decoded(i / last)[(int) (i % last)];
         };
+    }
+
+    /** One row of a quantized tensor, decoded when it is first asked for. */
+    private float[] decoded(long row) {
+        return decoded.computeIfAbsent(row, r -> {
+            float[] values = new float[Math.toIntExact(last)];
+            long bytes = dtype.bytes(last);
+            BlockFormat.of(dtype).decode(segment.asSlice(r * bytes, bytes).asByteBuffer(), 0, values, 0, values.length);
+            return values;
+        });
     }
 
     int index(long i) {
@@ -43,6 +59,7 @@ final class View {
             case F32 -> segment.set(F32, 4 * i, (float) value);
             case F16, BF16 -> segment.set(B16, 2 * i, dtype.narrow((float) value));
             case I32 -> segment.set(I32, 4 * i, (int) value);
+            default -> throw new TensorException("set: an element of " + dtype + " cannot be set alone");
         }
     }
 

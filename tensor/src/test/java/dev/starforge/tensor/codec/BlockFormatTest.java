@@ -44,8 +44,21 @@ final class BlockFormatTest {
     /** The root of the mean squared error of Gaussian weights over their deviation, measured and rounded up by two percent. */
     @ParameterizedTest
     @CsvSource({
-        "F32, 0", "F16, 0.00023", "BF16, 0.0017", "Q8_0, 0.0055", "Q6_K, 0.0182", "Q5_K, 0.037", "Q5_1, 0.0385",
-        "Q5_0, 0.0445", "Q4_K, 0.073", "Q4_1, 0.0795", "Q4_0, 0.0865", "MXFP4, 0.120", "Q3_K, 0.153", "Q2_K, 0.307"
+        "F32, 0",
+        "F16, 0.00023",
+        "BF16, 0.0017",
+        "Q8_0, 0.0055",
+        "Q6_K, 0.0182",
+        "Q5_K, 0.037",
+        "Q5_1, 0.0385",
+        "Q5_0, 0.0445",
+        "Q4_K, 0.073",
+        "Q4_1, 0.0795",
+        "Q4_0, 0.0865",
+        "MXFP4, 0.120",
+        "NF4, 0.0943",
+        "Q3_K, 0.153",
+        "Q2_K, 0.307"
     })
     void roundingLosesNoMoreThanItMust(BlockFormat format, double most) {
         float[] w = gaussian(SIZE);
@@ -68,7 +81,7 @@ final class BlockFormatTest {
 
     /** Codes found again from the numbers they stand for: no drift when a model is rewritten in its own format. */
     @ParameterizedTest
-    @EnumSource(names = {"F32", "F16", "BF16", "Q4_0", "Q5_0", "Q8_0", "MXFP4"})
+    @EnumSource(names = {"F32", "F16", "BF16", "Q4_0", "Q5_0", "Q8_0", "MXFP4", "NF4"})
     void whatWasDecodedEncodesToTheSameNumbers(BlockFormat format) {
         float[] once = decode(format, encode(format, gaussian(SIZE)), SIZE);
         float[] twice = decode(format, encode(format, once), SIZE);

@@ -7,6 +7,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -103,6 +104,26 @@ final class GroupFormatsTest {
         float[] decoded = new float[256];
         BlockFormat.MXFP4.decode(blocks, 0, decoded, 0, 256);
         assertThat(Fp4Groups.encodeMx(w, 4, 64).decode()).isEqualTo(decoded);
+    }
+
+    @Test
+    void nf4BlocksAreNf4WithEachMagnitudeBeforeItsCodes() {
+        float[] w = gaussian(192);
+        Nf4 flat = Nf4.encode(w, 64);
+        ByteBuffer blocks =
+                ByteBuffer.allocate((int) BlockFormat.NF4.bytes(192)).order(ByteOrder.LITTLE_ENDIAN);
+        BlockFormat.NF4.encode(w, 0, 192, blocks, 0);
+        for (int block = 0; block < 3; block++) {
+            assertThat(blocks.getFloat(36 * block)).isEqualTo(flat.absmax().at(block));
+            for (int i = 0; i < 32; i++) {
+                assertThat(blocks.get(36 * block + 4 + i)).isEqualTo(flat.codes()[32 * block + i]);
+            }
+        }
+        float[] decoded = new float[192];
+        BlockFormat.NF4.decode(blocks, 0, decoded, 0, 192);
+        assertThat(decoded).isEqualTo(flat.decode());
+        assertThat(BlockFormat.NF4.isInGguf()).isFalse();
+        assertThatThrownBy(BlockFormat.NF4::ggufId).isInstanceOf(TensorException.class);
     }
 
     @Test

@@ -1,0 +1,219 @@
+package dev.starforge.tensor;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.tensor.codec.BlockFormat;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Weights in blocks: what a tensor of them is, and that an operation on them is that operation on what they stand for. */
+final class QuantizedTest {
+    private final OnReference on = new OnReference();
+
+    @AfterEach
+    void close() {
+        on.close();
+    }
+
+    static List<DType> blockTypes() {
+        return Arrays.stream(DType.values()).filter(DType::isBlock).toList();
+    }
+
+    /** Random weights of a type, and the same weights decoded. */
+    private Tensor[] weights(DType type, long... dims) {
+        Tensor tensor = on.scope.allocate(new Spec(type, Shape.of(dims)));
+        float[] values = on.read(on.normal(7, dims));
+        ByteBuffer blocks = ByteBuffer.allocate((int) tensor.bytes());
+        BlockFormat.of(type).encode(values, 0, values.length, blocks, 0);
+        on.device.write(tensor, blocks);
+        BlockFormat.of(type).decode(blocks, 0, values, 0, values.length);
+        return new Tensor[] {tensor, on.floats(Shape.of(dims), values)};
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void everyWeightTypeHasAFormatOfItsSize(DType type) {
+        if (type == DType.I32) {
+            assertThatThrownBy(() -> BlockFormat.of(type)).isInstanceOf(TensorException.class);
+            return;
+        }
+        BlockFormat format = BlockFormat.of(type);
+        assertThat(format.dtype()).isEqualTo(type);
+        assertThat(format.name()).isEqualTo(type.name());
+        assertThat(new Spec(type, Shape.of(3, 2L * type.blockElements())).bytes())
+                .isEqualTo(6L * type.blockBytes());
+    }
+
+    @Test
+    void aBlockTypeIsNoFloatAndHasNoElementsOfItsOwn() {
+        assertThat(DType.Q8_0.isFloat()).isFalse();
+        assertThat(DType.Q8_0.isWeight()).isTrue();
+        assertThat(DType.I32.isWeight()).isFalse();
+        assertThatThrownBy(DType.Q8_0::bytes).isInstanceOf(ShapeException.class).hasMessageContaining("Q8_0");
+        assertThatThrownBy(() -> new Spec(DType.Q4_K, Shape.of(2, 128)))
+                .isInstanceOf(ShapeException.class)
+                .hasMessage("Q4_K[2, 128]: rows of 128, expected a multiple of 256");
+        assertThatThrownBy(() -> new Spec(DType.Q8_0, Shape.of())).isInstanceOf(ShapeException.class);
+    }
+
+    @Test
+    void viewsAreWholeMatricesOrPanels() {
+        Tensor stack = on.scope.allocate(new Spec(DType.Q8_0, Shape.of(3, 70, 64)));
+        long matrix = 70 * 64;
+        assertThat(stack.view(matrix, Shape.of(70, 64)).offset() - stack.offset())
+                .isEqualTo(70 * 2 * 34);
+        assertThat(stack.view(matrix, Shape.of(2, 70, 64)).bytes()).isEqualTo(2 * 70 * 2 * 34);
+        Tensor second = stack.view(matrix, Shape.of(70, 64));
+        assertThat(second.view(32 * 64, Shape.of(32, 64)).bytes()).isEqualTo(32 * 2 * 34);
+        assertThat(second.view(64 * 64, Shape.of(6, 64)).bytes()).isEqualTo(6 * 2 * 34);
+        for (Runnable wrong : List.<Runnable>of(
+                () -> second.view(64, Shape.of(32, 64)),
+                () -> second.view(0, Shape.of(31, 64)),
+                () -> second.view(64 * 64, Shape.of(32, 64)),
+                () -> second.view(0, Shape.of(140, 32)),
+                () -> second.view(0, Shape.of(70 * 64)),
+                () -> stack.view(0, Shape.of(210, 64)),
+                () -> stack.view(-matrix, Shape.of(70, 64)))) {
+            assertThatThrownBy(wrong::run).isInstanceOf(ShapeException.class).hasMessageContaining("view of Q8_0");
+        }
+        assertThat(on.ops.reshape(stack, stack.shape()).spec()).isEqualTo(stack.spec());
+    }
+
+    @Test
+    void blocksAreWrittenAllOrNotAtAll() {
+        Tensor w = on.scope.allocate(new Spec(DType.Q4_0, Shape.of(2, 32)));
+        assertThatThrownBy(() -> on.device.write(w, ByteBuffer.allocate(18)))
+                .isInstanceOf(ShapeException.class)
+                .hasMessageContaining("Q4_0[2, 32]");
+    }
+
+    @ParameterizedTest
+    @MethodSource("blockTypes")
+    void productsAndGathersAreThoseOfTheDecodedWeights(DType type) {
+        int k = 2 * type.blockElements();
+        Tensor[] w = weights(type, 5, k);
+        Tensor[] stack = weights(type, 2, 5, k);
+        Tensor x = on.normal(1, 3, k);
+        Tensor d = on.normal(2, 3, 5);
+        Tensor offsets = on.ints(0, 2, 3);
+        assertThat(on.read(on.ops.project(x, w[0]))).isEqualTo(on.read(on.ops.project(x, w[1])));
+        assertThat(on.read(on.ops.run(new Plain.MatMul(false, false), d, w[0])))
+                .isEqualTo(on.read(on.ops.run(new Plain.MatMul(false, false), d, w[1])));
+        assertThat(on.read(on.ops.run(new Routing.ExpertMatMul(true), x, stack[0], offsets)))
+                .isEqualTo(on.read(on.ops.run(new Routing.ExpertMatMul(true), x, stack[1], offsets)));
+        assertThat(on.read(on.ops.gather(w[0], on.ints(4, 0)))).isEqualTo(on.read(on.ops.gather(w[1], on.ints(4, 0))));
+        assertThat(on.read(on.ops.run(new Plain.Cast(DType.F32), stack[0]))).isEqualTo(on.read(stack[1]));
+    }
+
+    @Test
+    void nothingElseTakesBlocks() {
+        Tensor w = weights(DType.Q8_0, 64, 64)[0];
+        Tensor x = on.normal(1, 64, 64);
+        Tensor rows = on.ints(0);
+        for (Runnable wrong : List.<Runnable>of(
+                () -> on.ops.add(x, w),
+                () -> on.ops.project(w, x),
+                () -> on.ops.run(new Plain.MatMul(true, true), x, w),
+                () -> on.ops.run(new Plain.Cast(DType.F16), w),
+                () -> on.ops.store(w, rows, on.normal(3, 1, 64)),
+                () -> on.ops.run(new Plain.Slice(0, 32), w),
+                () -> on.ops.gather(on.scope.allocate(new Spec(DType.Q8_0, Shape.of(2, 2, 32))), rows),
+                () -> new Plain.Cast(DType.Q8_0))) {
+            assertThatThrownBy(wrong::run).isInstanceOf(ShapeException.class);
+        }
+        assertThatThrownBy(() -> Precision.FLOAT32.withKv(DType.Q8_0)).isInstanceOf(ShapeException.class);
+        assertThat(Precision.FLOAT32.withStorage(DType.NF4).storage()).isEqualTo(DType.NF4);
+    }
+
+    @Test
+    void gradientsPassThroughFrozenWeights() {
+        Tensor[] w = weights(DType.Q4_0, 5, 64);
+        Tensor x = on.normal(1, 3, 64);
+        Tensor d = on.normal(2, 3, 5);
+        float[][] gradients = new float[2][];
+        for (int i = 0; i < 2; i++) {
+            Tape tape = new Tape(on.ops, List.of(x), false);
+            gradients[i] = on.read(tape.backward(tape.project(x, w[i]), d).getFirst());
+        }
+        assertThat(gradients[0]).isEqualTo(gradients[1]);
+        assertThatThrownBy(() -> new Tape(on.ops, List.of(x, w[0]), false))
+                .isInstanceOf(TensorException.class)
+                .hasMessage("Tape: parameter Q4_0[5, 64] is quantized; such weights are frozen");
+    }
+
+    @Test
+    void aDeviceThatCannotSaysSo() {
+        Device narrow = new Narrow(on.device);
+        try (Scope scope = new Scope(narrow)) {
+            Tensor w = scope.allocate(new Spec(DType.Q8_0, Shape.of(2, 32)));
+            Tensor x = scope.allocate(Spec.f32(1, 32));
+            assertThatThrownBy(() ->
+                            narrow.ops(scope, Precision.FLOAT32, Fallback.QUIET).project(x, w))
+                    .isInstanceOf(DeviceException.class)
+                    .hasMessage("MatMul: narrow cannot run it on [F32[1, 32], Q8_0[2, 32]]");
+            NullOps plan = new NullOps(narrow, Precision.FLOAT32, Fallback.QUIET);
+            Tensor planned = plan.scope().allocate(w.spec());
+            assertThatThrownBy(() -> plan.project(plan.scope().allocate(x.spec()), planned))
+                    .isInstanceOf(DeviceException.class)
+                    .hasMessageStartingWith("MatMul: narrow (plan) cannot run it");
+        }
+    }
+
+    /** The reference without quantized weights. */
+    private record Narrow(Device inner) implements Device {
+        @Override
+        public String name() {
+            return "narrow";
+        }
+
+        @Override
+        public Support supports(Op op, Spec... in) {
+            return List.of(in).stream().anyMatch(spec -> spec.dtype().isBlock()) ? Support.NONE : Support.NATIVE;
+        }
+
+        @Override
+        public long workspace(Op op, Spec... in) {
+            return 0;
+        }
+
+        @Override
+        public long workspaceBytes() {
+            return 0;
+        }
+
+        @Override
+        public void run(Op op, Tensor[] in, Tensor[] out) {
+            inner.run(op, in, out);
+        }
+
+        @Override
+        public Memory reserve(long bytes) {
+            return inner.reserve(bytes);
+        }
+
+        @Override
+        public void release(Memory memory) {
+            inner.release(memory);
+        }
+
+        @Override
+        public void write(Tensor to, ByteBuffer from) {
+            inner.write(to, from);
+        }
+
+        @Override
+        public void read(Tensor from, ByteBuffer to) {
+            inner.read(from, to);
+        }
+
+        @Override
+        public void close() {}
+    }
+}
