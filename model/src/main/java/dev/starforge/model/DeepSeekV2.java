@@ -1,7 +1,6 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
@@ -241,7 +240,7 @@ final class DeepSeekV2 implements Model {
         private Tensor absorbed(
                 Ops ops, Tensor still, Tensor turned, Tensor latent, Tensor key, Batch batch, KvCache cache) {
             Shape perHead = Shape.of(s.heads(), s.still() + s.value(), s.latent());
-            Tensor weight = ops.reshape(ops.run(new Plain.Cast(DType.F32), up.weight(ops)), perHead);
+            Tensor weight = ops.reshape(up.weight(ops), perHead);
             Tensor parts = ops.permute(weight, 1, 0, 2);
             Tensor toKeys = ops.permute(ops.run(new Plain.Slice(0, s.still()), parts), 1, 0, 2);
             Tensor toValues = ops.permute(ops.run(new Plain.Slice(s.still(), s.still() + s.value()), parts), 1, 0, 2);

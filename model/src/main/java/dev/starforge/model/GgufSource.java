@@ -1,8 +1,11 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -106,6 +109,30 @@ final class GgufSource implements WeightSource {
     }
 
     @Override
+    public Optional<DType> stored(String name) {
+        boolean moved = isJoined(name) || isReordered(name) && shape(name).rank() == 1;
+        return moved
+                ? Optional.empty()
+                : Optional.of(file.tensor(translated(name)).format().dtype());
+    }
+
+    /** Reordering moves whole rows, and an expert's rows are a stretch of its stack's. */
+    @Override
+    public void readRows(String name, long first, ByteBuffer into) {
+        GgufFile.Stored stored = file.tensor(translated(name));
+        long row = stored.format().bytes(shape(name).last());
+        if (!isReordered(name)) {
+            file.read(stored, (skipped(name) + first) * row, into);
+            return;
+        }
+        int end = into.limit();
+        for (long to = first; into.position() < end; to++) {
+            into.limit(Math.toIntExact(into.position() + row));
+            file.read(stored, storedRow(name, to) * row, into);
+        }
+    }
+
+    @Override
     public void read(String name, long first, float[] out, int count) {
         if (isJoined(name) || isReordered(name)) {
             float[] all = rearranged(name);
@@ -116,10 +143,14 @@ final class GgufSource implements WeightSource {
             }
             return;
         }
+        file.readFloats(
+                file.tensor(translated(name)), skipped(name) * shape(name).last() + first, out, 0, count);
+    }
+
+    /** The rows of a stack before those of this expert. */
+    private long skipped(String name) {
         Matcher expert = expert(name);
-        long skipped =
-                expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).size() : 0;
-        file.readFloats(file.tensor(translated(name)), skipped + first, out, 0, count);
+        return expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).rows() : 0;
     }
 
     private static Matcher expert(String name) {
@@ -171,16 +202,20 @@ final class GgufSource implements WeightSource {
         float[] stored = file.readFloats(translated(name));
         Shape shape = shape(name);
         int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
-        int perHead = stored.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
         float[] ours = new float[stored.length];
         for (int row = 0; row < stored.length / width; row++) {
-            int i = row % perHead;
-            int pair = i % (perHead / 2);
-            int half = i / (perHead / 2);
-            int from = row - i + 2 * pair + half;
-            System.arraycopy(stored, from * width, ours, row * width, width);
+            System.arraycopy(stored, (int) storedRow(name, row) * width, ours, row * width, width);
         }
         return ours;
+    }
+
+    /** Where a row of queries or keys lies in the file. */
+    private long storedRow(String name, long row) {
+        long perHead = shape(name).dim(0) / (name.contains(".q_proj.") ? heads : kvHeads);
+        long i = row % perHead;
+        long pair = i % (perHead / 2);
+        long half = i / (perHead / 2);
+        return row - i + 2 * pair + half;
     }
 
     private float[] joined(String name) {

@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -42,14 +43,14 @@ public final class LoraAdapter implements AutoCloseable {
 
     private final Config config;
     private final SafetensorsFile file;
-    private final Scope scope;
+    private final Weights loader;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Set<String> unused = new TreeSet<>();
 
     private LoraAdapter(Config config, SafetensorsFile file, Scope scope) {
         this.config = config;
         this.file = file;
-        this.scope = scope;
+        this.loader = new Weights(WeightSource.of(file), scope, Precision.FLOAT32, Adapter.NONE);
     }
 
     /** Reads an adapter whose tensors will live in {@code scope}. */
@@ -142,7 +143,7 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     private Tensor parameter(String name, Spec spec) {
-        Tensor tensor = Weights.load(WeightSource.of(file), PREFIX + name, spec, scope);
+        Tensor tensor = loader.load(PREFIX + name, spec);
         parameters.put(name, tensor);
         unused.remove(PREFIX + name);
         return tensor;

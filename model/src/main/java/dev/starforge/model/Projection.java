@@ -9,7 +9,7 @@ import dev.starforge.tensor.Tensor;
 sealed interface Projection {
     Tensor apply(Ops ops, Tensor x);
 
-    /** The matrix [out, in] that {@link #apply} multiplies with, for those who need its parts. */
+    /** The matrix [out, in] that {@link #apply} multiplies with in float32, for those who need its parts. */
     Tensor weight(Ops ops);
 
     /** x W^T. */
@@ -21,7 +21,7 @@ sealed interface Projection {
 
         @Override
         public Tensor weight(Ops ops) {
-            return matrix;
+            return matrix.dtype() == DType.F32 ? matrix : ops.run(new Plain.Cast(DType.F32), matrix);
         }
     }
 
@@ -49,7 +49,7 @@ sealed interface Projection {
         @Override
         public Tensor weight(Ops ops) {
             Tensor update = ops.run(new Plain.MatMul(false, false), b, a);
-            return ops.add(ops.run(new Plain.Cast(DType.F32), base.weight(ops)), ops.scale(update, scale));
+            return ops.add(base.weight(ops), ops.scale(update, scale));
         }
     }
 }

@@ -1,9 +1,12 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.Optional;
 
-/** Named tensors by the names HF gives them, decoded piece by piece, whatever file they lie in. */
+/** Named tensors by the names HF gives them, decoded piece by piece or row by row as they are, whatever file they lie in. */
 interface WeightSource {
     /** What errors name. */
     Path path();
@@ -11,7 +14,16 @@ interface WeightSource {
     /** The shape of a tensor; throws if there is none of this name. */
     Shape shape(String name);
 
-    /** Elements {@code first} to {@code first + count - 1} of a tensor as floats. */
+    /**
+     * The type a tensor is stored in. Empty where its rows do not lie in the file as they are wanted, or their type is none
+     * of ours: then it can only be {@link #read read} as floats.
+     */
+    Optional<DType> stored(String name);
+
+    /** Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers. */
+    void readRows(String name, long first, ByteBuffer into);
+
+    /** Elements {@code first} to {@code first + count - 1} of a tensor as floats; both are whole rows. */
     void read(String name, long first, float[] out, int count);
 
     static WeightSource of(Safetensors file) {
@@ -24,6 +36,24 @@ interface WeightSource {
             @Override
             public Shape shape(String name) {
                 return file.tensor(name).shape();
+            }
+
+            @Override
+            public Optional<DType> stored(String name) {
+                return switch (SafetensorsType.valueOf(file.tensor(name).dtype())) {
+                    case F32 -> Optional.of(DType.F32);
+                    case F16 -> Optional.of(DType.F16);
+                    case BF16 -> Optional.of(DType.BF16);
+                    default -> Optional.empty();
+                };
+            }
+
+            @Override
+            public void readRows(String name, long first, ByteBuffer into) {
+                SafetensorsFile.Stored stored = file.tensor(name);
+                long row = SafetensorsType.valueOf(stored.dtype()).bytes()
+                        * stored.shape().last();
+                file.read(stored, first * row, into);
             }
 
             @Override

@@ -1,26 +1,45 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.codec.BlockFormat;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.IntStream;
 
 /**
- * Puts named tensors of a source on a device, piece by piece, so that the host never holds more than one piece. Matrices
- * are stored as the run's {@link Precision} says, vectors in float32. Hands out projections, with the adapter's update
- * where it has one: that is all a model knows of LoRA.
+ * Puts named tensors of a source on a device, piece by piece, so that the host never holds more than one piece. Vectors are
+ * float32; the type of a matrix is decided in one place, {@link #type}. A matrix whose type is that of its file is copied
+ * as it is, any other goes by way of floats. Hands out projections, with the adapter's update where it has one: that is all
+ * a model knows of LoRA.
  */
 final class Weights {
+    /** Elements of a piece, or those of {@link Tensor#PANEL} rows if they are more. */
     private static final int PIECE = 4 << 20;
+
+    private static final Plain.MatMul PROJECT = new Plain.MatMul(false, true);
+    private static final Routing.ExpertMatMul EXPERTS = new Routing.ExpertMatMul(true);
 
     private final WeightSource source;
     private final Scope scope;
     private final Precision precision;
     private final Adapter adapter;
+    private ByteBuffer piece = ByteBuffer.allocateDirect(0);
+    private float[] values = {};
 
     Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
         this.source = source;
@@ -31,15 +50,22 @@ final class Weights {
 
     /** A projection from {@code in} to {@code out} channels, with its bias if {@code bias} says so. */
     Projection projection(String path, int in, int out, boolean bias) {
-        Projection projection = new Projection.Linear(matrix(path + ".weight", out, in));
+        Projection projection =
+                new Projection.Linear(matrix(path + ".weight", Shape.of(out, in), w -> List.of(projecting(w))));
         if (bias) {
             projection = new Projection.Biased(projection, vector(path + ".bias", out));
         }
         return adapter.apply(path, projection, in, out);
     }
 
+    /** A table to gather rows of, which a model may also project with. */
     Tensor matrix(String name, int rows, int columns) {
-        return load(source, name, new Spec(precision.storage(), Shape.of(rows, columns)), scope);
+        return matrix(name, Shape.of(rows, columns), w -> List.of(projecting(w), gathering(w)));
+    }
+
+    private Tensor matrix(String name, Shape shape, Function<Spec, List<Use>> uses) {
+        checkShape(name, shape);
+        return load(name, type(List.of(name), shape, uses));
     }
 
     /** The gated experts {@code path}.0, .1, ..., whose three matrices end in these names. */
@@ -54,22 +80,22 @@ final class Weights {
 
     private Tensor stack(String path, String name, int experts, int rows, int columns) {
         Shape each = Shape.of(rows, columns);
+        List<String> names = IntStream.range(0, experts)
+                .mapToObj(e -> path + "." + e + "." + name + ".weight")
+                .toList();
+        names.forEach(expert -> checkShape(expert, each));
+        Tensor stack = scope.allocate(type(
+                names,
+                Shape.of(experts, rows, columns),
+                w -> List.of(new Use(EXPERTS, Spec.f32(1, columns), w, Spec.i32(experts + 1L)))));
         for (int e = 0; e < experts; e++) {
-            checkShape(source, expert(path, e, name), each);
-        }
-        Tensor stack = scope.allocate(new Spec(precision.storage(), Shape.of(experts, rows, columns)));
-        for (int e = 0; e < experts; e++) {
-            fill(source, expert(path, e, name), stack.view(e * each.size(), each), scope);
+            fill(names.get(e), stack.view(e * each.size(), each));
         }
         return stack;
     }
 
-    private static String expert(String path, int e, String name) {
-        return path + "." + e + "." + name + ".weight";
-    }
-
     Tensor vector(String name, int size) {
-        return load(source, name, Spec.f32(size), scope);
+        return load(name, Spec.f32(size));
     }
 
     /** Rotary frequencies, rounded as the run's precision says. */
@@ -89,15 +115,61 @@ final class Weights {
         return tensor;
     }
 
-    static Tensor load(WeightSource source, String name, Spec wanted, Scope scope) {
-        checkShape(source, name, wanted.shape());
+    /** An operation that a weight is for, and the types and shapes it would be given. */
+    private record Use(Op op, Spec... in) {}
+
+    private static Use projecting(Spec w) {
+        return new Use(PROJECT, Spec.f32(1, w.shape().last()), w);
+    }
+
+    private static Use gathering(Spec w) {
+        return new Use(new Plain.Gather(), w, Spec.i32(1));
+    }
+
+    /**
+     * The type of a matrix, or of a stack of them. If weights are kept as stored: the type they all have in the file, where
+     * the device computes with it. Otherwise the precision's, which the device must know; but rows that do not divide into
+     * its blocks stay float32.
+     */
+    private Spec type(List<String> names, Shape shape, Function<Spec, List<Use>> uses) {
+        Set<Optional<DType>> stored = new HashSet<>();
+        if (precision.asStored()) {
+            names.forEach(name -> stored.add(source.stored(name)));
+        }
+        if (stored.size() == 1) {
+            Optional<Spec> kept = stored.iterator()
+                    .next()
+                    .map(type -> new Spec(type, shape))
+                    .filter(spec -> uses.apply(spec).stream().allMatch(this::isNative));
+            if (kept.isPresent()) {
+                return kept.get();
+            }
+        }
+        boolean whole = shape.last() % precision.storage().blockElements() == 0;
+        Spec wanted = new Spec(whole ? precision.storage() : DType.F32, shape);
+        for (Use use : uses.apply(wanted)) {
+            if (!isNative(use)) {
+                throw new DeviceException(
+                        use.op().name() + ": " + scope.device().name() + " cannot run it with weights " + wanted + " ("
+                                + names.getFirst() + ")");
+            }
+        }
+        return wanted;
+    }
+
+    private boolean isNative(Use use) {
+        return scope.device().supports(use.op(), use.in()) == Support.NATIVE;
+    }
+
+    Tensor load(String name, Spec wanted) {
+        checkShape(name, wanted.shape());
         Tensor tensor = scope.allocate(wanted);
-        fill(source, name, tensor, scope);
+        fill(name, tensor);
         return tensor;
     }
 
     /** Before anything is allocated: a config must not make us ask for more than its file holds. */
-    private static void checkShape(WeightSource source, String name, Shape wanted) {
+    private void checkShape(String name, Shape wanted) {
         if (!source.shape(name).equals(wanted)) {
             throw new ModelException(
                     source.path(),
@@ -105,31 +177,49 @@ final class Weights {
         }
     }
 
-    private static void fill(WeightSource source, String name, Tensor tensor, Scope scope) {
+    /** Whole panels at a time, since a device may permute them. */
+    private void fill(String name, Tensor tensor) {
         if (!scope.device().holdsValues()) {
             return;
         }
-        Shape wanted = tensor.shape();
-        float[] values = new float[(int) Math.min(PIECE, wanted.size())];
-        ByteBuffer bytes = ByteBuffer.allocateDirect(
-                        values.length * tensor.dtype().bytes())
-                .order(ByteOrder.LITTLE_ENDIAN);
-        for (long at = 0; at < wanted.size(); at += values.length) {
-            int count = (int) Math.min(values.length, wanted.size() - at);
-            source.read(name, at, values, count);
-            scope.device()
-                    .write(tensor.view(at, Shape.of(count)), stored(values, count, tensor.dtype(), bytes.clear()));
+        DType type = tensor.dtype();
+        long width = tensor.shape().last();
+        long rows = tensor.shape().rows();
+        long rowBytes = type.bytes(width);
+        int step = Tensor.PANEL * (int) Math.max(1, PIECE / Math.max(1, width * Tensor.PANEL));
+        boolean asItIs = source.stored(name).filter(type::equals).isPresent();
+        for (long row = 0; row < rows; row += step) {
+            int now = (int) Math.min(step, rows - row);
+            reserve(Math.multiplyExact(now, rowBytes));
+            if (asItIs) {
+                source.readRows(name, row, piece);
+                piece.flip();
+            } else {
+                convert(name, row * width, Math.toIntExact(now * width), type);
+            }
+            Shape shape = tensor.shape().rank() < 2 ? tensor.shape() : Shape.of(now, width);
+            scope.device().write(tensor.view(row * width, shape), piece);
         }
     }
 
-    private static ByteBuffer stored(float[] values, int count, DType type, ByteBuffer bytes) {
-        for (int i = 0; i < count; i++) {
-            if (type == DType.F32) {
-                bytes.putFloat(values[i]);
-            } else {
-                bytes.putShort(type.narrow(values[i]));
-            }
+    /** Makes the piece so many bytes long. */
+    private void reserve(long bytes) {
+        if (piece.capacity() < bytes) {
+            piece = ByteBuffer.allocateDirect(Math.toIntExact(bytes));
         }
-        return bytes.flip();
+        piece.clear().limit((int) bytes);
+    }
+
+    private void convert(String name, long first, int count, DType type) {
+        if (values.length < count) {
+            values = new float[count];
+        }
+        source.read(name, first, values, count);
+        try {
+            BlockFormat.of(type).encode(values, 0, count, piece, 0);
+        } catch (TensorException wrong) {
+            throw new ModelException(
+                    source.path(), "tensor " + name + " from element " + first + ": " + wrong.getMessage(), wrong);
+        }
     }
 }
