@@ -55,7 +55,8 @@ public final class CpuBackend implements Backend {
         if (options.index() != 0) {
             throw new DeviceException("cpu: no device " + options.index() + "; there is only 0");
         }
-        return new CpuDevice(options.threads() == 0 ? Runtime.getRuntime().availableProcessors() : options.threads());
+        int threads = options.threads() == 0 ? Runtime.getRuntime().availableProcessors() : options.threads();
+        return new CpuDevice(threads, !options.roundActivations());
     }
 
     /** All memory of the machine, since tensors lie outside the heap; where that is not told, the heap's limit. */

@@ -20,9 +20,11 @@ import java.nio.ByteBuffer;
  */
 final class CpuDevice implements Device {
     private final Workers workers;
+    private final boolean exact;
 
-    CpuDevice(int threads) {
+    CpuDevice(int threads, boolean exact) {
         workers = new Workers(threads);
+        this.exact = exact;
     }
 
     @Override
@@ -37,7 +39,7 @@ final class CpuDevice implements Device {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return scratch(op, in).floats(workers.threads()) * Float.BYTES;
+        return scratch(op, in).bytes(workers.threads());
     }
 
     @Override
@@ -57,12 +59,20 @@ final class CpuDevice implements Device {
 
     @Override
     public void write(Tensor to, ByteBuffer from) {
-        HostMemory.write(to, from);
+        if (Panels.has(to.dtype())) {
+            new View(to).pack(workers, from);
+        } else {
+            HostMemory.write(to, from);
+        }
     }
 
     @Override
     public void read(Tensor from, ByteBuffer to) {
-        HostMemory.read(from, to);
+        if (Panels.has(from.dtype())) {
+            new View(from).unpack(workers, to);
+        } else {
+            HostMemory.read(from, to);
+        }
     }
 
     @Override
@@ -70,11 +80,11 @@ final class CpuDevice implements Device {
         workers.close();
     }
 
-    private static Scratch scratch(Op op, Spec... in) {
+    private Scratch scratch(Op op, Spec... in) {
         return switch (op) {
-            case Plain.MatMul o -> new MatMul(o, in[0].shape(), in[1].shape()).scratch();
+            case Plain.MatMul o -> product(o, in[0], in[1]).scratch();
             case Routing.Route o -> Experts.routeScratch(in[0].shape());
-            case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1].shape());
+            case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1], exact);
             case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in[0], in[1]).forwardScratch();
@@ -83,6 +93,28 @@ final class CpuDevice implements Device {
             case Routing o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
         };
+    }
+
+    private Product product(Plain.MatMul op, Spec a, Spec b) {
+        return Product.of(
+                op.transposeA(),
+                op.transposeB(),
+                b.dtype(),
+                a.shape().dim(op.transposeA() ? -1 : -2),
+                b.shape().dim(op.transposeB() ? -2 : -1),
+                a.shape().dim(op.transposeA() ? -2 : -1),
+                exact);
+    }
+
+    private void multiply(Plain.MatMul op, Spec[] specs, View[] in, View c) {
+        Product product = product(op, specs[0], specs[1]);
+        long sizeA = specs[0].shape().dim(-2) * specs[0].shape().dim(-1);
+        long sizeB = specs[1].shape().dim(-2) * specs[1].shape().dim(-1);
+        long sizeC = c.height * c.last;
+        long batches = sizeC == 0 ? 0 : c.size / sizeC;
+        for (long i = 0; i < batches; i++) {
+            product.run(workers, in[0], i * sizeA, in[1], i * sizeB, c, i * sizeC);
+        }
     }
 
     private static Attention attention(Fused.Attention op, Spec q, Spec k) {
@@ -110,7 +142,7 @@ final class CpuDevice implements Device {
             case Plain.MapGrad o -> Elementwise.mapGrad(workers, o.fn(), in[0], in[1], out[0]);
             case Plain.Cast o -> Elementwise.cast(workers, in[0], out[0]);
             case Plain.Fill o -> Elementwise.fill(workers, o.value(), out[0]);
-            case Plain.MatMul o -> new MatMul(o, specs[0].shape(), specs[1].shape()).run(workers, in[0], in[1], out[0]);
+            case Plain.MatMul o -> multiply(o, specs, in, out[0]);
             case Plain.Permute o -> Rows.permute(workers, o.axes(), specs[0].shape(), in[0], out[0]);
             case Plain.Sum o -> Rows.sum(workers, o.over(), in[0], out[0]);
             case Plain.Pick o -> Rows.pick(workers, in[0], in[1], out[0]);
@@ -122,7 +154,7 @@ final class CpuDevice implements Device {
             case Plain.Pad o -> Rows.pad(workers, o.from(), in[0], out[0]);
             case Routing.Route o -> Experts.route(workers, o, in[0], out[0]);
             case Routing.Group o -> Experts.group(workers, in[0], out);
-            case Routing.ExpertMatMul o -> Experts.matmul(workers, o.transposeB(), in, out[0]);
+            case Routing.ExpertMatMul o -> Experts.matmul(workers, o.transposeB(), exact, in, out[0]);
             case Routing.ExpertOuter o -> Experts.outer(workers, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
             case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);

@@ -1,7 +1,9 @@
 package dev.starforge.cpu;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
 import java.util.Arrays;
 
@@ -113,13 +115,13 @@ final class Experts {
     }
 
     /** As if all rows chose one expert. */
-    static Scratch matmulScratch(boolean transposeB, Shape x, Shape w) {
-        return product(transposeB, x.dim(0), w.dim(transposeB ? 1 : 2), x.last())
+    static Scratch matmulScratch(boolean transposeB, Shape x, Spec w, boolean exact) {
+        return product(transposeB, w.dtype(), x.dim(0), w.shape().dim(transposeB ? 1 : 2), x.last(), exact)
                 .scratch();
     }
 
     /** (x, w, offsets) -> y. */
-    static void matmul(Workers workers, boolean transposeB, View[] in, View y) {
+    static void matmul(Workers workers, boolean transposeB, boolean exact, View[] in, View y) {
         View x = in[0];
         View w = in[1];
         View offsets = in[2];
@@ -128,14 +130,14 @@ final class Experts {
             long from = offsets.index(e);
             long rows = offsets.index(e + 1) - from;
             if (rows > 0) {
-                product(transposeB, rows, y.last, x.last)
+                product(transposeB, w.dtype, rows, y.last, x.last, exact)
                         .run(workers, x, from * x.last, w, e * x.last * y.last, y, from * y.last);
             }
         }
     }
 
-    private static MatMul product(boolean transposeB, long rows, long width, long depth) {
-        return new MatMul(false, transposeB, rows, width, depth);
+    private static Product product(boolean transposeB, DType type, long rows, long width, long depth, boolean exact) {
+        return Product.of(false, transposeB, type, rows, width, depth, exact);
     }
 
     /** As if all rows chose one expert. */

@@ -3,8 +3,6 @@ package dev.starforge.cpu;
 import static java.nio.ByteOrder.LITTLE_ENDIAN;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Shape;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
@@ -22,7 +20,7 @@ import jdk.incubator.vector.VectorSpecies;
  * With a transposed b, whose rows run along k, b is spread and a fills the lanes, and the result comes out transposed:
  * only the small operand needs to be turned. Otherwise b fills the lanes.
  */
-final class MatMul {
+final class MatMul implements Product {
     /** Rows of a that are worth the path without panels. */
     private static final int FEW = 8;
 
@@ -47,15 +45,6 @@ final class MatMul {
     private final long nu;
     private final long nv;
 
-    MatMul(Plain.MatMul op, Shape a, Shape b) {
-        this(
-                op.transposeA(),
-                op.transposeB(),
-                a.dim(op.transposeA() ? -1 : -2),
-                b.dim(op.transposeB() ? -2 : -1),
-                a.dim(op.transposeA() ? -2 : -1));
-    }
-
     /** op(a) of [m, k] times op(b) of [k, n]. */
     MatMul(boolean ta, boolean tb, long m, long n, long k) {
         this.m = m;
@@ -75,22 +64,15 @@ final class MatMul {
         return Lanes.pad(Math.min(nv, LANES), PANEL);
     }
 
-    /** Never less for more rows of a. */
-    Scratch scratch() {
+    @Override
+    public Scratch scratch() {
         return few
                 ? new Scratch(m * k, DOTS * STRIDE + DOTS * CHAINS + m * ROWS)
                 : new Scratch(k * lanes(), ROWS * STRIDE + (long) ROWS * lanes() + DEPTH);
     }
 
-    void run(Workers workers, View a, View b, View c) {
-        long batches = m * n == 0 ? 0 : c.size / (m * n);
-        for (long batch = 0; batch < batches; batch++) {
-            run(workers, a, batch * m * k, b, batch * k * n, c, batch * m * n);
-        }
-    }
-
-    /** One product of matrices that begin at the given elements. */
-    void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC) {
+    @Override
+    public void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC) {
         if (few) {
             workers.run(1, (chunk, s, at) -> a.load(fromA, Math.toIntExact(m * k), s, 0));
             workers.run(Workers.count(n, ROWS), (chunk, s, at) -> dots(b, fromB, c, fromC, chunk * ROWS, s, at));
@@ -165,7 +147,7 @@ final class MatMul {
                     for (int chain = 0; chain < CHAINS; chain++) {
                         int length = chain(block, chain);
                         int to = sums + (panel * ROWS + row) * PANEL;
-                        Tile.wide(s, at + row * STRIDE + chain, STRIDE, CHAINS, q, length, to);
+                        Tile.wide(s, at + row * STRIDE + chain, STRIDE, CHAINS, q, PANEL, length, to, PANEL);
                         q += length * PANEL;
                     }
                 }

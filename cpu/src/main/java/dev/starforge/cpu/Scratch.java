@@ -7,13 +7,22 @@ package dev.starforge.cpu;
  *
  * @param shared floats every worker sees
  * @param each floats of a worker's own
+ * @param ints ints every worker sees, in an array beside
  */
-record Scratch(long shared, long each) {
+record Scratch(long shared, long each, long ints) {
     /** Floats in a strip: what a kernel takes from memory at a time. Four strips fill a first level cache. */
     static final int STRIP = 2048;
 
     /** What operations that go strip by strip need: at most six strips, and the lanes of {@link Sums}. */
     static final Scratch STRIPS = new Scratch(0, 6 * STRIP + Sums.LANES);
+
+    Scratch(long shared, long each) {
+        this(shared, each, 0);
+    }
+
+    long bytes(int threads) {
+        return Float.BYTES * floats(threads) + Integer.BYTES * ints;
+    }
 
     long floats(int threads) {
         return shared + each * threads;

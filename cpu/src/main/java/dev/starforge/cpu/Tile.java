@@ -28,7 +28,7 @@ final class Tile {
      * c[r][lane] += the chain over k of u[r][k] * v[k][lane], for 6 rows and two vectors of lanes: the tile for matrices,
      * which runs at the speed of the multipliers.
      */
-    static void wide(float[] s, int u, int rowStep, int kStep, int v, int depth, int c) {
+    static void wide(float[] s, int u, int rowStep, int kStep, int v, int vStep, int depth, int c, int cStep) {
         int u1 = u + rowStep;
         int u2 = u1 + rowStep;
         int u3 = u2 + rowStep;
@@ -48,8 +48,8 @@ final class Tile {
         FloatVector c5b = c0a;
         for (int k = 0; k < depth; k++) {
             int at = k * kStep;
-            FloatVector a = FloatVector.fromArray(SPECIES, s, v + k * PANEL);
-            FloatVector b = FloatVector.fromArray(SPECIES, s, v + k * PANEL + W);
+            FloatVector a = FloatVector.fromArray(SPECIES, s, v + k * vStep);
+            FloatVector b = FloatVector.fromArray(SPECIES, s, v + k * vStep + W);
             FloatVector x0 = FloatVector.broadcast(SPECIES, s[u + at]);
             c0a = x0.fma(a, c0a);
             c0b = x0.fma(b, c0b);
@@ -71,16 +71,16 @@ final class Tile {
         }
         FloatVector.fromArray(SPECIES, s, c).add(c0a).intoArray(s, c);
         FloatVector.fromArray(SPECIES, s, c + W).add(c0b).intoArray(s, c + W);
-        FloatVector.fromArray(SPECIES, s, c + 2 * W).add(c1a).intoArray(s, c + 2 * W);
-        FloatVector.fromArray(SPECIES, s, c + 3 * W).add(c1b).intoArray(s, c + 3 * W);
-        FloatVector.fromArray(SPECIES, s, c + 4 * W).add(c2a).intoArray(s, c + 4 * W);
-        FloatVector.fromArray(SPECIES, s, c + 5 * W).add(c2b).intoArray(s, c + 5 * W);
-        FloatVector.fromArray(SPECIES, s, c + 6 * W).add(c3a).intoArray(s, c + 6 * W);
-        FloatVector.fromArray(SPECIES, s, c + 7 * W).add(c3b).intoArray(s, c + 7 * W);
-        FloatVector.fromArray(SPECIES, s, c + 8 * W).add(c4a).intoArray(s, c + 8 * W);
-        FloatVector.fromArray(SPECIES, s, c + 9 * W).add(c4b).intoArray(s, c + 9 * W);
-        FloatVector.fromArray(SPECIES, s, c + 10 * W).add(c5a).intoArray(s, c + 10 * W);
-        FloatVector.fromArray(SPECIES, s, c + 11 * W).add(c5b).intoArray(s, c + 11 * W);
+        FloatVector.fromArray(SPECIES, s, c + cStep).add(c1a).intoArray(s, c + cStep);
+        FloatVector.fromArray(SPECIES, s, c + cStep + W).add(c1b).intoArray(s, c + cStep + W);
+        FloatVector.fromArray(SPECIES, s, c + 2 * cStep).add(c2a).intoArray(s, c + 2 * cStep);
+        FloatVector.fromArray(SPECIES, s, c + 2 * cStep + W).add(c2b).intoArray(s, c + 2 * cStep + W);
+        FloatVector.fromArray(SPECIES, s, c + 3 * cStep).add(c3a).intoArray(s, c + 3 * cStep);
+        FloatVector.fromArray(SPECIES, s, c + 3 * cStep + W).add(c3b).intoArray(s, c + 3 * cStep + W);
+        FloatVector.fromArray(SPECIES, s, c + 4 * cStep).add(c4a).intoArray(s, c + 4 * cStep);
+        FloatVector.fromArray(SPECIES, s, c + 4 * cStep + W).add(c4b).intoArray(s, c + 4 * cStep + W);
+        FloatVector.fromArray(SPECIES, s, c + 5 * cStep).add(c5a).intoArray(s, c + 5 * cStep);
+        FloatVector.fromArray(SPECIES, s, c + 5 * cStep + W).add(c5b).intoArray(s, c + 5 * cStep + W);
     }
 
     /**

@@ -36,6 +36,7 @@ final class View {
     final long size;
     final long last;
     final long rows;
+    final long height;
 
     View(Tensor tensor) {
         segment = HostMemory.segment(tensor);
@@ -43,6 +44,7 @@ final class View {
         size = tensor.shape().size();
         last = tensor.shape().last();
         rows = tensor.shape().rows();
+        height = tensor.shape().rank() < 2 ? 1 : tensor.shape().dim(-2);
     }
 
     static View[] of(Tensor... tensors) {
@@ -139,9 +141,62 @@ final class View {
     }
 
     private void decode(long from, int count, float[] s, int at) {
-        ByteBuffer blocks =
-                segment.asSlice(dtype.bytes(from), dtype.bytes(count)).asByteBuffer();
-        BlockFormat.of(dtype).decode(blocks, 0, s, at, count);
+        if (!Panels.has(dtype)) {
+            ByteBuffer blocks =
+                    segment.asSlice(dtype.bytes(from), dtype.bytes(count)).asByteBuffer();
+            BlockFormat.of(dtype).decode(blocks, 0, s, at, count);
+            return;
+        }
+        byte[] block = new byte[dtype.blockBytes()];
+        for (int i = 0; i < count; i += dtype.blockElements()) {
+            unpack((from + i) / last, (from + i) % last / dtype.blockElements(), block, 0);
+            BlockFormat.of(dtype).decode(ByteBuffer.wrap(block), 0, s, at + i, dtype.blockElements());
+        }
+    }
+
+    /** Blocks of a file into panels, all workers at it. */
+    void pack(Workers workers, ByteBuffer from) {
+        MemorySegment file = MemorySegment.ofBuffer(from);
+        if (file.byteSize() != segment.byteSize()) {
+            throw new DeviceException(
+                    "write: " + file.byteSize() + " bytes to a tensor " + dtype + " of " + segment.byteSize());
+        }
+        long row = dtype.bytes(last);
+        long bands = Workers.count(height, Panels.ROWS);
+        workers.run(bands == 0 ? 0 : rows / height * bands, (chunk, s, at) -> {
+            long first = chunk % bands * Panels.ROWS;
+            long start = (chunk / bands * height + first) * row;
+            if (first + Panels.ROWS <= height) {
+                Panels.of(dtype).pack(file, start, Panels.ROWS, last, segment, start);
+            } else {
+                MemorySegment.copy(file, start, segment, start, (height - first) * row);
+            }
+        });
+    }
+
+    /** The way back. */
+    void unpack(Workers workers, ByteBuffer to) {
+        MemorySegment file = MemorySegment.ofBuffer(to);
+        workers.run(rows, (r, s, at) -> {
+            byte[] blocks = new byte[(int) dtype.bytes(last)];
+            for (int b = 0; b < last / dtype.blockElements(); b++) {
+                unpack(r, b, blocks, b * dtype.blockBytes());
+            }
+            MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, r * blocks.length, blocks.length);
+        });
+    }
+
+    private void unpack(long r, long b, byte[] block, int to) {
+        long row = dtype.bytes(last);
+        long inMatrix = r % height;
+        long panel = inMatrix / Panels.ROWS * Panels.ROWS;
+        if (panel + Panels.ROWS > height) {
+            MemorySegment.copy(
+                    segment, ValueLayout.JAVA_BYTE, r * row + b * dtype.blockBytes(), block, to, dtype.blockBytes());
+        } else {
+            int lane = (int) (inMatrix - panel);
+            Panels.of(dtype).unpack(segment, (r - lane) * row, last, b, lane, block, to);
+        }
     }
 
     private static void loadBf16(MemorySegment x, long offset, int count, float[] s, int at) {

@@ -18,6 +18,7 @@ final class Workers implements AutoCloseable {
 
     private final Worker[] others;
     private float[] scratch = {};
+    private int[] ints = {};
     private int shared;
     private int each;
     private volatile Job job;
@@ -53,12 +54,20 @@ final class Workers implements AutoCloseable {
         if (scratch.length < floats) {
             scratch = new float[floats];
         }
+        if (ints.length < need.ints()) {
+            ints = new int[Math.toIntExact(need.ints())];
+        }
         shared = (int) need.shared();
         each = (int) need.each();
     }
 
     long scratchBytes() {
-        return (long) scratch.length * Float.BYTES;
+        return (long) scratch.length * Float.BYTES + (long) ints.length * Integer.BYTES;
+    }
+
+    /** The ints that the present operation asked for. */
+    int[] ints() {
+        return ints;
     }
 
     /** Runs chunks 0..chunks-1 in any order and returns when all are done; the first failure is thrown here. */
@@ -112,6 +121,7 @@ final class Workers implements AutoCloseable {
     public void close() {
         closed = true;
         scratch = new float[0];
+        ints = new int[0];
         for (Worker worker : others) {
             LockSupport.unpark(worker);
         }

@@ -1,0 +1,471 @@
+package dev.starforge.cpu;
+
+import static java.nio.ByteOrder.LITTLE_ENDIAN;
+import static jdk.incubator.vector.VectorOperators.ASHR;
+import static jdk.incubator.vector.VectorOperators.I2F;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.LSHR;
+
+import java.lang.foreign.MemorySegment;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * Products of codes of four to six bits with activations of eight. A 16-bit lane holds the sum of a run of products: 32 of
+ * four-bit codes, 16 of five, 8 of six, each measured from the centre of its range, can be no larger than 32 * 8 * 127 =
+ * 32512. Codes are multiplied as they are, from zero, and the sum starts at minus the centre times the sum of x; what
+ * overflows on the way comes back, because 16-bit arithmetic is a ring. Two instructions multiply and add 32 pairs, twice
+ * what a fused multiply-add does on machines whose vectors pass in halves, and a whole run is exact.
+ *
+ * <p>Activations come as ints that hold the number in both halves, so that one broadcast serves 16-bit lanes.
+ */
+final class CodeTile {
+    /** Tokens of a tile. */
+    static final int TOKENS = 8;
+
+    private static final int ROWS = Panels.ROWS;
+    private static final int SLOTS = Codes.SLOTS;
+    private static final int LANES = 64;
+    private static final int NIBBLE = 0x000f000f;
+    private static final int TOP = 0x00300030;
+    private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
+    private static final int W = Lanes.WIDTH;
+
+    private CodeTile() {}
+
+    /**
+     * Eight tokens with the 32 rows of a panel whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum
+     * over a run of (code - centre) * x.
+     *
+     * @param runs how many runs, each of {@code run} elements
+     * @param dRuns runs that share a scale of w
+     * @param xRuns runs that share a scale of x
+     */
+    static void tile(
+            float[] s,
+            int codes,
+            int[] x,
+            int xAt,
+            int biases,
+            int runs,
+            int run,
+            int d,
+            int dRuns,
+            int xs,
+            int xRuns,
+            int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int w = codes + part;
+            int p = xAt;
+            int to = y + part;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to + 0 * ROWS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + 0 * ROWS + SLOTS);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + 1 * ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + 1 * ROWS + SLOTS);
+            FloatVector f2 = FloatVector.fromArray(FLOATS, s, to + 2 * ROWS);
+            FloatVector g2 = FloatVector.fromArray(FLOATS, s, to + 2 * ROWS + SLOTS);
+            FloatVector f3 = FloatVector.fromArray(FLOATS, s, to + 3 * ROWS);
+            FloatVector g3 = FloatVector.fromArray(FLOATS, s, to + 3 * ROWS + SLOTS);
+            FloatVector f4 = FloatVector.fromArray(FLOATS, s, to + 4 * ROWS);
+            FloatVector g4 = FloatVector.fromArray(FLOATS, s, to + 4 * ROWS + SLOTS);
+            FloatVector f5 = FloatVector.fromArray(FLOATS, s, to + 5 * ROWS);
+            FloatVector g5 = FloatVector.fromArray(FLOATS, s, to + 5 * ROWS + SLOTS);
+            FloatVector f6 = FloatVector.fromArray(FLOATS, s, to + 6 * ROWS);
+            FloatVector g6 = FloatVector.fromArray(FLOATS, s, to + 6 * ROWS + SLOTS);
+            FloatVector f7 = FloatVector.fromArray(FLOATS, s, to + 7 * ROWS);
+            FloatVector g7 = FloatVector.fromArray(FLOATS, s, to + 7 * ROWS + SLOTS);
+            for (int r = 0; r < runs; r++) {
+                int bias = biases + r * TOKENS;
+                ShortVector c0 = IntVector.broadcast(INTS, x[bias + 0]).reinterpretAsShorts();
+                ShortVector c1 = IntVector.broadcast(INTS, x[bias + 1]).reinterpretAsShorts();
+                ShortVector c2 = IntVector.broadcast(INTS, x[bias + 2]).reinterpretAsShorts();
+                ShortVector c3 = IntVector.broadcast(INTS, x[bias + 3]).reinterpretAsShorts();
+                ShortVector c4 = IntVector.broadcast(INTS, x[bias + 4]).reinterpretAsShorts();
+                ShortVector c5 = IntVector.broadcast(INTS, x[bias + 5]).reinterpretAsShorts();
+                ShortVector c6 = IntVector.broadcast(INTS, x[bias + 6]).reinterpretAsShorts();
+                ShortVector c7 = IntVector.broadcast(INTS, x[bias + 7]).reinterpretAsShorts();
+                for (int k = 0; k < run; k++, w += SLOTS, p += TOKENS) {
+                    ShortVector v = FloatVector.fromArray(FLOATS, s, w).reinterpretAsShorts();
+                    c0 = c0.add(v.mul(IntVector.broadcast(INTS, x[p + 0]).reinterpretAsShorts()));
+                    c1 = c1.add(v.mul(IntVector.broadcast(INTS, x[p + 1]).reinterpretAsShorts()));
+                    c2 = c2.add(v.mul(IntVector.broadcast(INTS, x[p + 2]).reinterpretAsShorts()));
+                    c3 = c3.add(v.mul(IntVector.broadcast(INTS, x[p + 3]).reinterpretAsShorts()));
+                    c4 = c4.add(v.mul(IntVector.broadcast(INTS, x[p + 4]).reinterpretAsShorts()));
+                    c5 = c5.add(v.mul(IntVector.broadcast(INTS, x[p + 5]).reinterpretAsShorts()));
+                    c6 = c6.add(v.mul(IntVector.broadcast(INTS, x[p + 6]).reinterpretAsShorts()));
+                    c7 = c7.add(v.mul(IntVector.broadcast(INTS, x[p + 7]).reinterpretAsShorts()));
+                }
+                int scale = d + r / dRuns * ROWS + part;
+                int token = xs + r / xRuns * TOKENS;
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                IntVector a;
+                a = c0.reinterpretAsInts();
+                f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 0])
+                        .fma(d0, f0);
+                g0 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 0])
+                        .fma(d1, g0);
+                a = c1.reinterpretAsInts();
+                f1 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 1])
+                        .fma(d0, f1);
+                g1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 1])
+                        .fma(d1, g1);
+                a = c2.reinterpretAsInts();
+                f2 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 2])
+                        .fma(d0, f2);
+                g2 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 2])
+                        .fma(d1, g2);
+                a = c3.reinterpretAsInts();
+                f3 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 3])
+                        .fma(d0, f3);
+                g3 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 3])
+                        .fma(d1, g3);
+                a = c4.reinterpretAsInts();
+                f4 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 4])
+                        .fma(d0, f4);
+                g4 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 4])
+                        .fma(d1, g4);
+                a = c5.reinterpretAsInts();
+                f5 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 5])
+                        .fma(d0, f5);
+                g5 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 5])
+                        .fma(d1, g5);
+                a = c6.reinterpretAsInts();
+                f6 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 6])
+                        .fma(d0, f6);
+                g6 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 6])
+                        .fma(d1, g6);
+                a = c7.reinterpretAsInts();
+                f7 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 7])
+                        .fma(d0, f7);
+                g7 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 7])
+                        .fma(d1, g7);
+            }
+            f0.intoArray(s, to + 0 * ROWS);
+            g0.intoArray(s, to + 0 * ROWS + SLOTS);
+            f1.intoArray(s, to + 1 * ROWS);
+            g1.intoArray(s, to + 1 * ROWS + SLOTS);
+            f2.intoArray(s, to + 2 * ROWS);
+            g2.intoArray(s, to + 2 * ROWS + SLOTS);
+            f3.intoArray(s, to + 3 * ROWS);
+            g3.intoArray(s, to + 3 * ROWS + SLOTS);
+            f4.intoArray(s, to + 4 * ROWS);
+            g4.intoArray(s, to + 4 * ROWS + SLOTS);
+            f5.intoArray(s, to + 5 * ROWS);
+            g5.intoArray(s, to + 5 * ROWS + SLOTS);
+            f6.intoArray(s, to + 6 * ROWS);
+            g6.intoArray(s, to + 6 * ROWS + SLOTS);
+            f7.intoArray(s, to + 7 * ROWS);
+            g7.intoArray(s, to + 7 * ROWS + SLOTS);
+        }
+    }
+    /** One token with the 32 rows of a panel whose codes are unpacked; the arithmetic of {@link #tile}. */
+    static void dot(
+            float[] s,
+            int codes,
+            int[] x,
+            int xAt,
+            int biases,
+            int runs,
+            int run,
+            int d,
+            int dRuns,
+            int xs,
+            int xRuns,
+            int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int w = codes + part;
+            int p = xAt;
+            FloatVector f = FloatVector.fromArray(FLOATS, s, y + part);
+            FloatVector g = FloatVector.fromArray(FLOATS, s, y + SLOTS + part);
+            for (int r = 0; r < runs; r++) {
+                ShortVector c = IntVector.broadcast(INTS, x[biases + r]).reinterpretAsShorts();
+                for (int k = 0; k < run; k++, w += SLOTS, p++) {
+                    ShortVector v = FloatVector.fromArray(FLOATS, s, w).reinterpretAsShorts();
+                    c = c.add(v.mul(IntVector.broadcast(INTS, x[p]).reinterpretAsShorts()));
+                }
+                int scale = d + r / dRuns * ROWS + part;
+                float token = s[xs + r / xRuns];
+                IntVector a = c.reinterpretAsInts();
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                f = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(d0, f);
+                g = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(d1, g);
+            }
+            f.intoArray(s, y + part);
+            g.intoArray(s, y + SLOTS + part);
+        }
+    }
+
+    /** y[token][row] += the sum over groups of shift[group][row] * x's sum[group][token]. */
+    static void shifts(float[] s, int m, int groups, int sums, int tokens, int step, int y) {
+        for (int part = 0; part < ROWS; part += W) {
+            for (int t = 0; t < tokens; t++) {
+                int to = y + t * ROWS + part;
+                FloatVector f = FloatVector.fromArray(FLOATS, s, to);
+                for (int g = 0; g < groups; g++) {
+                    f = FloatVector.fromArray(FLOATS, s, m + g * ROWS + part)
+                            .fma(FloatVector.broadcast(FLOATS, s[sums + g * step + t]), f);
+                }
+                f.intoArray(s, to);
+            }
+        }
+    }
+
+    /**
+     * One token with two panels of four-bit codes where they lie: the decode step, which waits for memory. Two streams
+     * share x and keep the multipliers busy while the sums of one wait for the other.
+     */
+    static void nibbles(
+            MemorySegment w,
+            long low,
+            long low2,
+            int k,
+            int[] x,
+            int xAt,
+            int biases,
+            float[] s,
+            int d,
+            int d2,
+            int xs,
+            int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int to = y + part;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
+            ShortVector e = c;
+            int scale = d + part;
+            int scale2 = d2 + part;
+            int i = 0;
+            long off = low2 - low;
+            long end = low + (long) k / 4 * LANES;
+            for (long p = low + 4 * part; p < end; p += LANES) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                int q = xAt + i;
+                ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
+                c = c.add(v.and(NIBBLE).reinterpretAsShorts().mul(x0));
+                e = e.add(u.and(NIBBLE).reinterpretAsShorts().mul(x0));
+                ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 4).and(NIBBLE).reinterpretAsShorts().mul(x1));
+                e = e.add(u.lanewise(LSHR, 4).and(NIBBLE).reinterpretAsShorts().mul(x1));
+                ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 8).and(NIBBLE).reinterpretAsShorts().mul(x2));
+                e = e.add(u.lanewise(LSHR, 8).and(NIBBLE).reinterpretAsShorts().mul(x2));
+                ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 12).and(NIBBLE).reinterpretAsShorts().mul(x3));
+                e = e.add(u.lanewise(LSHR, 12).and(NIBBLE).reinterpretAsShorts().mul(x3));
+                i += 4;
+                if ((i & 31) == 0) {
+                    float token = s[xs + (i >> 5) - 1];
+                    IntVector a = c.reinterpretAsInts();
+                    FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                    FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                    f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(d0, f0);
+                    f1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(d1, f1);
+                    IntVector b = e.reinterpretAsInts();
+                    FloatVector e0 = FloatVector.fromArray(FLOATS, s, scale2);
+                    FloatVector e1 = FloatVector.fromArray(FLOATS, s, scale2 + SLOTS);
+                    g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(e0, g0);
+                    g1 = ((FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(e1, g1);
+                    scale += ROWS;
+                    scale2 += ROWS;
+                    c = IntVector.broadcast(INTS, x[biases + (i >> 5)]).reinterpretAsShorts();
+                    e = c;
+                }
+            }
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + SLOTS);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+        }
+    }
+    /** The same for codes of six bits, whose upper two are a plane of their own. */
+    static void sixths(
+            MemorySegment w,
+            long low,
+            long low2,
+            long high,
+            long high2,
+            int k,
+            int[] x,
+            int xAt,
+            int biases,
+            float[] s,
+            int d,
+            int d2,
+            int xs,
+            int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int to = y + part;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
+            ShortVector e = c;
+            int scale = d + part;
+            int scale2 = d2 + part;
+            int i = 0;
+            long off = low2 - low;
+            long upper = high + 4 * part;
+            long off2 = high2 - high;
+            long end = low + (long) k / 4 * LANES;
+            for (long p = low + 4 * part; p < end; p += 2 * LANES, upper += LANES) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                IntVector h = IntVector.fromMemorySegment(INTS, w, upper, LITTLE_ENDIAN);
+                IntVector t = IntVector.fromMemorySegment(INTS, w, upper + off2, LITTLE_ENDIAN);
+                int q = xAt + i;
+                ShortVector x0 = IntVector.broadcast(INTS, x[q + 0]).reinterpretAsShorts();
+                c = c.add(v.and(NIBBLE)
+                        .or(h.lanewise(LSHL, 4).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x0));
+                e = e.add(u.and(NIBBLE)
+                        .or(t.lanewise(LSHL, 4).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x0));
+                ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 4)
+                        .and(NIBBLE)
+                        .or(h.lanewise(LSHL, 2).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x1));
+                e = e.add(u.lanewise(LSHR, 4)
+                        .and(NIBBLE)
+                        .or(t.lanewise(LSHL, 2).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x1));
+                ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 8)
+                        .and(NIBBLE)
+                        .or(h.and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x2));
+                e = e.add(u.lanewise(LSHR, 8)
+                        .and(NIBBLE)
+                        .or(t.and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x2));
+                ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 12)
+                        .and(NIBBLE)
+                        .or(h.lanewise(LSHR, 2).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x3));
+                e = e.add(u.lanewise(LSHR, 12)
+                        .and(NIBBLE)
+                        .or(t.lanewise(LSHR, 2).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x3));
+                v = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                u = IntVector.fromMemorySegment(INTS, w, p + off + LANES, LITTLE_ENDIAN);
+                ShortVector x4 = IntVector.broadcast(INTS, x[q + 4]).reinterpretAsShorts();
+                c = c.add(v.and(NIBBLE)
+                        .or(h.lanewise(LSHR, 4).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x4));
+                e = e.add(u.and(NIBBLE)
+                        .or(t.lanewise(LSHR, 4).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x4));
+                ShortVector x5 = IntVector.broadcast(INTS, x[q + 5]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 4)
+                        .and(NIBBLE)
+                        .or(h.lanewise(LSHR, 6).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x5));
+                e = e.add(u.lanewise(LSHR, 4)
+                        .and(NIBBLE)
+                        .or(t.lanewise(LSHR, 6).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x5));
+                ShortVector x6 = IntVector.broadcast(INTS, x[q + 6]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 8)
+                        .and(NIBBLE)
+                        .or(h.lanewise(LSHR, 8).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x6));
+                e = e.add(u.lanewise(LSHR, 8)
+                        .and(NIBBLE)
+                        .or(t.lanewise(LSHR, 8).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x6));
+                ShortVector x7 = IntVector.broadcast(INTS, x[q + 7]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 12)
+                        .and(NIBBLE)
+                        .or(h.lanewise(LSHR, 10).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x7));
+                e = e.add(u.lanewise(LSHR, 12)
+                        .and(NIBBLE)
+                        .or(t.lanewise(LSHR, 10).and(TOP))
+                        .reinterpretAsShorts()
+                        .mul(x7));
+                i += 8;
+                float token = s[xs + (i - 8 >> 5)];
+                IntVector a = c.reinterpretAsInts();
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(d0, f0);
+                f1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(d1, f1);
+                IntVector b = e.reinterpretAsInts();
+                FloatVector e0 = FloatVector.fromArray(FLOATS, s, scale2);
+                FloatVector e1 = FloatVector.fromArray(FLOATS, s, scale2 + SLOTS);
+                g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(e0, g0);
+                g1 = ((FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(e1, g1);
+                scale += (i & 8) == 0 ? ROWS : 0;
+                scale2 += (i & 8) == 0 ? ROWS : 0;
+                c = IntVector.broadcast(INTS, x[biases + (i >> 3)]).reinterpretAsShorts();
+                e = c;
+            }
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + SLOTS);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+package dev.starforge.cpu;
+
+import static java.nio.ByteOrder.LITTLE_ENDIAN;
+import static jdk.incubator.vector.VectorOperators.ASHR;
+import static jdk.incubator.vector.VectorOperators.B2F;
+import static jdk.incubator.vector.VectorOperators.I2F;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.LSHR;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.codec.Nf4;
+import java.lang.foreign.MemorySegment;
+import jdk.incubator.vector.ByteVector;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.VectorShape;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * From the planes of a panel ({@link Panels}) to what products compute with: codes as 16-bit numbers, 32 rows to each k in
+ * sixteen slots of the float scratch; scales and shifts as floats, 32 rows to each group; and weights as floats. A weight
+ * is {@code (code - centre) * scale + shift}; NF4 looks its code up instead.
+ *
+ * <p>The loops over memory count bytes in a long, on purpose: the compiler makes a slow prologue of a short counted loop
+ * over a segment, and leaves these alone. The loop over parts is for vectors narrower than sixteen lanes.
+ */
+final class Codes {
+    /** Slots of the scratch that hold 32 codes. */
+    static final int SLOTS = 16;
+
+    private static final int ROWS = Panels.ROWS;
+    private static final int LANES = 64; // bytes of 32 rows in a plane
+    private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
+    private static final VectorSpecies<Byte> BYTES =
+            VectorSpecies.of(byte.class, VectorShape.forBitSize(Math.max(64, Lanes.WIDTH * Byte.SIZE)));
+    private static final int W = Lanes.WIDTH;
+    private static final float TWO_TO_112 = 0x1p112f;
+    private static final int HALF = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
+    private static final float[] QUANTILES = Nf4.codes16();
+
+    private Codes() {}
+
+    /** What a code is measured from. */
+    static int centre(DType type) {
+        return switch (type) {
+            case Q4_0 -> 8;
+            case Q5_0 -> 16;
+            case Q6_K -> 32;
+            default -> 0;
+        };
+    }
+
+    /** Elements of a row that share a scale. */
+    static int group(DType type) {
+        return switch (type) {
+            case Q6_K -> 16;
+            case NF4 -> 64;
+            default -> 32;
+        };
+    }
+
+    /** Whether a weight has a shift. */
+    static boolean shifts(DType type) {
+        return switch (type) {
+            case Q4_1, Q5_1, Q4_K, Q5_K -> true;
+            default -> false;
+        };
+    }
+
+    /** Codes of {@code k} elements of a panel whose planes for them begin at {@code low} and {@code high}. */
+    static void unpack(Panels panels, MemorySegment w, long low, long high, int k, float[] s, int to) {
+        if (panels.low == 8) {
+            throw new IllegalStateException("unpack: codes of eight bits are read where they lie");
+        }
+        nibbles(w, low, k, s, to);
+        if (panels.high > 0) {
+            upper(w, high, panels.high, k, s, to);
+        }
+    }
+
+    private static void nibbles(MemorySegment w, long from, int k, float[] s, int to) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int q = to + part;
+            long end = from + (long) k / 4 * LANES;
+            for (long p = from + 4 * part; p < end; p += LANES, q += 4 * SLOTS) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                v.and(0x000f000f).reinterpretAsFloats().intoArray(s, q);
+                v.lanewise(LSHR, 4).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + SLOTS);
+                v.lanewise(LSHR, 8).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 2 * SLOTS);
+                v.lanewise(LSHR, 12).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 3 * SLOTS);
+            }
+        }
+    }
+
+    /** The bits above the nibble. */
+    private static void upper(MemorySegment w, long from, int bits, int k, float[] s, int to) {
+        int each = Short.SIZE / bits;
+        int mask = (1 << bits) - 1;
+        for (int part = 0; part < SLOTS; part += W) {
+            int q = to + part;
+            long end = from + (long) k / each * LANES;
+            for (long p = from + 4 * part; p < end; p += LANES) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                for (int shift = 0; shift < Short.SIZE; shift += bits, q += SLOTS) {
+                    IntVector code = FloatVector.fromArray(FLOATS, s, q).reinterpretAsInts();
+                    IntVector top =
+                            v.lanewise(LSHR, shift).and(mask | mask << 16).lanewise(LSHL, 4);
+                    code.or(top).reinterpretAsFloats().intoArray(s, q);
+                }
+            }
+        }
+    }
+
+    /** Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements. */
+    static void scales(DType type, MemorySegment w, long from, int k, float[] s, int d, int m) {
+        switch (type) {
+            case Q4_0, Q5_0, Q8_0 -> {
+                for (int g = 0; g < k / 32; g++) {
+                    halves(w, from + (long) g * LANES, s, d + g * ROWS);
+                }
+            }
+            case Q4_1, Q5_1 -> {
+                for (int g = 0; g < k / 32; g++) {
+                    halves(w, from + (long) g * 2 * LANES, s, d + g * ROWS);
+                    halves(w, from + (long) (g * 2 + 1) * LANES, s, m + g * ROWS);
+                }
+            }
+            case Q4_K, Q5_K -> {
+                for (int b = 0; b < k / 256; b++) {
+                    sixBits(w, from + (long) b * 8 * LANES, s, d + b * 8 * ROWS, m + b * 8 * ROWS);
+                }
+            }
+            case Q6_K -> {
+                for (int b = 0; b < k / 256; b++) {
+                    bytes(w, from + (long) b * 9 * LANES, s, d + b * 16 * ROWS);
+                }
+            }
+            case NF4 -> {
+                for (int g = 0; g < k / 64; g++) {
+                    words(w, from + (long) g * 2 * LANES, s, d + g * ROWS);
+                }
+            }
+            default -> throw new IllegalStateException("scales: " + type + " has no panels");
+        }
+    }
+
+    /** Sixteen bits of each row are a half; weights are finite, and so is what they are made of. */
+    private static void halves(MemorySegment w, long from, float[] s, int to) {
+        for (int part = 0; part < SLOTS; part += W) {
+            IntVector v = IntVector.fromMemorySegment(INTS, w, from + 4 * part, LITTLE_ENDIAN);
+            IntVector first = v.lanewise(LSHL, 16).lanewise(ASHR, 3).and(HALF);
+            first.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, to + part);
+            IntVector second = v.lanewise(ASHR, 3).and(HALF);
+            second.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, to + SLOTS + part);
+        }
+    }
+
+    private static void words(MemorySegment w, long from, float[] s, int to) {
+        for (int part = 0; part < SLOTS; part += W) {
+            IntVector lower = IntVector.fromMemorySegment(INTS, w, from + 4 * part, LITTLE_ENDIAN);
+            IntVector upper = IntVector.fromMemorySegment(INTS, w, from + LANES + 4 * part, LITTLE_ENDIAN);
+            upper.lanewise(LSHL, 16).or(lower.and(0xffff)).reinterpretAsFloats().intoArray(s, to + part);
+            upper.and(0xffff0000)
+                    .or(lower.lanewise(LSHR, 16))
+                    .reinterpretAsFloats()
+                    .intoArray(s, to + SLOTS + part);
+        }
+    }
+
+    /** d, m, then twelve bytes of six-bit scales and offsets in the order of {@code Q45kCodec}. */
+    private static void sixBits(MemorySegment w, long from, float[] s, int d, int m) {
+        halves(w, from, s, d);
+        halves(w, from + LANES, s, m);
+        for (int part = 0; part < SLOTS; part += W) {
+            FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + part);
+            FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS + part);
+            FloatVector m0 = FloatVector.fromArray(FLOATS, s, m + part);
+            FloatVector m1 = FloatVector.fromArray(FLOATS, s, m + SLOTS + part);
+            long p = from + 2 * LANES + 4 * part;
+            for (int pair = 0; pair < 2; pair++, p += LANES) {
+                IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN); // bytes 2 pair, 2 pair + 1
+                IntVector b = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN); // and 4 more
+                IntVector c = IntVector.fromMemorySegment(INTS, w, p + 4 * LANES, LITTLE_ENDIAN); // and 8 more
+                for (int odd = 0; odd < 2; odd++) {
+                    IntVector scale = a.lanewise(LSHR, 8 * odd).and(0x003f003f);
+                    IntVector shift = b.lanewise(LSHR, 8 * odd).and(0x003f003f);
+                    IntVector mixed = c.lanewise(LSHR, 8 * odd);
+                    IntVector scaleTop = a.lanewise(LSHR, 8 * odd + 2).and(0x00300030);
+                    IntVector shiftTop = b.lanewise(LSHR, 8 * odd + 2).and(0x00300030);
+                    IntVector scale4 = mixed.and(0x000f000f).or(scaleTop);
+                    IntVector shift4 = mixed.lanewise(LSHR, 4).and(0x000f000f).or(shiftTop);
+                    int q = (2 * pair + odd) * ROWS + part;
+                    ((FloatVector) scale.and(0xffff).convert(I2F, 0)).mul(d0).intoArray(s, d + q);
+                    ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0))
+                            .mul(d1)
+                            .intoArray(s, d + q + SLOTS);
+                    ((FloatVector) shift.and(0xffff).convert(I2F, 0))
+                            .mul(m0)
+                            .neg()
+                            .intoArray(s, m + q);
+                    ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0))
+                            .mul(m1)
+                            .neg()
+                            .intoArray(s, m + q + SLOTS);
+                    ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).mul(d0).intoArray(s, d + q + 4 * ROWS);
+                    ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0))
+                            .mul(d1)
+                            .intoArray(s, d + q + 4 * ROWS + SLOTS);
+                    ((FloatVector) shift4.and(0xffff).convert(I2F, 0))
+                            .mul(m0)
+                            .neg()
+                            .intoArray(s, m + q + 4 * ROWS);
+                    ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0))
+                            .mul(m1)
+                            .neg()
+                            .intoArray(s, m + q + 4 * ROWS + SLOTS);
+                }
+            }
+        }
+    }
+
+    /** Sixteen signed bytes, then d. */
+    private static void bytes(MemorySegment w, long from, float[] s, int d) {
+        int last = d + 15 * ROWS;
+        halves(w, from + 8 * LANES, s, last);
+        for (int part = 0; part < SLOTS; part += W) {
+            FloatVector d0 = FloatVector.fromArray(FLOATS, s, last + part);
+            FloatVector d1 = FloatVector.fromArray(FLOATS, s, last + SLOTS + part);
+            int q = d + part;
+            for (long p = from + 4 * part; p < from + 8 * LANES; p += LANES, q += 2 * ROWS) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d0)
+                        .intoArray(s, q);
+                ((FloatVector) v.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d1)
+                        .intoArray(s, q + SLOTS);
+                ((FloatVector) v.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d0)
+                        .intoArray(s, q + ROWS);
+                ((FloatVector) v.lanewise(ASHR, 24).convert(I2F, 0)).mul(d1).intoArray(s, q + ROWS + SLOTS);
+            }
+        }
+    }
+
+    /** m += centre * d: the shift of a weight whose code is measured from a centre. */
+    static void shift(float[] s, int d, int m, int centre, int groups) {
+        for (int i = 0; i < groups * ROWS; i += W) {
+            FloatVector.fromArray(FLOATS, s, d + i)
+                    .fma(FloatVector.broadcast(FLOATS, centre), FloatVector.fromArray(FLOATS, s, m + i))
+                    .intoArray(s, m + i);
+        }
+    }
+
+    /** Weights of {@code k} elements, 32 rows to each k, from codes or, where those have eight bits, from the plane. */
+    static void weights(DType type, MemorySegment w, long low, int k, float[] s, int codes, int d, int m, int to) {
+        int group = group(type);
+        for (int k0 = 0; k0 < k; k0 += group) {
+            int g = k0 / group * ROWS;
+            switch (type) {
+                case Q8_0 -> plain(w, low + (long) k0 * ROWS, group, s, d + g, to + k0 * ROWS);
+                case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
+                default -> affine(type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
+            }
+        }
+    }
+
+    private static void plain(MemorySegment w, long low, int k, float[] s, int d, int to) {
+        for (int part = 0; part < ROWS; part += W) {
+            FloatVector scale = FloatVector.fromArray(FLOATS, s, d + part);
+            int q = to + part;
+            long end = low + (long) k * ROWS;
+            for (long p = low + part; p < end; p += ROWS, q += ROWS) {
+                ByteVector v = ByteVector.fromMemorySegment(BYTES, w, p, LITTLE_ENDIAN);
+                ((FloatVector) v.convertShape(B2F, FLOATS, 0)).mul(scale).intoArray(s, q);
+            }
+        }
+    }
+
+    private static void affine(DType type, float[] s, int codes, int k, int d, int m, int to) {
+        int centre = centre(type);
+        boolean shifts = shifts(type);
+        FloatVector zero = FloatVector.zero(FLOATS);
+        for (int part = 0; part < SLOTS; part += W) {
+            FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + part);
+            FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS + part);
+            FloatVector m0 = shifts ? FloatVector.fromArray(FLOATS, s, m + part) : zero;
+            FloatVector m1 = shifts ? FloatVector.fromArray(FLOATS, s, m + SLOTS + part) : zero;
+            for (int i = 0; i < k; i++) {
+                IntVector v = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS + part)
+                        .reinterpretAsInts();
+                FloatVector q0 = (FloatVector) v.and(0xffff).sub(centre).convert(I2F, 0);
+                FloatVector q1 = (FloatVector) v.lanewise(LSHR, 16).sub(centre).convert(I2F, 0);
+                q0.fma(d0, m0).intoArray(s, to + i * ROWS + part);
+                q1.fma(d1, m1).intoArray(s, to + i * ROWS + SLOTS + part);
+            }
+        }
+    }
+
+    private static void lookedUp(float[] s, int codes, int k, int d, int to) {
+        for (int i = 0; i < k; i++) {
+            for (int row = 0; row < SLOTS; row++) {
+                int pair = Float.floatToRawIntBits(s[codes + i * SLOTS + row]);
+                s[to + i * ROWS + row] = QUANTILES[pair & 15] * s[d + row];
+                s[to + i * ROWS + SLOTS + row] = QUANTILES[pair >> 16] * s[d + SLOTS + row];
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+package dev.starforge.cpu;
+
+import dev.starforge.tensor.DType;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * x[M, K] times the transpose of a weight [N, K] that lies in panels. A few tokens read the weight once, two panels at a
+ * time, at the speed of memory. Many tokens unpack a stretch of a panel once and sweep it with tiles of tokens, a group of
+ * panels over a block of tokens, so that both stay in the second level cache.
+ *
+ * <p>Exact: weights as floats, one chain of fused multiply-adds over each 256 elements, the stretches added in order.
+ * Otherwise, for codes of four to six bits, activations are rounded to eight bits in groups of 32, a scale to each, and
+ * the product of the codes is exact: what is lost is half a step of x, 1/254 of the largest of its 32 neighbours. Either
+ * way the order of summation follows from K and the type alone.
+ */
+final class PanelMatMul implements Product {
+    private static final int ROWS = Panels.ROWS;
+    private static final int SLOTS = Codes.SLOTS;
+
+    /** Elements unpacked at a time: the block of the K types. */
+    private static final int DEPTH = 256;
+
+    /** Tokens that are worth reading the weight for one at a time. */
+    private static final int FEW = 4;
+
+    private static final int TOKENS = 144;
+    private static final int AT_ONCE = 4 * TOKENS;
+    private static final int PANELS = 8;
+    private static final int X_GROUP = 32;
+    private static final int GROUPS = DEPTH / 16;
+    private static final float ROUNDER = 0x1.8p23f;
+    private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final int W = Lanes.WIDTH;
+
+    private final Panels panels;
+    private final DType type;
+    private final int m;
+    private final long n;
+    private final int k;
+    private final boolean exact;
+    private final boolean few;
+    private final int tile; // tokens of a tile
+    private final int run; // products that fit into 16 bits
+    private final int centre; // what they are measured from
+
+    PanelMatMul(DType type, long m, long n, long k, boolean exact) {
+        this.panels = Panels.of(type);
+        this.type = type;
+        this.m = Math.toIntExact(m);
+        this.n = n;
+        this.k = Math.toIntExact(k);
+        this.exact = exact || type == DType.Q8_0 || type == DType.NF4;
+        few = m <= FEW;
+        tile = few ? 1 : this.exact ? PanelTile.TOKENS : CodeTile.TOKENS;
+        centre = 1 << panels.low + panels.high - 1;
+        run = Math.max(1, 256 / centre);
+    }
+
+    private int padded() {
+        return Lanes.pad(Math.min(m, AT_ONCE), tile);
+    }
+
+    @Override
+    public Scratch scratch() {
+        long each = (few ? 2 * ROWS * FEW : PANELS * TOKENS * ROWS) + 4 * GROUPS * ROWS + DEPTH * SLOTS;
+        return exact
+                ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
+                : new Scratch(
+                        2L * padded() * (k / X_GROUP), each + X_GROUP, (long) padded() * k + padded() * (k / run) + 1);
+    }
+
+    @Override
+    public void run(Workers workers, View x, long fromX, View w, long fromW, View y, long fromY) {
+        int left = (int) (n % ROWS);
+        long whole = n / ROWS;
+        long at = w.dtype.bytes(fromW);
+        for (int first = 0; first < m; first += AT_ONCE) {
+            int tokens = Math.min(AT_ONCE, m - first);
+            take(workers, x, fromX + (long) first * k, tokens);
+            multiply(workers, tokens, w.segment, at, whole, ROWS, y, fromY + first * n);
+            if (left > 0) {
+                try (Arena arena = Arena.ofConfined()) {
+                    MemorySegment panel = arena.allocate(ROWS * panels.rowBytes(k), 64);
+                    panels.pack(w.segment, at + whole * ROWS * panels.rowBytes(k), left, k, panel, 0);
+                    multiplyHere(workers, tokens, panel, left, y, fromY + first * n + whole * ROWS);
+                }
+            }
+        }
+    }
+
+    private void multiply(
+            Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
+        if (few) {
+            workers.run(Workers.count(count, 2), (chunk, s, own) -> {
+                long second = Math.min(2 * chunk + 1, count - 1);
+                pair(workers.ints(), tokens, w, at, 2 * chunk, second, rows, y, to, s, own);
+            });
+            return;
+        }
+        long groups = Workers.count(count, PANELS);
+        workers.run(groups * Workers.count(tokens, TOKENS), (chunk, s, own) -> {
+            long panel = chunk % groups * PANELS;
+            int used = (int) Math.min(PANELS, count - panel);
+            int first = (int) (chunk / groups) * TOKENS;
+            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, at, panel, used, rows, y, to, s, own);
+        });
+    }
+
+    /** The rows that fill no panel, in a panel of their own, on the calling thread. */
+    private void multiplyHere(Workers workers, int tokens, MemorySegment w, int rows, View y, long to) {
+        workers.run(1, (chunk, s, own) -> {
+            if (few) {
+                pair(workers.ints(), tokens, w, 0, 0, 0, rows, y, to, s, own);
+                return;
+            }
+            for (int first = 0; first < tokens; first += TOKENS) {
+                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 0, 1, rows, y, to, s, own);
+            }
+        });
+    }
+
+    /** Activations as the kernels want them: [tile][k][token], floats or codes with their scales, biases and sums. */
+    private void take(Workers workers, View x, long from, int tokens) {
+        int all = Lanes.pad(tokens, tile);
+        workers.run(all, (token, s, own) -> {
+            if (exact) {
+                takeFloats(x, from, (int) token, token < tokens, s, own);
+            } else {
+                takeCodes(x, from, (int) token, token < tokens, workers.ints(), s, own);
+            }
+        });
+    }
+
+    /** Where the numbers of a token begin that has {@code each} of them; they are {@link #tile} apart. */
+    private int place(int token, int each) {
+        return token / tile * tile * each + token % tile;
+    }
+
+    private void takeFloats(View x, long from, int token, boolean there, float[] s, int own) {
+        int to = place(token, k);
+        for (int k0 = 0; k0 < k; k0 += DEPTH) {
+            int count = Math.min(DEPTH, k - k0);
+            load(x, from + (long) token * k + k0, count, there, s, own);
+            for (int i = 0; i < count; i++) {
+                s[to + (k0 + i) * tile] = s[own + i];
+            }
+        }
+    }
+
+    private static void load(View x, long from, int count, boolean there, float[] s, int own) {
+        if (there) {
+            x.load(from, count, s, own);
+        } else {
+            Arrays.fill(s, own, own + count, 0);
+        }
+    }
+
+    private void takeCodes(View x, long from, int token, boolean there, int[] codes, float[] s, int own) {
+        int groups = k / X_GROUP;
+        int to = place(token, k);
+        int scales = place(token, groups);
+        int sums = padded() * groups + scales;
+        int biases = biases() + place(token, k / run);
+        for (int g = 0; g < groups; g++) {
+            load(x, from + (long) token * k + g * X_GROUP, X_GROUP, there, s, own);
+            float largest = 0;
+            for (int i = 0; i < X_GROUP; i++) {
+                largest = Math.max(largest, Math.abs(s[own + i]));
+            }
+            float inverse = largest == 0 ? 0 : 127 / largest;
+            for (int i = 0; i < X_GROUP; i += W) {
+                FloatVector.fromArray(FLOATS, s, own + i)
+                        .mul(inverse)
+                        .add(ROUNDER)
+                        .sub(ROUNDER)
+                        .intoArray(s, own + i);
+            }
+            int sum = 0;
+            int before = 0;
+            for (int i = 0; i < X_GROUP; i++) {
+                int code = (int) s[own + i];
+                codes[to + (g * X_GROUP + i) * tile] = both(code);
+                sum += code;
+                if ((i + 1) % run == 0) {
+                    codes[biases + (g * X_GROUP + i) / run * tile] = both(-centre * (sum - before));
+                    before = sum;
+                }
+            }
+            s[scales + g * tile] = largest / 127;
+            s[sums + g * tile] = largest / 127 * sum;
+        }
+    }
+
+    private static int both(int half) {
+        return half & 0xffff | half << 16;
+    }
+
+    private int biases() {
+        return padded() * k;
+    }
+
+    /** A few tokens with two panels; the same one twice where there is but one. */
+    private void pair(
+            int[] x,
+            int tokens,
+            MemorySegment w,
+            long at,
+            long panel,
+            long panel2,
+            int rows,
+            View out,
+            long to,
+            float[] s,
+            int own) {
+        long each = ROWS * panels.rowBytes(k);
+        long a = at + panel * each;
+        long b = at + panel2 * each;
+        int y = own;
+        int d = y + 2 * ROWS * FEW;
+        int d2 = d + GROUPS * ROWS;
+        int shift = d2 + GROUPS * ROWS;
+        int shift2 = shift + GROUPS * ROWS;
+        int codes = shift2 + GROUPS * ROWS;
+        Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
+        for (int k0 = 0; k0 < k; k0 += DEPTH) {
+            int depth = Math.min(DEPTH, k - k0);
+            scales(w, a, k0, depth, s, d, shift);
+            scales(w, b, k0, depth, s, d2, shift2);
+            long low = a + panels.lowBytes(k0);
+            long low2 = b + panels.lowBytes(k0);
+            for (int t = 0; t < tokens; t++) {
+                int yt = y + 2 * ROWS * t;
+                if (type == DType.Q8_0) {
+                    PanelTile.bytes(w, low, low2, depth, s, t * k + k0, d, d2, yt);
+                } else if (!exact && Codes.shifts(type)) {
+                    int sums = (padded() + t) * (k / X_GROUP) + k0 / X_GROUP;
+                    CodeTile.shifts(s, shift, depth / X_GROUP, sums, 1, 1, yt);
+                    CodeTile.shifts(s, shift2, depth / X_GROUP, sums, 1, 1, yt + ROWS);
+                }
+            }
+            if (type == DType.Q8_0) {
+                continue;
+            }
+            if (!exact && panels.high != 1) {
+                for (int t = 0; t < tokens; t++) {
+                    int yt = y + 2 * ROWS * t;
+                    int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+                    int bias = biases() + (t * k + k0) / run;
+                    if (panels.high == 0) {
+                        CodeTile.nibbles(w, low, low2, depth, x, t * k + k0, bias, s, d, d2, xs, yt);
+                    } else {
+                        long high = a + panels.lowBytes(k) + panels.highBytes(k0);
+                        CodeTile.sixths(w, low, low2, high, high + b - a, depth, x, t * k + k0, bias, s, d, d2, xs, yt);
+                    }
+                }
+                continue;
+            }
+            alone(x, tokens, w, a, k0, depth, s, codes, d, shift, y);
+            alone(x, tokens, w, b, k0, depth, s, codes, d2, shift2, y + ROWS);
+        }
+        boolean two = panel2 > panel;
+        for (int t = 0; t < tokens; t++) {
+            out.store(to + t * n + panel * ROWS, two ? 2 * ROWS : rows, s, y + 2 * ROWS * t);
+        }
+    }
+
+    /** A few tokens with a stretch of one panel, by way of its codes. */
+    private void alone(
+            int[] x,
+            int tokens,
+            MemorySegment w,
+            long panel,
+            int k0,
+            int depth,
+            float[] s,
+            int codes,
+            int d,
+            int shift,
+            int y) {
+        Codes.unpack(panels, w, panel + panels.lowBytes(k0), high(panel, k0), depth, s, codes);
+        int weights = codes + DEPTH * SLOTS;
+        if (exact) {
+            Codes.weights(type, w, panel + panels.lowBytes(k0), depth, s, codes, d, shift, weights);
+        }
+        for (int t = 0; t < tokens; t++) {
+            if (exact) {
+                PanelTile.dot(s, t * k + k0, weights, depth, y + 2 * ROWS * t);
+            } else {
+                int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+                int bias = biases() + (t * k + k0) / run;
+                CodeTile.dot(
+                        s,
+                        codes,
+                        x,
+                        t * k + k0,
+                        bias,
+                        depth / run,
+                        run,
+                        d,
+                        dRuns(),
+                        xs,
+                        X_GROUP / run,
+                        y + 2 * ROWS * t);
+            }
+        }
+    }
+
+    /** Scales of a stretch, and the shifts as the kernels want them. */
+    private void scales(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift) {
+        long from = panel + panels.lowBytes(k) + panels.highBytes(k) + panels.scaleBytes(k0);
+        Codes.scales(type, w, from, depth, s, d, shift);
+        if (!exact && Codes.shifts(type)) {
+            Codes.shift(s, d, shift, centre, depth / X_GROUP);
+        }
+    }
+
+    private long high(long panel, int k0) {
+        return panel + panels.lowBytes(k) + panels.highBytes(k0);
+    }
+
+    private int dRuns() {
+        return Codes.group(type) / run;
+    }
+
+    /** Up to {@link #TOKENS} tokens with up to {@link #PANELS} panels. */
+    private void sweep(
+            int[] x,
+            int first,
+            int tokens,
+            MemorySegment w,
+            long at,
+            long panel,
+            int used,
+            int rows,
+            View out,
+            long to,
+            float[] s,
+            int own) {
+        int y = own;
+        int d = y + PANELS * TOKENS * ROWS;
+        int shift = d + GROUPS * ROWS;
+        int codes = shift + GROUPS * ROWS;
+        int weights = codes + DEPTH * SLOTS;
+        Arrays.fill(s, y, y + used * TOKENS * ROWS, 0);
+        for (int k0 = 0; k0 < k; k0 += DEPTH) {
+            int depth = Math.min(DEPTH, k - k0);
+            for (int i = 0; i < used; i++) {
+                long from = at + (panel + i) * ROWS * panels.rowBytes(k);
+                long low = from + panels.lowBytes(k0);
+                scales(w, from, k0, depth, s, d, shift);
+                if (panels.low < 8) {
+                    Codes.unpack(panels, w, low, high(from, k0), depth, s, codes);
+                }
+                int yi = y + i * TOKENS * ROWS;
+                if (exact) {
+                    Codes.weights(type, w, low, depth, s, codes, d, shift, weights);
+                    for (int t = 0; t < tokens; t += tile) {
+                        PanelTile.tile(s, (first + t) * k + k0 * tile, weights, depth, yi + t * ROWS);
+                    }
+                    continue;
+                }
+                for (int t = 0; t < tokens; t += tile) {
+                    int xs = (first + t) * (k / X_GROUP) + k0 / X_GROUP * tile;
+                    int bias = biases() + (first + t) * (k / run) + k0 / run * tile;
+                    int yt = yi + t * ROWS;
+                    if (Codes.shifts(type)) {
+                        int sums = padded() * (k / X_GROUP) + xs;
+                        CodeTile.shifts(s, shift, depth / X_GROUP, sums, tile, tile, yt);
+                    }
+                    CodeTile.tile(
+                            s,
+                            codes,
+                            x,
+                            (first + t) * k + k0 * tile,
+                            bias,
+                            depth / run,
+                            run,
+                            d,
+                            dRuns(),
+                            xs,
+                            X_GROUP / run,
+                            yt);
+                }
+            }
+        }
+        for (int i = 0; i < used; i++) {
+            for (int t = 0; t < tokens; t++) {
+                out.store(to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * TOKENS + t) * ROWS);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+package dev.starforge.cpu;
+
+import dev.starforge.tensor.DType;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.Map;
+import java.util.function.IntUnaryOperator;
+
+/**
+ * How a matrix of block-typed weights lies in this device's memory. A file keeps a row's blocks one after the other, which
+ * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: first the low bits
+ * of all codes, then the upper bits of types that have them, then the scales, each as the same 16 bits of 32 rows side by
+ * side. A kernel reads each plane as one stream, needs no sum across lanes, and meets each scale as a vector. A panel has
+ * exactly the bytes of its rows, and the way there has a way back. The rows that fill no panel stay as the file has them.
+ *
+ * <p>Within 32 shorts, row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen ints
+ * are rows in order. Codes of eight bits are bytes, row by row.
+ */
+final class Panels {
+    /** Rows of a panel. */
+    static final int ROWS = 32;
+
+    private static final int LANES = ROWS * Short.BYTES;
+    private static final ValueLayout.OfShort SHORT =
+            ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
+    private static final Map<DType, Panels> ALL = all();
+
+    final DType type;
+
+    /** Bits of a code in the first plane, and in the second. */
+    final int low;
+
+    final int high;
+
+    private final int elements;
+    private final int bytes;
+    private final int[] lowAt; // where in a block, in bits, the parts of each code are
+    private final int[] highAt;
+    private final int scales; // bytes of a block that are not codes, and where they begin
+    private final int scalesAt;
+
+    private Panels(DType type, int low, IntUnaryOperator lowAt, int high, IntUnaryOperator highAt, int scalesAt) {
+        this.type = type;
+        this.low = low;
+        this.high = high;
+        this.scalesAt = scalesAt;
+        elements = type.blockElements();
+        bytes = type.blockBytes();
+        scales = bytes - elements * (low + high) / Byte.SIZE;
+        this.lowAt = table(lowAt);
+        this.highAt = table(highAt);
+    }
+
+    private int[] table(IntUnaryOperator at) {
+        int[] table = new int[elements];
+        for (int i = 0; i < elements; i++) {
+            table[i] = at.applyAsInt(i);
+        }
+        return table;
+    }
+
+    private static Map<DType, Panels> all() {
+        Map<DType, Panels> all = new EnumMap<>(DType.class);
+        IntUnaryOperator none = i -> 0;
+        all.put(DType.Q4_0, new Panels(DType.Q4_0, 4, i -> halves(2, i), 0, none, 0));
+        all.put(DType.Q4_1, new Panels(DType.Q4_1, 4, i -> halves(4, i), 0, none, 0));
+        all.put(DType.Q5_0, new Panels(DType.Q5_0, 4, i -> halves(6, i), 1, i -> 16 + i, 0));
+        all.put(DType.Q5_1, new Panels(DType.Q5_1, 4, i -> halves(8, i), 1, i -> 32 + i, 0));
+        all.put(DType.Q8_0, new Panels(DType.Q8_0, 8, i -> (2 + i) * 8, 0, none, 0));
+        all.put(DType.Q4_K, new Panels(DType.Q4_K, 4, i -> runs(16, i), 0, none, 0));
+        all.put(DType.Q5_K, new Panels(DType.Q5_K, 4, i -> runs(48, i), 1, i -> (16 + i % 32) * 8 + i / 32, 0));
+        all.put(DType.Q6_K, new Panels(DType.Q6_K, 4, Panels::quarters, 2, Panels::twoBits, 192));
+        all.put(DType.NF4, new Panels(DType.NF4, 4, i -> (4 + i / 2) * 8 + 4 - i % 2 * 4, 0, none, 0));
+        return all;
+    }
+
+    private static int halves(int from, int i) {
+        return (from + i % 16) * 8 + i / 16 * 4;
+    }
+
+    private static int runs(int from, int i) {
+        return (from + i / 64 * 32 + i % 32) * 8 + i / 32 % 2 * 4;
+    }
+
+    private static int quarters(int i) {
+        return (i / 128 * 64 + i % 64) * 8 + i % 128 / 64 * 4;
+    }
+
+    private static int twoBits(int i) {
+        return (128 + i / 128 * 32 + i % 32) * 8 + i % 128 / 32 * 2;
+    }
+
+    /** Whether tensors of this type lie in panels; the others stay as their file has them. */
+    static boolean has(DType type) {
+        return ALL.containsKey(type);
+    }
+
+    static Panels of(DType type) {
+        return ALL.get(type);
+    }
+
+    long rowBytes(long k) {
+        return k / elements * bytes;
+    }
+
+    /** The bytes of {@code k} elements of 32 rows in the first plane, in the second, and of their scales. */
+    long lowBytes(long k) {
+        return ROWS * k * low / Byte.SIZE;
+    }
+
+    long highBytes(long k) {
+        return ROWS * k * high / Byte.SIZE;
+    }
+
+    long scaleBytes(long k) {
+        return ROWS * (k / elements) * scales;
+    }
+
+    private static int lane(int row) {
+        return row % 16 * 2 + row / 16;
+    }
+
+    /** Rows of {@code k} elements as a file has them, {@code rows} of them at byte {@code from}, to a panel; others stay. */
+    void pack(MemorySegment in, long from, int rows, long k, MemorySegment out, long panel) {
+        byte[] block = new byte[bytes];
+        for (int row = 0; row < rows; row++) {
+            for (long b = 0; b < k / elements; b++) {
+                MemorySegment.copy(in, BYTE, from + row * rowBytes(k) + b * bytes, block, 0, bytes);
+                put(block, lowAt, low, out, panel, b, row);
+                if (high > 0) {
+                    put(block, highAt, high, out, panel + lowBytes(k), b, row);
+                }
+                long to = panel + lowBytes(k) + highBytes(k) + b * scales * ROWS + lane(row) * Short.BYTES;
+                for (int i = 0; i < scales; i += Short.BYTES) {
+                    out.set(SHORT, to + i * ROWS, (short) (block[scalesAt + i] & 255 | block[scalesAt + i + 1] << 8));
+                }
+            }
+        }
+    }
+
+    private void put(byte[] block, int[] at, int bits, MemorySegment out, long plane, long b, int row) {
+        int mask = (1 << bits) - 1;
+        if (bits == Byte.SIZE) {
+            for (int i = 0; i < elements; i++) {
+                out.set(BYTE, plane + (b * elements + i) * ROWS + row, block[at[i] / 8]);
+            }
+            return;
+        }
+        int each = Short.SIZE / bits;
+        long to = plane + b * elements / each * LANES + lane(row) * Short.BYTES;
+        for (int i = 0; i < elements; i += each) {
+            int packed = 0;
+            for (int j = 0; j < each; j++) {
+                packed |= (block[at[i + j] >> 3] >> (at[i + j] & 7) & mask) << j * bits;
+            }
+            out.set(SHORT, to + i / each * LANES, (short) packed);
+        }
+    }
+
+    /** One block of one row of a panel, as a file has it. */
+    void unpack(MemorySegment in, long panel, long k, long b, int row, byte[] block, int to) {
+        Arrays.fill(block, to, to + bytes, (byte) 0);
+        get(in, panel, b, row, lowAt, low, block, to);
+        if (high > 0) {
+            get(in, panel + lowBytes(k), b, row, highAt, high, block, to);
+        }
+        long from = panel + lowBytes(k) + highBytes(k) + b * scales * ROWS + lane(row) * Short.BYTES;
+        for (int i = 0; i < scales; i += Short.BYTES) {
+            short pair = in.get(SHORT, from + i * ROWS);
+            block[to + scalesAt + i] = (byte) pair;
+            block[to + scalesAt + i + 1] = (byte) (pair >> 8);
+        }
+    }
+
+    private void get(MemorySegment in, long plane, long b, int row, int[] at, int bits, byte[] block, int to) {
+        if (bits == Byte.SIZE) {
+            for (int i = 0; i < elements; i++) {
+                block[to + at[i] / 8] = in.get(BYTE, plane + (b * elements + i) * ROWS + row);
+            }
+            return;
+        }
+        int mask = (1 << bits) - 1;
+        int each = Short.SIZE / bits;
+        long from = plane + b * elements / each * LANES + lane(row) * Short.BYTES;
+        for (int i = 0; i < elements; i += each) {
+            int packed = in.get(SHORT, from + i / each * LANES);
+            for (int j = 0; j < each; j++) {
+                block[to + (at[i + j] >> 3)] |= (byte) ((packed >> j * bits & mask) << (at[i + j] & 7));
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+package dev.starforge.cpu;
+
+import dev.starforge.tensor.DType;
+
+/** A matrix product of one shape: what it needs, and how it runs. */
+interface Product {
+    /** Never less for more rows of a. */
+    Scratch scratch();
+
+    /** One product of matrices that begin at the given elements. */
+    void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC);
+
+    /** op(a) of [m, k] times op(b) of [k, n], where b is stored as {@code type}. */
+    static Product of(boolean ta, boolean tb, DType type, long m, long n, long k, boolean exact) {
+        return !ta && tb && Panels.has(type) ? new PanelMatMul(type, m, n, k, exact) : new MatMul(ta, tb, m, n, k);
+    }
+}
