@@ -8,7 +8,9 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Selection;
 import java.io.PrintWriter;
 import java.nio.file.Path;
+import java.util.Optional;
 import java.util.Set;
+import picocli.CommandLine;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -42,11 +44,14 @@ final class DeviceFlags {
     private boolean noFallback;
 
     @Option(
-            names = "--dtype",
+            names = {"--weights", "--dtype"},
             paramLabel = "TYPE",
-            defaultValue = "F32",
-            description = "How weights are kept: F32, BF16 or F16. Default: F32.")
-    private DType storage;
+            converter = Storage.Parser.class,
+            description =
+                    "How weights are kept: stored, or converted to f32, bf16, f16, nf4, mxfp4, q8_0, q6_k, q5_k, q4_k, "
+                            + "q3_k, q2_k, q5_0, q5_1, q4_0 or q4_1. Stored is as in the file where the device computes with that "
+                            + "type, f32 elsewhere. Default: stored; f32 for verify.")
+    private Storage storage;
 
     @Option(
             names = "--kv-dtype",
@@ -74,8 +79,42 @@ final class DeviceFlags {
         return new Fallback(!noFallback, Set.of(), err::println);
     }
 
+    /** How weights are kept, if they are not kept as stored. */
+    private record Storage(Optional<DType> converted) {
+        private static final Storage AS_STORED = new Storage(Optional.empty());
+
+        static final class Parser implements CommandLine.ITypeConverter<Storage> {
+            @Override
+            public Storage convert(String given) {
+                if (given.equalsIgnoreCase("stored")) {
+                    return AS_STORED;
+                }
+                for (DType type : DType.values()) {
+                    if (type.isWeight() && type.name().equalsIgnoreCase(given)) {
+                        return new Storage(Optional.of(type));
+                    }
+                }
+                throw new CommandLine.TypeConversionException("expected stored or a type of weights, got " + given);
+            }
+        }
+    }
+
+    /** For those who use a model: weights as they are stored unless a flag says otherwise. */
     Precision precision() {
-        return Precision.FLOAT32.withStorage(storage).withKv(kv);
+        return precision(Storage.AS_STORED);
+    }
+
+    /** For those who compare it: weights in float32 unless a flag says otherwise. */
+    Precision convertedPrecision() {
+        return precision(new Storage(Optional.of(DType.F32)));
+    }
+
+    private Precision precision(Storage otherwise) {
+        Precision precision = Precision.FLOAT32.withKv(kv);
+        return (storage == null ? otherwise : storage)
+                .converted()
+                .map(precision::withStorage)
+                .orElseGet(precision::withWeightsAsStored);
     }
 
     private static Path kernelCache() {

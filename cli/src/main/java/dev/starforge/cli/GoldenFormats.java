@@ -123,7 +123,10 @@ final class GoldenFormats {
         return Json.object().put("name", name).put("pass", pass);
     }
 
-    /** The golden GGUF model in one type against what llama.cpp decoded and computed. */
+    /**
+     * The golden GGUF model in one type against what llama.cpp decoded and computed: with its weights converted as
+     * {@code precision} says, and again with its weights as stored, within the same budget.
+     */
     static ObjectNode gguf(Path folder, String type, Device device, Precision precision, Fallback fallback) {
         Path path = folder.resolve("micro-" + type + ".gguf");
         Config facts = Config.read(folder.resolve("expected.json"));
@@ -131,28 +134,43 @@ final class GoldenFormats {
         ObjectNode report = Json.object().put("type", type);
         try (SafetensorsFile expected = SafetensorsFile.open(folder.resolve("expected.safetensors"));
                 GgufFile file = GgufFile.open(path);
-                ModelFiles files = ModelFiles.open(path);
-                Scope weights = new Scope(device);
-                Scope step = new Scope(device)) {
+                ModelFiles files = ModelFiles.open(path)) {
             float[] decoded = expected.floats(type + ".attn_k_dequantized");
             boolean exact =
                     Arrays.equals(decoded, Arrays.copyOf(file.readFloats("blk.0.attn_k.weight"), decoded.length));
-            Model model = files.load(weights, precision);
             float[] wanted = expected.floats(type + ".logits");
-            float[] ours = device.floats(model.forward(
-                    device.ops(step, precision, fallback), Batches.packed(model, step, List.of(prompt)), KvCache.NONE));
-            float[] last = Arrays.copyOfRange(ours, ours.length - wanted.length, ours.length);
             double range = Golden.range(wanted);
-            double error = Golden.largestError(last, wanted, 0, wanted.length);
             double budget = BUDGETS.getOrDefault(type, BUDGETS.get("other"));
             report.put("dequantized_exact", exact);
             report.put("logits_range", range);
-            report.put("logits_max_abs_error", error);
             report.put("budget", budget);
-            report.put("greedy_match_tokens", greedy(model, device, precision, fallback, prompt, facts, type));
-            report.put("pass", exact && error <= budget * range);
+            boolean pass = exact;
+            for (Precision kept : List.of(precision, precision.withWeightsAsStored())) {
+                String prefix = kept == precision ? "" : "stored_";
+                try (Scope weights = new Scope(device)) {
+                    Model model = files.load(weights, kept);
+                    double error = lastError(model, device, kept, fallback, prompt, wanted);
+                    report.put(prefix + "logits_max_abs_error", error);
+                    report.put(
+                            prefix + "greedy_match_tokens", greedy(model, device, kept, fallback, prompt, facts, type));
+                    report.put(prefix + "weight_bytes", weights.usedBytes());
+                    pass &= error <= budget * range;
+                }
+            }
+            report.put("pass", pass);
         }
         return report;
+    }
+
+    /** The largest error of the prompt's last logits. */
+    private static double lastError(
+            Model model, Device device, Precision precision, Fallback fallback, int[] prompt, float[] wanted) {
+        try (Scope step = new Scope(device)) {
+            float[] ours = device.floats(model.forward(
+                    device.ops(step, precision, fallback), Batches.packed(model, step, List.of(prompt)), KvCache.NONE));
+            float[] last = Arrays.copyOfRange(ours, ours.length - wanted.length, ours.length);
+            return Golden.largestError(last, wanted, 0, wanted.length);
+        }
     }
 
     /** How many tokens our greedy text shares with llama.cpp's before the first difference. */

@@ -159,7 +159,11 @@ final class VerifyVerb implements Callable<Integer> {
                     types,
                     "gguf",
                     GoldenFormats.gguf(
-                            folder.resolve("gguf"), type, opened.device(), flags.precision(), flags.fallback()));
+                            folder.resolve("gguf"),
+                            type,
+                            opened.device(),
+                            flags.convertedPrecision(),
+                            flags.fallback()));
         }
         return pass;
     }
@@ -180,7 +184,8 @@ final class VerifyVerb implements Callable<Integer> {
     private ObjectNode verify(String name, DeviceFlags.Opened opened, Golden.Tolerances tolerances) throws IOException {
         Path model = folder.resolve("models").resolve(name);
         try {
-            Golden golden = new Golden(model, opened.device(), flags.precision(), flags.fallback(), tolerances);
+            Golden golden =
+                    new Golden(model, opened.device(), flags.convertedPrecision(), flags.fallback(), tolerances);
             ObjectNode report = golden.verify(replays);
             if (dump != null) {
                 SafetensorsFile.write(dump.resolve(name + ".safetensors"), golden.computed());

@@ -95,6 +95,17 @@ final class GenerateVerbTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
+    void weightsAsStoredSayWhatConvertedOnesSay(String device) {
+        String model = MODELS.resolveSibling("gguf").resolve("micro-Q4_K.gguf").toString();
+        String stored =
+                generate(model, "--prompt-ids", "5,6,7", "--device", device).text();
+        String converted = generate(model, "--prompt-ids", "5,6,7", "--device", device, "--weights", "f32")
+                .text();
+        assertThat(stored).isEqualTo(converted).hasSizeGreaterThan(32);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"reference", "cpu"})
     void idsInIdsOut(String device) {
         try (SafetensorsFile expected = SafetensorsFile.open(Path.of(MODEL, "expected.safetensors"))) {
             int[] prompt = expected.ints("greedy_prompt");
@@ -360,7 +371,8 @@ final class GenerateVerbTest {
                 "MODEL --prompt-ids 5 --adapter nowhere | 1 | adapter_config.json: cannot be read",
                 "MODEL --prompt-ids 5 --device tpu | 1 | device tpu is unknown; known are auto,",
                 "MODEL --prompt-ids 5 --device metal | 1 | device metal is not available:",
-                "MODEL --prompt-ids 5 --dtype I32 | 1 | must be float types",
+                "MODEL --prompt-ids 5 --weights I32 | 2 | expected stored or a type of weights, got I32",
+                "MODEL --prompt-ids 5 --weights q9 | 2 | expected stored or a type of weights, got q9",
                 "MODEL --prompt-ids 5 --threads -1 | 1 | must not be negative",
             })
     void wrongUseIsExplained(String line, int code, String message) {

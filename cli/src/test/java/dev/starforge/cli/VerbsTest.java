@@ -69,6 +69,35 @@ final class VerbsTest {
             assertThat(model.path("replays_identical").booleanValue()).isTrue();
         }
         assertThat(names).hasSize(16).contains("deepseek_v3", "phi3-longrope", "qwen3_moe", "starcoder2");
+        assertThat(root.path("gguf").size()).isEqualTo(13);
+        for (JsonNode gguf : root.path("gguf")) {
+            double bound = gguf.path("budget").doubleValue()
+                    * gguf.path("logits_range").doubleValue();
+            assertThat(gguf.path("stored_logits_max_abs_error").doubleValue())
+                    .as(gguf.path("type").stringValue())
+                    .isGreaterThan(0)
+                    .isLessThanOrEqualTo(bound);
+            if (gguf.path("type").stringValue().startsWith("Q")) {
+                assertThat(gguf.path("stored_weight_bytes").longValue())
+                        .isLessThan(gguf.path("weight_bytes").longValue() * 3 / 10);
+            }
+        }
+    }
+
+    @Test
+    void weightsTakeTheMemoryOfTheirType() {
+        String model = Path.of(GOLDEN, "gguf", "micro-Q4_K.gguf").toString();
+        long[] bytes = Stream.of("stored", "q8_0", "BF16", "f32")
+                .mapToLong(type -> run("inspect", model, "--plan", "--device", "cpu", "--json", "--weights", type)
+                        .json()
+                        .path("plan")
+                        .path("weight_bytes")
+                        .longValue())
+                .toArray();
+        assertThat(bytes).isSorted().doesNotHaveDuplicates();
+        JsonNode unasked =
+                run("inspect", model, "--plan", "--device", "cpu", "--json").json();
+        assertThat(unasked.path("plan").path("weight_bytes").longValue()).isEqualTo(bytes[0]);
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fn;
@@ -12,6 +13,7 @@ import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Support;
 import java.lang.foreign.FunctionDescriptor;
@@ -83,6 +85,14 @@ class CudaBackendTest {
     @Test
     void plainOperationsAreNative() {
         assertEquals(Support.NATIVE, backend.supports(new Plain.Norm(), Spec.f32(5), Spec.f32(7, 11)));
+    }
+
+    @Test
+    void quantizedWeightsAreRefused() {
+        Spec w = new Spec(DType.Q8_0, Shape.of(5, 32));
+        assertEquals(Support.NONE, backend.supports(new Plain.MatMul(false, true), Spec.f32(1, 32), w));
+        assertEquals(Support.NONE, backend.supports(new Plain.Gather(), w, Spec.i32(1)));
+        assertEquals(Support.NONE, backend.supports(new Plain.Cast(DType.F32), w));
     }
 
     @Test
