@@ -60,18 +60,37 @@ final class DeviceFlags {
             description = "How cached keys and values are kept: F32, BF16 or F16. Default: F32.")
     private DType kv;
 
+    @Option(
+            names = "--exact",
+            description = "Products with weights of 4 to 6 bits take activations as they are. Without it, the CPU rounds "
+                    + "them to 8 bits when it generates, as llama.cpp does; other verbs are always exact.")
+    private boolean exact;
+
     /** A device that was opened, and why this one. */
-    record Opened(Device device, Selection selection) implements AutoCloseable {
+    record Opened(Device device, Selection selection, boolean rounds) implements AutoCloseable {
         @Override
         public void close() {
             device.close();
         }
     }
 
+    /** For those who compare or train: every product exact. */
     Opened open() {
+        return open(false);
+    }
+
+    /** For those who generate: as fast as the quality of the weights allows, unless a flag says otherwise. */
+    Opened openFast() {
+        return open(!exact);
+    }
+
+    private Opened open(boolean roundActivations) {
         Selection selection = Selection.choose(name.equals("mps") ? "metal" : name);
-        Device device = selection.backend().open(new DeviceOptions(index, threads, kernelCache()));
-        return new Opened(device, selection);
+        return new Opened(open(selection, roundActivations), selection, roundActivations);
+    }
+
+    private Device open(Selection selection, boolean roundActivations) {
+        return selection.backend().open(new DeviceOptions(index, threads, kernelCache(), roundActivations));
     }
 
     Fallback fallback() {

@@ -217,7 +217,7 @@ final class GenerateVerb implements Callable<Integer> {
     }
 
     private void answer(ModelFiles files, int[] prompt, Sampling sampling, Answer answer) {
-        try (DeviceFlags.Opened opened = flags.open();
+        try (DeviceFlags.Opened opened = flags.openFast();
                 Scope weights = new Scope(opened.device())) {
             Model loaded = load(files, weights);
             long room = (long) prompt.length + maxTokens;

@@ -3,6 +3,7 @@ package dev.starforge.cpu;
 import dev.starforge.tensor.Broadcast;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Limits;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
@@ -12,6 +13,7 @@ import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.host.HostMemory;
 import java.nio.ByteBuffer;
+import java.util.Optional;
 
 /**
  * Every operation with the Vector API. Tensors lie in native memory; kernels fetch strips and tiles of them into one heap
@@ -73,6 +75,11 @@ final class CpuDevice implements Device {
         } else {
             HostMemory.read(from, to);
         }
+    }
+
+    @Override
+    public Optional<Limits> limits(long bytes) {
+        return Optional.of(Ceilings.measure(workers, bytes));
     }
 
     @Override

@@ -114,6 +114,19 @@ public final class Generator implements AutoCloseable {
         }
     }
 
+    /** Forgets everything fed so far. */
+    public void rewind() {
+        fed.clear();
+        device.forget(this);
+        place.close();
+        single = Batches.singles(session, 1, blocks, model.regime(0));
+    }
+
+    /** Waits until the last step is done. */
+    public void await() {
+        device.synchronize();
+    }
+
     /** The most likely token after everything fed so far; the lowest among equals. */
     public int next() {
         return step.within(() -> device.ints(ops.run(new Plain.Argmax(), logits))[0]);

@@ -2,6 +2,7 @@ package dev.starforge.tensor;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Optional;
 
 /**
  * The seam. A backend implements this for each device it can open; nothing above it knows which one it has. Serial: the
@@ -59,6 +60,11 @@ public interface Device extends AutoCloseable {
 
     /** Waits until everything that was run has finished. */
     default void synchronize() {}
+
+    /** What the device can do at best, measured now over so many bytes of its memory; empty where nobody has written that. */
+    default Optional<Limits> limits(long bytes) {
+        return Optional.empty();
+    }
 
     @Override
     void close();
