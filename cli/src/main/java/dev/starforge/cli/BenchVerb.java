@@ -80,13 +80,16 @@ final class BenchVerb implements Callable<Integer> {
             names = "--depth",
             defaultValue = "0",
             paramLabel = "N",
-            description = "Tokens in the context before the generated ones, instead of none. Default: ${DEFAULT-VALUE}.")
+            description =
+                    "Tokens in the context before the generated ones, instead of none. Default: ${DEFAULT-VALUE}.")
     private int depth;
 
     @Option(names = "--repeat", defaultValue = "3", paramLabel = "R", description = "Default: ${DEFAULT-VALUE}.")
     private int repeat;
 
-    @Option(names = "--no-check", description = "Do not compare with the reference device, which is slow for large models.")
+    @Option(
+            names = "--no-check",
+            description = "Do not compare with the reference device, which is slow for large models.")
     private boolean unchecked;
 
     @Option(names = "--json", description = "For machines: one object.")
@@ -194,8 +197,7 @@ final class BenchVerb implements Callable<Integer> {
             here = generator.logits();
         }
         Precision precision = flags.precision();
-        try (Device reference =
-                        Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")));
+        try (Device reference = Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")));
                 Scope weights = new Scope(reference)) {
             Model again = files.load(weights, precision);
             try (Generator generator = new Generator(again, reference, precision, Fallback.QUIET, ids.length)) {
@@ -243,7 +245,9 @@ final class BenchVerb implements Callable<Integer> {
                     table += tensor.bytes();
                 } else {
                     bytes += tensor.bytes();
-                    elements += output || tensor.shape().rank() < 2 ? 0 : tensor.shape().size();
+                    elements += output || tensor.shape().rank() < 2
+                            ? 0
+                            : tensor.shape().size();
                 }
             }
             return new Work(head ? bytes : bytes + table, 2 * elements);
@@ -259,7 +263,8 @@ final class BenchVerb implements Callable<Integer> {
             List<Times> times,
             Optional<Limits> limits,
             Optional<Double> difference) {
-        double prefill = promptTokens / median(times.stream().map(Times::prefill).toList());
+        double prefill =
+                promptTokens / median(times.stream().map(Times::prefill).toList());
         double decode = genTokens / median(times.stream().map(Times::decode).toList());
         ObjectNode root = Json.object();
         root.put("model", model.toString());
@@ -270,7 +275,9 @@ final class BenchVerb implements Callable<Integer> {
         root.put("depth", depth);
         root.put("prefill_tok_s", prefill);
         root.put("decode_tok_s", decode);
-        root.put("first_token_ms", 1e3 * median(times.stream().map(Times::firstToken).toList()));
+        root.put(
+                "first_token_ms",
+                1e3 * median(times.stream().map(Times::firstToken).toList()));
         root.put("load_ms", 1e3 * load);
         root.put("resident_bytes", resident);
         root.put("decode_gb_s", decode * work.bytes() / 1e9);
@@ -292,14 +299,24 @@ final class BenchVerb implements Callable<Integer> {
             Json.print(out, root);
             return;
         }
-        out.printf("prompt     %8.1f tokens/s  %8.1f GFLOP/s%s%n", prefill, prefill * work.flops() / 1e9, limits
-                .map(most -> " of %.1f, %.0f %%"
-                        .formatted(most.flopsPerSecond() / 1e9, 100 * prefill * work.flops() / most.flopsPerSecond()))
-                .orElse(""));
-        out.printf("generated  %8.1f tokens/s  %8.1f GB/s%s%n", decode, decode * work.bytes() / 1e9, limits
-                .map(most -> " of %.1f, %.0f %%"
-                        .formatted(most.bytesPerSecond() / 1e9, 100 * decode * work.bytes() / most.bytesPerSecond()))
-                .orElse(""));
+        out.printf(
+                "prompt     %8.1f tokens/s  %8.1f GFLOP/s%s%n",
+                prefill,
+                prefill * work.flops() / 1e9,
+                limits.map(most -> " of %.1f, %.0f %%"
+                                .formatted(
+                                        most.flopsPerSecond() / 1e9,
+                                        100 * prefill * work.flops() / most.flopsPerSecond()))
+                        .orElse(""));
+        out.printf(
+                "generated  %8.1f tokens/s  %8.1f GB/s%s%n",
+                decode,
+                decode * work.bytes() / 1e9,
+                limits.map(most -> " of %.1f, %.0f %%"
+                                .formatted(
+                                        most.bytesPerSecond() / 1e9,
+                                        100 * decode * work.bytes() / most.bytesPerSecond()))
+                        .orElse(""));
         out.printf("loaded in  %8.2f s, %.2f GB in memory%n", load, resident / 1e9);
         difference.ifPresent(value -> out.printf("logits differ from the reference by %.1e of their range%n", value));
         out.flush();
