@@ -328,7 +328,22 @@ final class CodeTile {
             ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
             ShortVector e = c;
             int i = 0;
+            FloatVector d0 = f0;
+            FloatVector d1 = f0;
+            FloatVector e0 = f0;
+            FloatVector e1 = f0;
             for (long p = from + 4 * part; p < end; p += LANES) {
+                if ((i & 31) == 0) {
+                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    d1 = h.lanewise(ASHR, 3).and(Codes.HALF).reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    e1 = h2.lanewise(ASHR, 3).and(Codes.HALF).reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    p += LANES;
+                }
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                 int q = xAt + i;
@@ -346,20 +361,8 @@ final class CodeTile {
                 e = e.add(u.lanewise(LSHR, 12).and(NIBBLE).reinterpretAsShorts().mul(x3));
                 i += 4;
                 if ((i & 31) == 0) {
-                    p += LANES;
                     float token = s[xs + (i >> 5) - 1];
-                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                     IntVector a = c.reinterpretAsInts();
-                    FloatVector d0 = h.lanewise(LSHL, 16)
-                            .lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
-                    FloatVector d1 = h.lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
                     f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                             .mul(token)
                             .fma(d0, f0);
@@ -367,15 +370,6 @@ final class CodeTile {
                             .mul(token)
                             .fma(d1, f1);
                     IntVector b = e.reinterpretAsInts();
-                    FloatVector e0 = h2.lanewise(LSHL, 16)
-                            .lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
-                    FloatVector e1 = h2.lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
                     g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                             .mul(token)
                             .fma(e0, g0);

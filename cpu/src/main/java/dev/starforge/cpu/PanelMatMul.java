@@ -99,9 +99,10 @@ final class PanelMatMul implements Product {
     private void multiply(
             Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
         if (few) {
-            workers.run(Workers.count(count, PANELS), (chunk, s, own) -> {
-                long first = chunk * PANELS;
-                int used = (int) Math.min(PANELS, count - first);
+            long band = Math.clamp(count / workers.threads(), PANELS, 4 * PANELS);
+            workers.run(Workers.count(count, band), (chunk, s, own) -> {
+                long first = chunk * band;
+                int used = (int) Math.min(band, count - first);
                 int half = used / 2;
                 for (int i = 0; i < half; i++) {
                     pair(workers.ints(), tokens, w, at, first + i, first + i + half, rows, y, to, s, own);
@@ -270,7 +271,7 @@ final class PanelMatMul implements Product {
                 addShifts(s, shift2, depth, xs, yt + ROWS);
                 if (panels.high == 0) {
                     int block = type.blockElements();
-                    int skip = (int) panels.at(block) - panels.scalesAt();
+                    int skip = panels.lowAt();
                     CodeTile.nibbles(
                             w,
                             from,
@@ -287,8 +288,8 @@ final class PanelMatMul implements Product {
                             xs,
                             yt);
                 } else {
-                    int high = panels.highAt();
-                    CodeTile.sixths(w, from, b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
+                    int high = panels.highAt() - panels.lowAt();
+                    CodeTile.sixths(w, from + panels.lowAt(), b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
                 }
             }
         }
@@ -354,10 +355,8 @@ final class PanelMatMul implements Product {
 
     /** Scales of a stretch, and the shifts as the kernels want them. */
     private void scales(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift) {
-        Codes.scales(panels, w, panel + panels.at(k0), depth, s, d, shift);
-        if (!exact && Codes.shifts(type)) {
-            Codes.shift(s, d, shift, centre, depth / X_GROUP);
-        }
+        int from = exact ? 0 : centre;
+        Codes.scales(panels, w, panel + panels.at(k0), depth, from, s, d, shift);
     }
 
     private int dRuns() {
