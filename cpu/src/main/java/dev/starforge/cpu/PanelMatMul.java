@@ -274,7 +274,7 @@ final class PanelMatMul implements Product {
                     int skip = panels.lowAt();
                     CodeTile.nibbles(
                             w,
-                            from,
+                            from + skip,
                             b - a,
                             a + panels.at(k0 + depth),
                             block,
