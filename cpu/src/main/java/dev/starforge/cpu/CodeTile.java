@@ -237,13 +237,16 @@ final class CodeTile {
 
     /**
      * One token with two panels of four-bit codes where they lie: the decode step, which waits for memory. Two streams
-     * share x and keep the multipliers busy while the sums of one wait for the other.
+     * share x and keep the multipliers busy while the sums of one wait for the other; {@code off} is from one to the other.
+     * After {@code each} elements come {@code skip} bytes of scales, which are taken from the scratch.
      */
     static void nibbles(
             MemorySegment w,
-            long low,
-            long low2,
-            int k,
+            long from,
+            long off,
+            long end,
+            int each,
+            int skip,
             int[] x,
             int xAt,
             int biases,
@@ -263,9 +266,7 @@ final class CodeTile {
             int scale = d + part;
             int scale2 = d2 + part;
             int i = 0;
-            long off = low2 - low;
-            long end = low + (long) k / 4 * LANES;
-            for (long p = low + 4 * part; p < end; p += LANES) {
+            for (long p = from + 4 * part; p < end; p += LANES) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                 int q = xAt + i;
@@ -306,6 +307,7 @@ final class CodeTile {
                     scale2 += ROWS;
                     c = IntVector.broadcast(INTS, x[biases + (i >> 5)]).reinterpretAsShorts();
                     e = c;
+                    p += (i & each - 1) == 0 ? skip : 0;
                 }
             }
             f0.intoArray(s, to);
@@ -314,14 +316,88 @@ final class CodeTile {
             g1.intoArray(s, to + ROWS + SLOTS);
         }
     }
-    /** The same for codes of six bits, whose upper two are a plane of their own. */
+    /** The same for Q4_0, whose scales are halves beside their codes: no second look at any of it. */
+    static void scaledNibbles(
+            MemorySegment w, long from, long off, long end, int[] x, int xAt, int biases, float[] s, int xs, int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int to = y + part;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
+            ShortVector e = c;
+            int i = 0;
+            for (long p = from + 4 * part; p < end; p += LANES) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                int q = xAt + i;
+                ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
+                c = c.add(v.and(NIBBLE).reinterpretAsShorts().mul(x0));
+                e = e.add(u.and(NIBBLE).reinterpretAsShorts().mul(x0));
+                ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 4).and(NIBBLE).reinterpretAsShorts().mul(x1));
+                e = e.add(u.lanewise(LSHR, 4).and(NIBBLE).reinterpretAsShorts().mul(x1));
+                ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 8).and(NIBBLE).reinterpretAsShorts().mul(x2));
+                e = e.add(u.lanewise(LSHR, 8).and(NIBBLE).reinterpretAsShorts().mul(x2));
+                ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 12).and(NIBBLE).reinterpretAsShorts().mul(x3));
+                e = e.add(u.lanewise(LSHR, 12).and(NIBBLE).reinterpretAsShorts().mul(x3));
+                i += 4;
+                if ((i & 31) == 0) {
+                    p += LANES;
+                    float token = s[xs + (i >> 5) - 1];
+                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    IntVector a = c.reinterpretAsInts();
+                    FloatVector d0 = h.lanewise(LSHL, 16)
+                            .lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    FloatVector d1 = h.lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(d0, f0);
+                    f1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(d1, f1);
+                    IntVector b = e.reinterpretAsInts();
+                    FloatVector e0 = h2.lanewise(LSHL, 16)
+                            .lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    FloatVector e1 = h2.lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(e0, g0);
+                    g1 = ((FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0))
+                            .mul(token)
+                            .fma(e1, g1);
+                    c = IntVector.broadcast(INTS, x[biases + (i >> 5)]).reinterpretAsShorts();
+                    e = c;
+                }
+            }
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + SLOTS);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+        }
+    }
+    /** The same for one block of six-bit codes, whose upper two bits are a plane of their own. */
     static void sixths(
             MemorySegment w,
-            long low,
-            long low2,
-            long high,
-            long high2,
-            int k,
+            long from,
+            long off,
+            int high,
             int[] x,
             int xAt,
             int biases,
@@ -341,15 +417,13 @@ final class CodeTile {
             int scale = d + part;
             int scale2 = d2 + part;
             int i = 0;
-            long off = low2 - low;
-            long upper = high + 4 * part;
-            long off2 = high2 - high;
-            long end = low + (long) k / 4 * LANES;
-            for (long p = low + 4 * part; p < end; p += 2 * LANES, upper += LANES) {
+            long upper = from + high + 4 * part;
+            long end = from + high;
+            for (long p = from + 4 * part; p < end; p += 2 * LANES, upper += LANES) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                 IntVector h = IntVector.fromMemorySegment(INTS, w, upper, LITTLE_ENDIAN);
-                IntVector t = IntVector.fromMemorySegment(INTS, w, upper + off2, LITTLE_ENDIAN);
+                IntVector t = IntVector.fromMemorySegment(INTS, w, upper + off, LITTLE_ENDIAN);
                 int q = xAt + i;
                 ShortVector x0 = IntVector.broadcast(INTS, x[q + 0]).reinterpretAsShorts();
                 c = c.add(v.and(NIBBLE)

@@ -2,7 +2,6 @@ package dev.starforge.cpu;
 
 import static java.nio.ByteOrder.LITTLE_ENDIAN;
 import static jdk.incubator.vector.VectorOperators.ASHR;
-import static jdk.incubator.vector.VectorOperators.B2F;
 import static jdk.incubator.vector.VectorOperators.I2F;
 import static jdk.incubator.vector.VectorOperators.LSHL;
 import static jdk.incubator.vector.VectorOperators.LSHR;
@@ -10,10 +9,8 @@ import static jdk.incubator.vector.VectorOperators.LSHR;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.Nf4;
 import java.lang.foreign.MemorySegment;
-import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
@@ -32,11 +29,9 @@ final class Codes {
     private static final int LANES = 64; // bytes of 32 rows in a plane
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
-    private static final VectorSpecies<Byte> BYTES =
-            VectorSpecies.of(byte.class, VectorShape.forBitSize(Math.max(64, Lanes.WIDTH * Byte.SIZE)));
     private static final int W = Lanes.WIDTH;
-    private static final float TWO_TO_112 = 0x1p112f;
-    private static final int HALF = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
+    static final float TWO_TO_112 = 0x1p112f;
+    static final int HALF = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
     private static final float[] QUANTILES = Nf4.codes16();
 
     private Codes() {}
@@ -68,14 +63,15 @@ final class Codes {
         };
     }
 
-    /** Codes of {@code k} elements of a panel whose planes for them begin at {@code low} and {@code high}. */
-    static void unpack(Panels panels, MemorySegment w, long low, long high, int k, float[] s, int to) {
-        if (panels.low == 8) {
-            throw new IllegalStateException("unpack: codes of eight bits are read where they lie");
-        }
-        nibbles(w, low, k, s, to);
-        if (panels.high > 0) {
-            upper(w, high, panels.high, k, s, to);
+    /** Codes of {@code k} elements, whole blocks of a panel that begin at {@code from}. */
+    static void unpack(Panels panels, MemorySegment w, long from, int k, float[] s, int to) {
+        int each = panels.type.blockElements();
+        for (int k0 = 0; k0 < k; k0 += each) {
+            long block = from + panels.at(k0);
+            nibbles(w, block, each, s, to + k0 * SLOTS);
+            if (panels.high > 0) {
+                upper(w, block + panels.highAt(), panels.high, each, s, to + k0 * SLOTS);
+            }
         }
     }
 
@@ -112,36 +108,22 @@ final class Codes {
         }
     }
 
-    /** Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements. */
-    static void scales(DType type, MemorySegment w, long from, int k, float[] s, int d, int m) {
-        switch (type) {
-            case Q4_0, Q5_0, Q8_0 -> {
-                for (int g = 0; g < k / 32; g++) {
-                    halves(w, from + (long) g * LANES, s, d + g * ROWS);
+    /** Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on. */
+    static void scales(Panels panels, MemorySegment w, long from, int k, float[] s, int d, int m) {
+        int groups = panels.type.blockElements() / group(panels.type) * ROWS;
+        for (int k0 = 0; k0 < k; k0 += panels.type.blockElements(), d += groups, m += groups) {
+            long at = from + panels.at(k0) + panels.scalesAt();
+            switch (panels.type) {
+                case Q4_0, Q5_0, Q8_0 -> halves(w, at, s, d);
+                case Q4_1, Q5_1 -> {
+                    halves(w, at, s, d);
+                    halves(w, at + LANES, s, m);
                 }
+                case Q4_K, Q5_K -> sixBits(w, at, s, d, m);
+                case Q6_K -> bytes(w, at, s, d);
+                case NF4 -> words(w, at, s, d);
+                default -> throw new IllegalStateException("scales: " + panels.type + " has no panels");
             }
-            case Q4_1, Q5_1 -> {
-                for (int g = 0; g < k / 32; g++) {
-                    halves(w, from + (long) g * 2 * LANES, s, d + g * ROWS);
-                    halves(w, from + (long) (g * 2 + 1) * LANES, s, m + g * ROWS);
-                }
-            }
-            case Q4_K, Q5_K -> {
-                for (int b = 0; b < k / 256; b++) {
-                    sixBits(w, from + (long) b * 8 * LANES, s, d + b * 8 * ROWS, m + b * 8 * ROWS);
-                }
-            }
-            case Q6_K -> {
-                for (int b = 0; b < k / 256; b++) {
-                    bytes(w, from + (long) b * 9 * LANES, s, d + b * 16 * ROWS);
-                }
-            }
-            case NF4 -> {
-                for (int g = 0; g < k / 64; g++) {
-                    words(w, from + (long) g * 2 * LANES, s, d + g * ROWS);
-                }
-            }
-            default -> throw new IllegalStateException("scales: " + type + " has no panels");
         }
     }
 
@@ -253,27 +235,36 @@ final class Codes {
         }
     }
 
-    /** Weights of {@code k} elements, 32 rows to each k, from codes or, where those have eight bits, from the plane. */
-    static void weights(DType type, MemorySegment w, long low, int k, float[] s, int codes, int d, int m, int to) {
-        int group = group(type);
+    /** Weights of {@code k} elements, 32 rows to each k, from codes or, where those have eight bits, from the panel. */
+    static void weights(Panels panels, MemorySegment w, long from, int k, float[] s, int codes, int d, int m, int to) {
+        int group = group(panels.type);
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
-            switch (type) {
-                case Q8_0 -> plain(w, low + (long) k0 * ROWS, group, s, d + g, to + k0 * ROWS);
+            switch (panels.type) {
+                case Q8_0 -> plain(w, from + panels.at(k0), group, s, d + g, to + k0 * ROWS);
                 case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
-                default -> affine(type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
+                default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }
         }
     }
 
-    private static void plain(MemorySegment w, long low, int k, float[] s, int d, int to) {
+    private static void plain(MemorySegment w, long from, int k, float[] s, int d, int to) {
         for (int part = 0; part < ROWS; part += W) {
             FloatVector scale = FloatVector.fromArray(FLOATS, s, d + part);
             int q = to + part;
-            long end = low + (long) k * ROWS;
-            for (long p = low + part; p < end; p += ROWS, q += ROWS) {
-                ByteVector v = ByteVector.fromMemorySegment(BYTES, w, p, LITTLE_ENDIAN);
-                ((FloatVector) v.convertShape(B2F, FLOATS, 0)).mul(scale).intoArray(s, q);
+            long end = from + (long) k * ROWS;
+            for (long p = from + 4 * part; p < end; p += 4 * ROWS, q += 4 * ROWS) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(scale)
+                        .intoArray(s, q);
+                ((FloatVector) v.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(scale)
+                        .intoArray(s, q + ROWS);
+                ((FloatVector) v.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(scale)
+                        .intoArray(s, q + 2 * ROWS);
+                ((FloatVector) v.lanewise(ASHR, 24).convert(I2F, 0)).mul(scale).intoArray(s, q + 3 * ROWS);
             }
         }
     }

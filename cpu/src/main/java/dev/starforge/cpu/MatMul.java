@@ -1,11 +1,14 @@
 package dev.starforge.cpu;
 
 import static java.nio.ByteOrder.LITTLE_ENDIAN;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.S2I;
 
-import dev.starforge.tensor.DType;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
@@ -31,6 +34,8 @@ final class MatMul implements Product {
     private static final int LANES = 256;
     private static final int DOTS = 4;
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
+    private static final VectorSpecies<Short> SHORTS = View.SHORTS;
     private static final int W = Lanes.WIDTH;
     private static final int PANEL = Tile.PANEL;
 
@@ -67,7 +72,7 @@ final class MatMul implements Product {
     @Override
     public Scratch scratch() {
         return few
-                ? new Scratch(m * k, DOTS * STRIDE + DOTS * CHAINS + m * ROWS)
+                ? new Scratch(m * k, DOTS * STRIDE + Workers.count(k, depth) * DOTS * CHAINS + m * ROWS)
                 : new Scratch(k * lanes(), ROWS * STRIDE + (long) ROWS * lanes() + DEPTH);
     }
 
@@ -93,11 +98,6 @@ final class MatMul implements Product {
                     Workers.count(nu, ROWS),
                     (chunk, s, at) -> tile(u, fromU, c, fromC, chunk * ROWS, lane0, panels, s, at));
         }
-    }
-
-    /** Terms k0..k0+depth of a block that belong to one chain. */
-    private static int chain(int depth, int chain) {
-        return (depth - chain + CHAINS - 1) / CHAINS;
     }
 
     /** One panel of one block into the shared scratch: [block][panel][chain after chain][lane]. */
@@ -143,13 +143,8 @@ final class MatMul implements Product {
             for (int panel = 0; panel < panels; panel++) {
                 int v = (int) k0 * panels * PANEL + panel * block * PANEL;
                 for (int row = 0; row < rows; row += Tile.WIDE_ROWS) {
-                    int q = v;
-                    for (int chain = 0; chain < CHAINS; chain++) {
-                        int length = chain(block, chain);
-                        int to = sums + (panel * ROWS + row) * PANEL;
-                        Tile.wide(s, at + row * STRIDE + chain, STRIDE, CHAINS, q, PANEL, length, to, PANEL);
-                        q += length * PANEL;
-                    }
+                    int to = sums + (panel * ROWS + row) * PANEL;
+                    Tile.wide(s, at + row * STRIDE, STRIDE, 1, v, PANEL, block, CHAINS, to, PANEL);
                 }
             }
         }
@@ -188,34 +183,42 @@ final class MatMul implements Product {
         }
     }
 
-    /** The few rows of a, all in the shared scratch, times up to {@link #ROWS} rows of b as they lie in memory. */
+    /**
+     * The few rows of a, all in the shared scratch, times up to {@link #ROWS} rows of b as they lie in memory. Four bands of
+     * rows are four streams, each long enough for the machine to see it coming.
+     */
     private void dots(View b, long fromB, View c, long fromC, long row0, float[] s, int at) {
         int rows = (int) Math.min(ROWS, n - row0);
+        int blocks = (int) Workers.count(k, depth);
         int lanes = at + DOTS * STRIDE;
-        int sums = lanes + DOTS * CHAINS;
-        Arrays.fill(s, sums, sums + (int) m * ROWS, 0);
-        for (int row = 0; row < rows; row += DOTS) {
-            int dots = Math.min(DOTS, rows - row);
-            for (long k0 = 0; k0 < k; k0 += depth) {
-                int block = (int) Math.min(depth, k - k0);
-                boolean inPlace = b.dtype == DType.F32 && dots == DOTS;
-                for (int i = 0; i < dots && !inPlace; i++) {
-                    b.load(fromB + (row0 + row + i) * k + k0, block, s, at + i * STRIDE);
-                }
-                for (int x = 0; x < m; x++) {
+        int sums = lanes + blocks * DOTS * CHAINS;
+        int band = (rows + DOTS - 1) / DOTS;
+        for (int row = 0; row < band; row++) {
+            boolean inPlace = b.dtype.isFloat() && !b.special() && rows == DOTS * band && k % CHAINS == 0;
+            for (int x = 0; x < m; x++) {
+                for (int block = 0; block < blocks; block++) {
+                    long k0 = (long) block * depth;
+                    int length = (int) Math.min(depth, k - k0);
+                    int from = (int) (x * k + k0);
+                    int to = lanes + block * DOTS * CHAINS;
+                    long bAt = fromB + (row0 + row) * k + k0;
                     if (inPlace) {
-                        long from = Float.BYTES * (fromB + (row0 + row) * k + k0);
-                        chains(s, (int) (x * k + k0), b.segment, from, Float.BYTES * k, block, lanes);
+                        chains(b, bAt, band * k, s, from, length, to);
                     } else {
-                        chains(s, (int) (x * k + k0), at, block, lanes);
-                    }
-                    for (int i = 0; i < dots; i++) {
-                        float sum = s[sums + x * ROWS + row + i];
-                        for (int chain = 0; chain < CHAINS; chain++) {
-                            sum += s[lanes + i * CHAINS + chain];
+                        for (int i = 0; i < DOTS && row + i * band < rows; i++) {
+                            b.load(bAt + i * band * k, length, s, at + i * STRIDE);
                         }
-                        s[sums + x * ROWS + row + i] = sum;
+                        chains(s, from, at, length, to);
                     }
+                }
+                for (int i = 0; i < DOTS && row + i * band < rows; i++) {
+                    float sum = 0;
+                    for (int block = 0; block < blocks; block++) {
+                        for (int chain = 0; chain < CHAINS; chain++) {
+                            sum += s[lanes + (block * DOTS + i) * CHAINS + chain];
+                        }
+                    }
+                    s[sums + x * ROWS + row + i * band] = sum;
                 }
             }
         }
@@ -252,33 +255,114 @@ final class MatMul implements Product {
         }
     }
 
-    /** The same with the rows where they lie, {@code step} bytes apart: a copy would halve the speed of a single row. */
-    private static void chains(float[] s, int x, MemorySegment u, long from, long step, int depth, int lanes) {
-        int whole = depth & -CHAINS;
+    /** The same with the rows where they lie, so many elements apart: a copy would halve the speed of a single row. */
+    private static void chains(View b, long from, long apart, float[] s, int x, int depth, int lanes) {
+        MemorySegment u = b.segment;
+        long at = b.dtype.bytes() * from;
+        long step = b.dtype.bytes() * apart;
         for (int part = 0; part < CHAINS; part += W) {
-            FloatVector c0 = FloatVector.zero(SPECIES);
-            FloatVector c1 = c0;
-            FloatVector c2 = c0;
-            FloatVector c3 = c0;
-            for (int j = part; j < whole; j += CHAINS) {
-                FloatVector a = FloatVector.fromArray(SPECIES, s, x + j);
-                long at = from + (long) Float.BYTES * j;
-                c0 = a.fma(FloatVector.fromMemorySegment(SPECIES, u, at, LITTLE_ENDIAN), c0);
-                c1 = a.fma(FloatVector.fromMemorySegment(SPECIES, u, at + step, LITTLE_ENDIAN), c1);
-                c2 = a.fma(FloatVector.fromMemorySegment(SPECIES, u, at + 2 * step, LITTLE_ENDIAN), c2);
-                c3 = a.fma(FloatVector.fromMemorySegment(SPECIES, u, at + 3 * step, LITTLE_ENDIAN), c3);
-            }
-            c0.intoArray(s, lanes + part);
-            c1.intoArray(s, lanes + part + CHAINS);
-            c2.intoArray(s, lanes + part + 2 * CHAINS);
-            c3.intoArray(s, lanes + part + 3 * CHAINS);
-        }
-        for (int i = 0; i < DOTS; i++) {
-            for (int j = whole; j < depth; j++) {
-                int lane = lanes + i * CHAINS + j - whole;
-                float y = u.get(View.F32, from + i * step + (long) Float.BYTES * j);
-                s[lane] = Math.fma(s[x + j], y, s[lane]);
+            switch (b.dtype) {
+                case F32 -> singles(u, at + 4 * part, step, s, x + part, depth, lanes + part);
+                case F16 -> halves(u, at + 2 * part, step, s, x + part, depth, lanes + part);
+                default -> brains(u, at + 2 * part, step, s, x + part, depth, lanes + part);
             }
         }
+    }
+
+    private static void singles(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        FloatVector c0 = FloatVector.zero(SPECIES);
+        FloatVector c1 = c0;
+        FloatVector c2 = c0;
+        FloatVector c3 = c0;
+        int j = x;
+        long end = from + 4L * depth;
+        for (long p = from; p < end; p += 4 * CHAINS, j += CHAINS) {
+            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
+            FloatVector b0 = FloatVector.fromMemorySegment(SPECIES, u, p, LITTLE_ENDIAN);
+            c0 = a.fma(b0, c0);
+            FloatVector b1 = FloatVector.fromMemorySegment(SPECIES, u, p + step, LITTLE_ENDIAN);
+            c1 = a.fma(b1, c1);
+            FloatVector b2 = FloatVector.fromMemorySegment(SPECIES, u, p + 2 * step, LITTLE_ENDIAN);
+            c2 = a.fma(b2, c2);
+            FloatVector b3 = FloatVector.fromMemorySegment(SPECIES, u, p + 3 * step, LITTLE_ENDIAN);
+            c3 = a.fma(b3, c3);
+        }
+        c0.intoArray(s, lanes);
+        c1.intoArray(s, lanes + CHAINS);
+        c2.intoArray(s, lanes + 2 * CHAINS);
+        c3.intoArray(s, lanes + 3 * CHAINS);
+    }
+
+    private static void brains(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        FloatVector c0 = FloatVector.zero(SPECIES);
+        FloatVector c1 = c0;
+        FloatVector c2 = c0;
+        FloatVector c3 = c0;
+        int j = x;
+        long end = from + 2L * depth;
+        for (long p = from; p < end; p += 2 * CHAINS, j += CHAINS) {
+            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
+            ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
+            IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b0 = i0.reinterpretAsFloats();
+            c0 = a.fma(b0, c0);
+            ShortVector h1 = ShortVector.fromMemorySegment(SHORTS, u, p + step, LITTLE_ENDIAN);
+            IntVector i1 = ((IntVector) h1.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b1 = i1.reinterpretAsFloats();
+            c1 = a.fma(b1, c1);
+            ShortVector h2 = ShortVector.fromMemorySegment(SHORTS, u, p + 2 * step, LITTLE_ENDIAN);
+            IntVector i2 = ((IntVector) h2.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b2 = i2.reinterpretAsFloats();
+            c2 = a.fma(b2, c2);
+            ShortVector h3 = ShortVector.fromMemorySegment(SHORTS, u, p + 3 * step, LITTLE_ENDIAN);
+            IntVector i3 = ((IntVector) h3.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b3 = i3.reinterpretAsFloats();
+            c3 = a.fma(b3, c3);
+        }
+        c0.intoArray(s, lanes);
+        c1.intoArray(s, lanes + CHAINS);
+        c2.intoArray(s, lanes + 2 * CHAINS);
+        c3.intoArray(s, lanes + 3 * CHAINS);
+    }
+
+    /** Moving the bits of a finite half into place leaves the exponent 112 too small. */
+    private static void halves(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        FloatVector c0 = FloatVector.zero(SPECIES);
+        FloatVector c1 = c0;
+        FloatVector c2 = c0;
+        FloatVector c3 = c0;
+        int j = x;
+        long end = from + 2L * depth;
+        for (long p = from; p < end; p += 2 * CHAINS, j += CHAINS) {
+            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
+            ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
+            IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b0 = i0.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c0 = a.fma(b0, c0);
+            ShortVector h1 = ShortVector.fromMemorySegment(SHORTS, u, p + step, LITTLE_ENDIAN);
+            IntVector i1 = ((IntVector) h1.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b1 = i1.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c1 = a.fma(b1, c1);
+            ShortVector h2 = ShortVector.fromMemorySegment(SHORTS, u, p + 2 * step, LITTLE_ENDIAN);
+            IntVector i2 = ((IntVector) h2.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b2 = i2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c2 = a.fma(b2, c2);
+            ShortVector h3 = ShortVector.fromMemorySegment(SHORTS, u, p + 3 * step, LITTLE_ENDIAN);
+            IntVector i3 = ((IntVector) h3.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b3 = i3.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c3 = a.fma(b3, c3);
+        }
+        c0.intoArray(s, lanes);
+        c1.intoArray(s, lanes + CHAINS);
+        c2.intoArray(s, lanes + 2 * CHAINS);
+        c3.intoArray(s, lanes + 3 * CHAINS);
     }
 }

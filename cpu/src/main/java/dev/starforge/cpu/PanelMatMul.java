@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
@@ -23,6 +24,9 @@ final class PanelMatMul implements Product {
 
     /** Elements unpacked at a time: the block of the K types. */
     private static final int DEPTH = 256;
+
+    /** Elements that a token takes of a panel at a time: long enough for memory, short enough to be compiled soon. */
+    private static final int STRETCH = 4 * DEPTH;
 
     /** Tokens that are worth reading the weight for one at a time. */
     private static final int FEW = 4;
@@ -84,8 +88,8 @@ final class PanelMatMul implements Product {
             multiply(workers, tokens, w.segment, at, whole, ROWS, y, fromY + first * n);
             if (left > 0) {
                 try (Arena arena = Arena.ofConfined()) {
-                    MemorySegment panel = arena.allocate(ROWS * panels.rowBytes(k), 64);
-                    panels.pack(w.segment, at + whole * ROWS * panels.rowBytes(k), left, k, panel, 0);
+                    MemorySegment panel = arena.allocate(panels.at(k), 64);
+                    panels.pack(w.segment, at + whole * panels.at(k), left, k, panel, 0);
                     multiplyHere(workers, tokens, panel, left, y, fromY + first * n + whole * ROWS);
                 }
             }
@@ -95,9 +99,16 @@ final class PanelMatMul implements Product {
     private void multiply(
             Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
         if (few) {
-            workers.run(Workers.count(count, 2), (chunk, s, own) -> {
-                long second = Math.min(2 * chunk + 1, count - 1);
-                pair(workers.ints(), tokens, w, at, 2 * chunk, second, rows, y, to, s, own);
+            workers.run(Workers.count(count, PANELS), (chunk, s, own) -> {
+                long first = chunk * PANELS;
+                int used = (int) Math.min(PANELS, count - first);
+                int half = used / 2;
+                for (int i = 0; i < half; i++) {
+                    pair(workers.ints(), tokens, w, at, first + i, first + i + half, rows, y, to, s, own);
+                }
+                if (used % 2 == 1) {
+                    pair(workers.ints(), tokens, w, at, first + used - 1, first + used - 1, rows, y, to, s, own);
+                }
             });
             return;
         }
@@ -167,10 +178,11 @@ final class PanelMatMul implements Product {
         int biases = biases() + place(token, k / run);
         for (int g = 0; g < groups; g++) {
             load(x, from + (long) token * k + g * X_GROUP, X_GROUP, there, s, own);
-            float largest = 0;
-            for (int i = 0; i < X_GROUP; i++) {
-                largest = Math.max(largest, Math.abs(s[own + i]));
+            FloatVector most = FloatVector.zero(FLOATS);
+            for (int i = 0; i < X_GROUP; i += W) {
+                most = most.max(FloatVector.fromArray(FLOATS, s, own + i).abs());
             }
+            float largest = most.reduceLanes(VectorOperators.MAX);
             float inverse = largest == 0 ? 0 : 127 / largest;
             for (int i = 0; i < X_GROUP; i += W) {
                 FloatVector.fromArray(FLOATS, s, own + i)
@@ -185,7 +197,7 @@ final class PanelMatMul implements Product {
                 int code = (int) s[own + i];
                 codes[to + (g * X_GROUP + i) * tile] = both(code);
                 sum += code;
-                if ((i + 1) % run == 0) {
+                if ((i + 1 & run - 1) == 0) {
                     codes[biases + (g * X_GROUP + i) / run * tile] = both(-centre * (sum - before));
                     before = sum;
                 }
@@ -216,7 +228,7 @@ final class PanelMatMul implements Product {
             long to,
             float[] s,
             int own) {
-        long each = ROWS * panels.rowBytes(k);
+        long each = panels.at(k);
         long a = at + panel * each;
         long b = at + panel2 * each;
         int y = own;
@@ -226,45 +238,75 @@ final class PanelMatMul implements Product {
         int shift2 = shift + GROUPS * ROWS;
         int codes = shift2 + GROUPS * ROWS;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
-        for (int k0 = 0; k0 < k; k0 += DEPTH) {
+        for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
+            long from = a + panels.at(k0);
+            long end = a + panels.at(Math.min(k, k0 + STRETCH));
+            for (int t = 0; t < tokens; t++) {
+                int yt = y + 2 * ROWS * t;
+                if (exact) {
+                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, yt);
+                } else {
+                    int bias = biases() + (t * k + k0) / run;
+                    int xs = (t * k + k0) / X_GROUP;
+                    CodeTile.scaledNibbles(w, from, b - a, end, x, t * k + k0, bias, s, xs, yt);
+                }
+            }
+        }
+        for (int k0 = 0; k0 < k && !inline(); k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             scales(w, a, k0, depth, s, d, shift);
             scales(w, b, k0, depth, s, d2, shift2);
-            long low = a + panels.lowBytes(k0);
-            long low2 = b + panels.lowBytes(k0);
+            if (exact || panels.high == 1) {
+                alone(x, tokens, w, a, k0, depth, s, codes, d, shift, y);
+                alone(x, tokens, w, b, k0, depth, s, codes, d2, shift2, y + ROWS);
+                continue;
+            }
             for (int t = 0; t < tokens; t++) {
                 int yt = y + 2 * ROWS * t;
-                if (type == DType.Q8_0) {
-                    PanelTile.bytes(w, low, low2, depth, s, t * k + k0, d, d2, yt);
-                } else if (!exact && Codes.shifts(type)) {
-                    int sums = (padded() + t) * (k / X_GROUP) + k0 / X_GROUP;
-                    CodeTile.shifts(s, shift, depth / X_GROUP, sums, 1, 1, yt);
-                    CodeTile.shifts(s, shift2, depth / X_GROUP, sums, 1, 1, yt + ROWS);
+                int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+                int bias = biases() + (t * k + k0) / run;
+                long from = a + panels.at(k0);
+                addShifts(s, shift, depth, xs, yt);
+                addShifts(s, shift2, depth, xs, yt + ROWS);
+                if (panels.high == 0) {
+                    int block = type.blockElements();
+                    int skip = (int) panels.at(block) - panels.scalesAt();
+                    CodeTile.nibbles(
+                            w,
+                            from,
+                            b - a,
+                            a + panels.at(k0 + depth),
+                            block,
+                            skip,
+                            x,
+                            t * k + k0,
+                            bias,
+                            s,
+                            d,
+                            d2,
+                            xs,
+                            yt);
+                } else {
+                    int high = panels.highAt();
+                    CodeTile.sixths(w, from, b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
                 }
             }
-            if (type == DType.Q8_0) {
-                continue;
-            }
-            if (!exact && panels.high != 1) {
-                for (int t = 0; t < tokens; t++) {
-                    int yt = y + 2 * ROWS * t;
-                    int xs = t * (k / X_GROUP) + k0 / X_GROUP;
-                    int bias = biases() + (t * k + k0) / run;
-                    if (panels.high == 0) {
-                        CodeTile.nibbles(w, low, low2, depth, x, t * k + k0, bias, s, d, d2, xs, yt);
-                    } else {
-                        long high = a + panels.lowBytes(k) + panels.highBytes(k0);
-                        CodeTile.sixths(w, low, low2, high, high + b - a, depth, x, t * k + k0, bias, s, d, d2, xs, yt);
-                    }
-                }
-                continue;
-            }
-            alone(x, tokens, w, a, k0, depth, s, codes, d, shift, y);
-            alone(x, tokens, w, b, k0, depth, s, codes, d2, shift2, y + ROWS);
         }
-        boolean two = panel2 > panel;
         for (int t = 0; t < tokens; t++) {
-            out.store(to + t * n + panel * ROWS, two ? 2 * ROWS : rows, s, y + 2 * ROWS * t);
+            out.store(to + t * n + panel * ROWS, rows, s, y + 2 * ROWS * t);
+            out.store(to + t * n + panel2 * ROWS, rows, s, y + 2 * ROWS * t + ROWS);
+        }
+    }
+
+    /** Types whose scales are read along with their codes. */
+    private boolean inline() {
+        return type == DType.Q8_0 || type == DType.Q4_0 && !exact;
+    }
+
+    /** What the shifts of a stretch add to one token with one panel. */
+    private void addShifts(float[] s, int shift, int depth, int xs, int y) {
+        if (Codes.shifts(type)) {
+            CodeTile.shifts(s, shift, depth / X_GROUP, padded() * (k / X_GROUP) + xs, tile, tile, y);
         }
     }
 
@@ -281,10 +323,10 @@ final class PanelMatMul implements Product {
             int d,
             int shift,
             int y) {
-        Codes.unpack(panels, w, panel + panels.lowBytes(k0), high(panel, k0), depth, s, codes);
+        Codes.unpack(panels, w, panel + panels.at(k0), depth, s, codes);
         int weights = codes + DEPTH * SLOTS;
         if (exact) {
-            Codes.weights(type, w, panel + panels.lowBytes(k0), depth, s, codes, d, shift, weights);
+            Codes.weights(panels, w, panel + panels.at(k0), depth, s, codes, d, shift, weights);
         }
         for (int t = 0; t < tokens; t++) {
             if (exact) {
@@ -292,6 +334,7 @@ final class PanelMatMul implements Product {
             } else {
                 int xs = t * (k / X_GROUP) + k0 / X_GROUP;
                 int bias = biases() + (t * k + k0) / run;
+                addShifts(s, shift, depth, xs, y + 2 * ROWS * t);
                 CodeTile.dot(
                         s,
                         codes,
@@ -311,15 +354,10 @@ final class PanelMatMul implements Product {
 
     /** Scales of a stretch, and the shifts as the kernels want them. */
     private void scales(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift) {
-        long from = panel + panels.lowBytes(k) + panels.highBytes(k) + panels.scaleBytes(k0);
-        Codes.scales(type, w, from, depth, s, d, shift);
+        Codes.scales(panels, w, panel + panels.at(k0), depth, s, d, shift);
         if (!exact && Codes.shifts(type)) {
             Codes.shift(s, d, shift, centre, depth / X_GROUP);
         }
-    }
-
-    private long high(long panel, int k0) {
-        return panel + panels.lowBytes(k) + panels.highBytes(k0);
     }
 
     private int dRuns() {
@@ -349,15 +387,14 @@ final class PanelMatMul implements Product {
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             for (int i = 0; i < used; i++) {
-                long from = at + (panel + i) * ROWS * panels.rowBytes(k);
-                long low = from + panels.lowBytes(k0);
+                long from = at + (panel + i) * panels.at(k);
                 scales(w, from, k0, depth, s, d, shift);
                 if (panels.low < 8) {
-                    Codes.unpack(panels, w, low, high(from, k0), depth, s, codes);
+                    Codes.unpack(panels, w, from + panels.at(k0), depth, s, codes);
                 }
                 int yi = y + i * TOKENS * ROWS;
                 if (exact) {
-                    Codes.weights(type, w, low, depth, s, codes, d, shift, weights);
+                    Codes.weights(panels, w, from + panels.at(k0), depth, s, codes, d, shift, weights);
                     for (int t = 0; t < tokens; t += tile) {
                         PanelTile.tile(s, (first + t) * k + k0 * tile, weights, depth, yi + t * ROWS);
                     }
@@ -367,10 +404,7 @@ final class PanelMatMul implements Product {
                     int xs = (first + t) * (k / X_GROUP) + k0 / X_GROUP * tile;
                     int bias = biases() + (first + t) * (k / run) + k0 / run * tile;
                     int yt = yi + t * ROWS;
-                    if (Codes.shifts(type)) {
-                        int sums = padded() * (k / X_GROUP) + xs;
-                        CodeTile.shifts(s, shift, depth / X_GROUP, sums, tile, tile, yt);
-                    }
+                    addShifts(s, shift, depth, xs, yt);
                     CodeTile.tile(
                             s,
                             codes,

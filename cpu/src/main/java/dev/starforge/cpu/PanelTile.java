@@ -1,12 +1,13 @@
 package dev.starforge.cpu;
 
 import static java.nio.ByteOrder.LITTLE_ENDIAN;
-import static jdk.incubator.vector.VectorOperators.B2F;
+import static jdk.incubator.vector.VectorOperators.ASHR;
+import static jdk.incubator.vector.VectorOperators.I2F;
+import static jdk.incubator.vector.VectorOperators.LSHL;
 
 import java.lang.foreign.MemorySegment;
-import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
-import jdk.incubator.vector.VectorShape;
+import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
@@ -19,9 +20,11 @@ final class PanelTile {
     static final int TOKENS = 12;
 
     private static final int ROWS = Panels.ROWS;
+    private static final int HALF = ROWS / 2;
+    private static final int CODES = 32 * ROWS; // bytes of a block of Q8_0 in a panel, and of its scales
+    private static final int SCALES = Short.BYTES * ROWS;
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
-    private static final VectorSpecies<Byte> BYTES =
-            VectorSpecies.of(byte.class, VectorShape.forBitSize(Math.max(64, Lanes.WIDTH * Byte.SIZE)));
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
 
     private PanelTile() {}
@@ -32,8 +35,8 @@ final class PanelTile {
             if (W == 16) {
                 broad(s, x, w, depth, y);
             } else {
-                Tile.wide(s, x, 1, TOKENS, w + part, ROWS, depth, y + part, ROWS);
-                Tile.wide(s, x + 6, 1, TOKENS, w + part, ROWS, depth, y + part + 6 * ROWS, ROWS);
+                Tile.wide(s, x, 1, TOKENS, w + part, ROWS, depth, 1, y + part, ROWS);
+                Tile.wide(s, x + 6, 1, TOKENS, w + part, ROWS, depth, 1, y + part + 6 * ROWS, ROWS);
             }
         }
     }
@@ -149,44 +152,117 @@ final class PanelTile {
         }
     }
 
-    /** One token with two panels of eight-bit codes where they lie, scales at {@code d} and {@code d2}. */
-    static void bytes(MemorySegment w, long low, long low2, int depth, float[] s, int x, int d, int d2, int y) {
-        long off = low2 - low;
-        for (int part = 0; part < ROWS; part += 2 * W) {
-            FloatVector f0 = FloatVector.zero(FLOATS);
-            FloatVector f1 = f0;
-            FloatVector g0 = f0;
-            FloatVector g1 = f0;
-            FloatVector d0 = f0;
-            FloatVector d1 = f0;
-            FloatVector e0 = f0;
-            FloatVector e1 = f0;
-            int k = 0;
-            long end = low + (long) depth * ROWS;
-            for (long p = low + part; p < end; p += ROWS) {
-                if ((k & 31) == 0) {
-                    int group = k + part; // 32 elements to a group, 32 rows to each
-                    d0 = FloatVector.fromArray(FLOATS, s, d + group);
-                    d1 = FloatVector.fromArray(FLOATS, s, d + group + W);
-                    e0 = FloatVector.fromArray(FLOATS, s, d2 + group);
-                    e1 = FloatVector.fromArray(FLOATS, s, d2 + group + W);
-                }
-                FloatVector v = FloatVector.broadcast(FLOATS, s[x + k]);
-                k++;
-                ByteVector a = ByteVector.fromMemorySegment(BYTES, w, p, LITTLE_ENDIAN);
-                ByteVector b = ByteVector.fromMemorySegment(BYTES, w, p + W, LITTLE_ENDIAN);
-                f0 = ((FloatVector) a.convertShape(B2F, FLOATS, 0)).mul(d0).fma(v, f0);
-                f1 = ((FloatVector) b.convertShape(B2F, FLOATS, 0)).mul(d1).fma(v, f1);
-                ByteVector a2 = ByteVector.fromMemorySegment(BYTES, w, p + off, LITTLE_ENDIAN);
-                ByteVector b2 = ByteVector.fromMemorySegment(BYTES, w, p + off + W, LITTLE_ENDIAN);
-                g0 = ((FloatVector) a2.convertShape(B2F, FLOATS, 0)).mul(e0).fma(v, g0);
-                g1 = ((FloatVector) b2.convertShape(B2F, FLOATS, 0)).mul(e1).fma(v, g1);
-            }
+    /** One token with two panels of Q8_0 where they lie, a chain to each {@code depth} elements. */
+    static void bytes(MemorySegment w, long from, long off, long end, int depth, float[] s, int x, int y) {
+        for (int part = 0; part < ROWS / 2; part += W) {
+            FloatVector zero = FloatVector.zero(FLOATS);
+            FloatVector f0 = zero;
+            FloatVector f1 = zero;
+            FloatVector g0 = zero;
+            FloatVector g1 = zero;
             int to = y + part;
-            FloatVector.fromArray(FLOATS, s, to).add(f0).intoArray(s, to);
-            FloatVector.fromArray(FLOATS, s, to + W).add(f1).intoArray(s, to + W);
-            FloatVector.fromArray(FLOATS, s, to + ROWS).add(g0).intoArray(s, to + ROWS);
-            FloatVector.fromArray(FLOATS, s, to + ROWS + W).add(g1).intoArray(s, to + ROWS + W);
+            FloatVector y0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector y1 = FloatVector.fromArray(FLOATS, s, to + HALF);
+            FloatVector z0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector z1 = FloatVector.fromArray(FLOATS, s, to + ROWS + HALF);
+            FloatVector d0 = zero;
+            FloatVector d1 = zero;
+            FloatVector e0 = zero;
+            FloatVector e1 = zero;
+            int i = 0;
+            for (long p = from + 4 * part; p < end; p += 4 * ROWS) {
+                if ((i & 31) == 0) {
+                    IntVector h = IntVector.fromMemorySegment(INTS, w, p + CODES, LITTLE_ENDIAN);
+                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + CODES + off, LITTLE_ENDIAN);
+                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    d1 = h.lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    e1 = h2.lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                }
+                IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector b = IntVector.fromMemorySegment(INTS, w, p + 4 * HALF, LITTLE_ENDIAN);
+                IntVector a2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                IntVector b2 = IntVector.fromMemorySegment(INTS, w, p + off + 4 * HALF, LITTLE_ENDIAN);
+                int q = x + i;
+                FloatVector v0 = FloatVector.broadcast(FLOATS, s[q]);
+                f0 = ((FloatVector) a.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d0)
+                        .fma(v0, f0);
+                f1 = ((FloatVector) b.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d1)
+                        .fma(v0, f1);
+                g0 = ((FloatVector) a2.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e0)
+                        .fma(v0, g0);
+                g1 = ((FloatVector) b2.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e1)
+                        .fma(v0, g1);
+                FloatVector v1 = FloatVector.broadcast(FLOATS, s[q + 1]);
+                f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d0)
+                        .fma(v1, f0);
+                f1 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d1)
+                        .fma(v1, f1);
+                g0 = ((FloatVector) a2.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e0)
+                        .fma(v1, g0);
+                g1 = ((FloatVector) b2.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e1)
+                        .fma(v1, g1);
+                FloatVector v2 = FloatVector.broadcast(FLOATS, s[q + 2]);
+                f0 = ((FloatVector) a.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d0)
+                        .fma(v2, f0);
+                f1 = ((FloatVector) b.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d1)
+                        .fma(v2, f1);
+                g0 = ((FloatVector) a2.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e0)
+                        .fma(v2, g0);
+                g1 = ((FloatVector) b2.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e1)
+                        .fma(v2, g1);
+                FloatVector v3 = FloatVector.broadcast(FLOATS, s[q + 3]);
+                f0 = ((FloatVector) a.lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d0)
+                        .fma(v3, f0);
+                f1 = ((FloatVector) b.lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(d1)
+                        .fma(v3, f1);
+                g0 = ((FloatVector) a2.lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e0)
+                        .fma(v3, g0);
+                g1 = ((FloatVector) b2.lanewise(ASHR, 24).convert(I2F, 0))
+                        .mul(e1)
+                        .fma(v3, g1);
+                i += 4;
+                if ((i & 31) == 0) {
+                    p += SCALES;
+                    if ((i & depth - 1) == 0) {
+                        y0 = y0.add(f0);
+                        y1 = y1.add(f1);
+                        z0 = z0.add(g0);
+                        z1 = z1.add(g1);
+                        f0 = zero;
+                        f1 = zero;
+                        g0 = zero;
+                        g1 = zero;
+                    }
+                }
+            }
+            y0.add(f0).intoArray(s, to);
+            y1.add(f1).intoArray(s, to + HALF);
+            z0.add(g0).intoArray(s, to + ROWS);
+            z1.add(g1).intoArray(s, to + ROWS + HALF);
         }
     }
 }

@@ -11,13 +11,13 @@ import java.util.function.IntUnaryOperator;
 
 /**
  * How a matrix of block-typed weights lies in this device's memory. A file keeps a row's blocks one after the other, which
- * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: first the low bits
- * of all codes, then the upper bits of types that have them, then the scales, each as the same 16 bits of 32 rows side by
- * side. A kernel reads each plane as one stream, needs no sum across lanes, and meets each scale as a vector. A panel has
- * exactly the bytes of its rows, and the way there has a way back. The rows that fill no panel stay as the file has them.
+ * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
+ * the low bits of the codes, then the upper bits of types that have them, then the scales, each as the same 16 bits of 32
+ * rows side by side. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
+ * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file.
  *
  * <p>Within 32 shorts, row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen ints
- * are rows in order. Codes of eight bits are bytes, row by row.
+ * are rows in order. Codes of eight bits lie four neighbours of a row to an int, the rows in order.
  */
 final class Panels {
     /** Rows of a panel. */
@@ -107,17 +107,18 @@ final class Panels {
         return k / elements * bytes;
     }
 
-    /** The bytes of {@code k} elements of 32 rows in the first plane, in the second, and of their scales. */
-    long lowBytes(long k) {
-        return ROWS * k * low / Byte.SIZE;
+    /** Where in a panel the block with element {@code k} begins. */
+    long at(long k) {
+        return ROWS * rowBytes(k);
     }
 
-    long highBytes(long k) {
-        return ROWS * k * high / Byte.SIZE;
+    /** Where in a block of a panel the second plane begins, and where its scales do. */
+    int highAt() {
+        return ROWS * elements * low / Byte.SIZE;
     }
 
-    long scaleBytes(long k) {
-        return ROWS * (k / elements) * scales;
+    int scalesAt() {
+        return ROWS * elements * (low + high) / Byte.SIZE;
     }
 
     private static int lane(int row) {
@@ -128,13 +129,14 @@ final class Panels {
     void pack(MemorySegment in, long from, int rows, long k, MemorySegment out, long panel) {
         byte[] block = new byte[bytes];
         for (int row = 0; row < rows; row++) {
-            for (long b = 0; b < k / elements; b++) {
-                MemorySegment.copy(in, BYTE, from + row * rowBytes(k) + b * bytes, block, 0, bytes);
-                put(block, lowAt, low, out, panel, b, row);
+            for (long k0 = 0; k0 < k; k0 += elements) {
+                MemorySegment.copy(in, BYTE, from + rowBytes(row * k + k0), block, 0, bytes);
+                long to = panel + at(k0);
+                put(block, lowAt, low, out, to, row);
                 if (high > 0) {
-                    put(block, highAt, high, out, panel + lowBytes(k), b, row);
+                    put(block, highAt, high, out, to + highAt(), row);
                 }
-                long to = panel + lowBytes(k) + highBytes(k) + b * scales * ROWS + lane(row) * Short.BYTES;
+                to += scalesAt() + lane(row) * Short.BYTES;
                 for (int i = 0; i < scales; i += Short.BYTES) {
                     out.set(SHORT, to + i * ROWS, (short) (block[scalesAt + i] & 255 | block[scalesAt + i + 1] << 8));
                 }
@@ -142,33 +144,38 @@ final class Panels {
         }
     }
 
-    private void put(byte[] block, int[] at, int bits, MemorySegment out, long plane, long b, int row) {
-        int mask = (1 << bits) - 1;
+    private void put(byte[] block, int[] at, int bits, MemorySegment out, long plane, int row) {
         if (bits == Byte.SIZE) {
             for (int i = 0; i < elements; i++) {
-                out.set(BYTE, plane + (b * elements + i) * ROWS + row, block[at[i] / 8]);
+                out.set(BYTE, plane + bytePlace(i, row), block[at[i] / 8]);
             }
             return;
         }
+        int mask = (1 << bits) - 1;
         int each = Short.SIZE / bits;
-        long to = plane + b * elements / each * LANES + lane(row) * Short.BYTES;
-        for (int i = 0; i < elements; i += each) {
+        long to = plane + lane(row) * Short.BYTES;
+        for (int i = 0; i < elements; i += each, to += LANES) {
             int packed = 0;
             for (int j = 0; j < each; j++) {
                 packed |= (block[at[i + j] >> 3] >> (at[i + j] & 7) & mask) << j * bits;
             }
-            out.set(SHORT, to + i / each * LANES, (short) packed);
+            out.set(SHORT, to, (short) packed);
         }
     }
 
-    /** One block of one row of a panel, as a file has it. */
-    void unpack(MemorySegment in, long panel, long k, long b, int row, byte[] block, int to) {
+    private static int bytePlace(int i, int row) {
+        return i / 4 * 4 * ROWS + row * 4 + i % 4;
+    }
+
+    /** The block of one row of a panel that begins with element {@code k}, as a file has it. */
+    void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
-        get(in, panel, b, row, lowAt, low, block, to);
+        long from = panel + at(k);
+        get(in, from, row, lowAt, low, block, to);
         if (high > 0) {
-            get(in, panel + lowBytes(k), b, row, highAt, high, block, to);
+            get(in, from + highAt(), row, highAt, high, block, to);
         }
-        long from = panel + lowBytes(k) + highBytes(k) + b * scales * ROWS + lane(row) * Short.BYTES;
+        from += scalesAt() + lane(row) * Short.BYTES;
         for (int i = 0; i < scales; i += Short.BYTES) {
             short pair = in.get(SHORT, from + i * ROWS);
             block[to + scalesAt + i] = (byte) pair;
@@ -176,18 +183,18 @@ final class Panels {
         }
     }
 
-    private void get(MemorySegment in, long plane, long b, int row, int[] at, int bits, byte[] block, int to) {
+    private void get(MemorySegment in, long plane, int row, int[] at, int bits, byte[] block, int to) {
         if (bits == Byte.SIZE) {
             for (int i = 0; i < elements; i++) {
-                block[to + at[i] / 8] = in.get(BYTE, plane + (b * elements + i) * ROWS + row);
+                block[to + at[i] / 8] = in.get(BYTE, plane + bytePlace(i, row));
             }
             return;
         }
         int mask = (1 << bits) - 1;
         int each = Short.SIZE / bits;
-        long from = plane + b * elements / each * LANES + lane(row) * Short.BYTES;
-        for (int i = 0; i < elements; i += each) {
-            int packed = in.get(SHORT, from + i / each * LANES);
+        long from = plane + lane(row) * Short.BYTES;
+        for (int i = 0; i < elements; i += each, from += LANES) {
+            int packed = in.get(SHORT, from);
             for (int j = 0; j < each; j++) {
                 block[to + (at[i + j] >> 3)] |= (byte) ((packed >> j * bits & mask) << (at[i + j] & 7));
             }

@@ -25,62 +25,91 @@ final class Tile {
     private Tile() {}
 
     /**
-     * c[r][lane] += the chain over k of u[r][k] * v[k][lane], for 6 rows and two vectors of lanes: the tile for matrices,
-     * which runs at the speed of the multipliers.
+     * c[r][lane] += the chains over k of u[r][k] * v[k][lane], one after the other, for 6 rows and two vectors of lanes: the
+     * tile for matrices, which runs at the speed of the multipliers. Term k belongs to chain k mod {@code chains}; v holds
+     * the terms of a chain together, chain after chain.
      */
-    static void wide(float[] s, int u, int rowStep, int kStep, int v, int vStep, int depth, int c, int cStep) {
+    static void wide(
+            float[] s, int u, int rowStep, int kStep, int v, int vStep, int depth, int chains, int c, int cStep) {
         int u1 = u + rowStep;
         int u2 = u1 + rowStep;
         int u3 = u2 + rowStep;
         int u4 = u3 + rowStep;
         int u5 = u4 + rowStep;
-        FloatVector c0a = FloatVector.zero(SPECIES);
-        FloatVector c0b = c0a;
-        FloatVector c1a = c0a;
-        FloatVector c1b = c0a;
-        FloatVector c2a = c0a;
-        FloatVector c2b = c0a;
-        FloatVector c3a = c0a;
-        FloatVector c3b = c0a;
-        FloatVector c4a = c0a;
-        FloatVector c4b = c0a;
-        FloatVector c5a = c0a;
-        FloatVector c5b = c0a;
-        for (int k = 0; k < depth; k++) {
-            int at = k * kStep;
-            FloatVector a = FloatVector.fromArray(SPECIES, s, v + k * vStep);
-            FloatVector b = FloatVector.fromArray(SPECIES, s, v + k * vStep + W);
-            FloatVector x0 = FloatVector.broadcast(SPECIES, s[u + at]);
-            c0a = x0.fma(a, c0a);
-            c0b = x0.fma(b, c0b);
-            FloatVector x1 = FloatVector.broadcast(SPECIES, s[u1 + at]);
-            c1a = x1.fma(a, c1a);
-            c1b = x1.fma(b, c1b);
-            FloatVector x2 = FloatVector.broadcast(SPECIES, s[u2 + at]);
-            c2a = x2.fma(a, c2a);
-            c2b = x2.fma(b, c2b);
-            FloatVector x3 = FloatVector.broadcast(SPECIES, s[u3 + at]);
-            c3a = x3.fma(a, c3a);
-            c3b = x3.fma(b, c3b);
-            FloatVector x4 = FloatVector.broadcast(SPECIES, s[u4 + at]);
-            c4a = x4.fma(a, c4a);
-            c4b = x4.fma(b, c4b);
-            FloatVector x5 = FloatVector.broadcast(SPECIES, s[u5 + at]);
-            c5a = x5.fma(a, c5a);
-            c5b = x5.fma(b, c5b);
+        FloatVector y0a = FloatVector.fromArray(SPECIES, s, c);
+        FloatVector y0b = FloatVector.fromArray(SPECIES, s, c + W);
+        FloatVector y1a = FloatVector.fromArray(SPECIES, s, c + cStep);
+        FloatVector y1b = FloatVector.fromArray(SPECIES, s, c + cStep + W);
+        FloatVector y2a = FloatVector.fromArray(SPECIES, s, c + 2 * cStep);
+        FloatVector y2b = FloatVector.fromArray(SPECIES, s, c + 2 * cStep + W);
+        FloatVector y3a = FloatVector.fromArray(SPECIES, s, c + 3 * cStep);
+        FloatVector y3b = FloatVector.fromArray(SPECIES, s, c + 3 * cStep + W);
+        FloatVector y4a = FloatVector.fromArray(SPECIES, s, c + 4 * cStep);
+        FloatVector y4b = FloatVector.fromArray(SPECIES, s, c + 4 * cStep + W);
+        FloatVector y5a = FloatVector.fromArray(SPECIES, s, c + 5 * cStep);
+        FloatVector y5b = FloatVector.fromArray(SPECIES, s, c + 5 * cStep + W);
+        int p = v;
+        for (int chain = 0; chain < chains; chain++) {
+            FloatVector c0a = FloatVector.zero(SPECIES);
+            FloatVector c0b = c0a;
+            FloatVector c1a = c0a;
+            FloatVector c1b = c0a;
+            FloatVector c2a = c0a;
+            FloatVector c2b = c0a;
+            FloatVector c3a = c0a;
+            FloatVector c3b = c0a;
+            FloatVector c4a = c0a;
+            FloatVector c4b = c0a;
+            FloatVector c5a = c0a;
+            FloatVector c5b = c0a;
+            for (int k = chain; k < depth; k += chains, p += vStep) {
+                int at = k * kStep;
+                FloatVector a = FloatVector.fromArray(SPECIES, s, p);
+                FloatVector b = FloatVector.fromArray(SPECIES, s, p + W);
+                FloatVector x0 = FloatVector.broadcast(SPECIES, s[u + at]);
+                c0a = x0.fma(a, c0a);
+                c0b = x0.fma(b, c0b);
+                FloatVector x1 = FloatVector.broadcast(SPECIES, s[u1 + at]);
+                c1a = x1.fma(a, c1a);
+                c1b = x1.fma(b, c1b);
+                FloatVector x2 = FloatVector.broadcast(SPECIES, s[u2 + at]);
+                c2a = x2.fma(a, c2a);
+                c2b = x2.fma(b, c2b);
+                FloatVector x3 = FloatVector.broadcast(SPECIES, s[u3 + at]);
+                c3a = x3.fma(a, c3a);
+                c3b = x3.fma(b, c3b);
+                FloatVector x4 = FloatVector.broadcast(SPECIES, s[u4 + at]);
+                c4a = x4.fma(a, c4a);
+                c4b = x4.fma(b, c4b);
+                FloatVector x5 = FloatVector.broadcast(SPECIES, s[u5 + at]);
+                c5a = x5.fma(a, c5a);
+                c5b = x5.fma(b, c5b);
+            }
+            y0a = y0a.add(c0a);
+            y0b = y0b.add(c0b);
+            y1a = y1a.add(c1a);
+            y1b = y1b.add(c1b);
+            y2a = y2a.add(c2a);
+            y2b = y2b.add(c2b);
+            y3a = y3a.add(c3a);
+            y3b = y3b.add(c3b);
+            y4a = y4a.add(c4a);
+            y4b = y4b.add(c4b);
+            y5a = y5a.add(c5a);
+            y5b = y5b.add(c5b);
         }
-        FloatVector.fromArray(SPECIES, s, c).add(c0a).intoArray(s, c);
-        FloatVector.fromArray(SPECIES, s, c + W).add(c0b).intoArray(s, c + W);
-        FloatVector.fromArray(SPECIES, s, c + cStep).add(c1a).intoArray(s, c + cStep);
-        FloatVector.fromArray(SPECIES, s, c + cStep + W).add(c1b).intoArray(s, c + cStep + W);
-        FloatVector.fromArray(SPECIES, s, c + 2 * cStep).add(c2a).intoArray(s, c + 2 * cStep);
-        FloatVector.fromArray(SPECIES, s, c + 2 * cStep + W).add(c2b).intoArray(s, c + 2 * cStep + W);
-        FloatVector.fromArray(SPECIES, s, c + 3 * cStep).add(c3a).intoArray(s, c + 3 * cStep);
-        FloatVector.fromArray(SPECIES, s, c + 3 * cStep + W).add(c3b).intoArray(s, c + 3 * cStep + W);
-        FloatVector.fromArray(SPECIES, s, c + 4 * cStep).add(c4a).intoArray(s, c + 4 * cStep);
-        FloatVector.fromArray(SPECIES, s, c + 4 * cStep + W).add(c4b).intoArray(s, c + 4 * cStep + W);
-        FloatVector.fromArray(SPECIES, s, c + 5 * cStep).add(c5a).intoArray(s, c + 5 * cStep);
-        FloatVector.fromArray(SPECIES, s, c + 5 * cStep + W).add(c5b).intoArray(s, c + 5 * cStep + W);
+        y0a.intoArray(s, c);
+        y0b.intoArray(s, c + W);
+        y1a.intoArray(s, c + cStep);
+        y1b.intoArray(s, c + cStep + W);
+        y2a.intoArray(s, c + 2 * cStep);
+        y2b.intoArray(s, c + 2 * cStep + W);
+        y3a.intoArray(s, c + 3 * cStep);
+        y3b.intoArray(s, c + 3 * cStep + W);
+        y4a.intoArray(s, c + 4 * cStep);
+        y4b.intoArray(s, c + 4 * cStep + W);
+        y5a.intoArray(s, c + 5 * cStep);
+        y5b.intoArray(s, c + 5 * cStep + W);
     }
 
     /**

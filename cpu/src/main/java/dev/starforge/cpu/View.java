@@ -27,7 +27,7 @@ final class View {
     private static final ValueLayout.OfInt I32 = ValueLayout.JAVA_INT_UNALIGNED;
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
-    private static final VectorSpecies<Short> SHORTS =
+    static final VectorSpecies<Short> SHORTS =
             VectorSpecies.of(short.class, VectorShape.forBitSize(Lanes.WIDTH * Short.SIZE));
     private static final float TWO_TO_112 = 0x1p112f;
 
@@ -37,8 +37,10 @@ final class View {
     final long last;
     final long rows;
     final long height;
+    private final Tensor tensor;
 
     View(Tensor tensor) {
+        this.tensor = tensor;
         segment = HostMemory.segment(tensor);
         dtype = tensor.dtype();
         size = tensor.shape().size();
@@ -71,10 +73,18 @@ final class View {
         segment.set(I32, 4 * i, value);
     }
 
+    /** Whether a half here may be infinite or NaN. */
+    boolean special() {
+        return dtype == DType.F16 && HostMemory.special(tensor);
+    }
+
     /** Copies {@code count} elements of equal type to {@code to}, as they are. */
     void copy(long from, View to, long at, long count) {
         int bytes = dtype.bytes();
         MemorySegment.copy(segment, bytes * from, to.segment, bytes * at, bytes * count);
+        if (special()) {
+            HostMemory.markSpecial(to.tensor);
+        }
     }
 
     /** Zeros, whatever the type. */
@@ -104,7 +114,11 @@ final class View {
             case F32 -> MemorySegment.copy(s, at, segment, F32, 4 * from, count);
             case F16, BF16 -> {
                 for (int i = 0; i < count; i++) {
-                    segment.set(B16, 2 * (from + i), dtype.narrow(s[at + i]));
+                    short bits = dtype.narrow(s[at + i]);
+                    segment.set(B16, 2 * (from + i), bits);
+                    if (dtype == DType.F16 && (bits & 0x7c00) == 0x7c00) {
+                        HostMemory.markSpecial(tensor);
+                    }
                 }
             }
             case I32 -> {
@@ -149,7 +163,7 @@ final class View {
         }
         byte[] block = new byte[dtype.blockBytes()];
         for (int i = 0; i < count; i += dtype.blockElements()) {
-            unpack((from + i) / last, (from + i) % last / dtype.blockElements(), block, 0);
+            unpack((from + i) / last, (from + i) % last, block, 0);
             BlockFormat.of(dtype).decode(ByteBuffer.wrap(block), 0, s, at + i, dtype.blockElements());
         }
     }
@@ -179,23 +193,22 @@ final class View {
         MemorySegment file = MemorySegment.ofBuffer(to);
         workers.run(rows, (r, s, at) -> {
             byte[] blocks = new byte[(int) dtype.bytes(last)];
-            for (int b = 0; b < last / dtype.blockElements(); b++) {
-                unpack(r, b, blocks, b * dtype.blockBytes());
+            for (long k = 0; k < last; k += dtype.blockElements()) {
+                unpack(r, k, blocks, (int) dtype.bytes(k));
             }
             MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, r * blocks.length, blocks.length);
         });
     }
 
-    private void unpack(long r, long b, byte[] block, int to) {
+    private void unpack(long r, long k, byte[] block, int to) {
         long row = dtype.bytes(last);
         long inMatrix = r % height;
         long panel = inMatrix / Panels.ROWS * Panels.ROWS;
         if (panel + Panels.ROWS > height) {
-            MemorySegment.copy(
-                    segment, ValueLayout.JAVA_BYTE, r * row + b * dtype.blockBytes(), block, to, dtype.blockBytes());
+            MemorySegment.copy(segment, ValueLayout.JAVA_BYTE, r * row + dtype.bytes(k), block, to, dtype.blockBytes());
         } else {
             int lane = (int) (inMatrix - panel);
-            Panels.of(dtype).unpack(segment, (r - lane) * row, last, b, lane, block, to);
+            Panels.of(dtype).unpack(segment, (r - lane) * row, k, lane, block, to);
         }
     }
 

@@ -1,19 +1,25 @@
 package dev.starforge.tensor.host;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
     private static final long ALIGNMENT = 64;
+    private static final long EXPONENTS = 0x7c007c007c007c00L;
+    private static final long ONES = 0x0400040004000400L;
+    private static final long SIGNS = 0x8000800080008000L;
 
     private final Arena arena = Arena.ofShared();
     private final MemorySegment segment;
+    private boolean special;
 
     public HostMemory(long bytes) {
         try {
@@ -32,6 +38,16 @@ public final class HostMemory implements Memory {
     /** The whole stretch; kernels add {@link Tensor#offset()}. */
     public MemorySegment segment() {
         return segment;
+    }
+
+    /** Whether a half that is not a finite number was ever written here: kernels that count on finite ones must not. */
+    public static boolean special(Tensor tensor) {
+        return ((HostMemory) tensor.memory()).special;
+    }
+
+    /** Says that a half that is not finite may be among a tensor's elements. */
+    public static void markSpecial(Tensor tensor) {
+        ((HostMemory) tensor.memory()).special = true;
     }
 
     public static void free(Memory memory) {
@@ -53,6 +69,22 @@ public final class HostMemory implements Memory {
                     "write: " + source.byteSize() + " bytes to tensor " + to + ", expected all its " + to.bytes());
         }
         segment(to).copyFrom(source);
+        if (to.dtype() == DType.F16 && !finite(source)) {
+            markSpecial(to);
+        }
+    }
+
+    /** Whether all halves are finite: adding one to a full exponent carries into the sign. */
+    private static boolean finite(MemorySegment halves) {
+        long carried = 0;
+        long whole = halves.byteSize() & -Long.BYTES;
+        for (long i = 0; i < whole; i += Long.BYTES) {
+            carried |= (halves.get(ValueLayout.JAVA_LONG_UNALIGNED, i) & EXPONENTS) + ONES;
+        }
+        for (long i = whole; i < halves.byteSize(); i += Short.BYTES) {
+            carried |= (halves.get(ValueLayout.JAVA_SHORT_UNALIGNED, i) & EXPONENTS & 0xffff) + 0x0400;
+        }
+        return (carried & SIGNS) == 0;
     }
 
     public static void read(Tensor from, ByteBuffer to) {
