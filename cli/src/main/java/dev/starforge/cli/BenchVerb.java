@@ -14,10 +14,12 @@ import dev.starforge.tensor.Selection;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.LongSupplier;
+import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -35,14 +37,20 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Times a model: tokens a second of a prompt and of generated text, beside what the machine can do at best.",
             "",
-            "Before it times, the logits of two tokens are compared with the reference device's; a wrong answer is not "
-                    + "timed. Figures are medians over the repeats, after one run to warm up.",
+            "A prompt is bound by arithmetic: its rate stands beside that of multiply-adds in registers. Generated text is "
+                    + "bound by memory, since every token reads all weights: its rate stands beside that of reading as many "
+                    + "bytes. Attention is left out of both counts.",
+            "",
+            "Before it times, logits are compared with the reference device's; a wrong answer is not timed. Figures are "
+                    + "medians over the repeats, after one run to warm up.",
             "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge bench --model model.gguf",
             "  starforge bench --model model.gguf --prompt-tokens 512 --gen-tokens 64 --threads 2 --repeat 5 --json",
+            "  starforge bench --random llama-3.2-1b --format Q4_K_M      (no file needed)",
+            "  starforge bench --random starcoder2-3b --depth 4096        (with a long text before)",
         })
 final class BenchVerb implements Callable<Integer> {
     /** The largest difference of a logit, in parts of their range, that still counts as the same answer. */
@@ -50,6 +58,11 @@ final class BenchVerb implements Callable<Integer> {
 
     private static final double ROUNDED = 5e-2;
     private static final long MOST_READ = 2L << 30;
+
+    /** From so many parameters on, the reference is asked for one token only; and what it takes for each of them. */
+    private static final long LARGE = 300_000_000;
+
+    private static final double REFERENCE_SECONDS = 8e-9;
 
     private final LongSupplier nanoTime;
 
@@ -59,8 +72,36 @@ final class BenchVerb implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
-    @Option(names = "--model", required = true, paramLabel = "MODEL", description = "A folder or a .gguf file.")
-    private Path model;
+    @ArgGroup(multiplicity = "1")
+    private What what;
+
+    /** The weights to time. */
+    private static final class What {
+        @Option(names = "--model", paramLabel = "MODEL", description = "A folder or a .gguf file.")
+        private Path model;
+
+        @Option(
+                names = "--random",
+                paramLabel = "SHAPE",
+                completionCandidates = Shapes.class,
+                description = "Random weights of a known shape, without any file: ${COMPLETION-CANDIDATES}.")
+        private String random;
+    }
+
+    private static final class Shapes implements Iterable<String> {
+        @Override
+        public Iterator<String> iterator() {
+            return ModelFiles.presets().iterator();
+        }
+    }
+
+    @Option(
+            names = "--format",
+            paramLabel = "FORMAT",
+            description =
+                    "What random weights are stored in, mixed as llama-quantize mixes types: F32, F16, BF16, Q8_0, "
+                            + "Q6_K, Q5_K_M, Q5_0, Q4_K_M, Q4_1, Q4_0 or NF4. Default: Q4_0.")
+    private String format;
 
     @Option(
             names = "--prompt-tokens",
@@ -80,17 +121,25 @@ final class BenchVerb implements Callable<Integer> {
             names = "--depth",
             defaultValue = "0",
             paramLabel = "N",
-            description =
-                    "Tokens in the context before the generated ones, instead of none. Default: ${DEFAULT-VALUE}.")
+            description = "Tokens in the context before the generated ones. Default: ${DEFAULT-VALUE}.")
     private int depth;
 
-    @Option(names = "--repeat", defaultValue = "3", paramLabel = "R", description = "Default: ${DEFAULT-VALUE}.")
+    @Option(
+            names = "--repeat",
+            defaultValue = "3",
+            paramLabel = "R",
+            description = "Runs whose median counts. Default: ${DEFAULT-VALUE}.")
     private int repeat;
 
     @Option(
             names = "--no-check",
-            description = "Do not compare with the reference device, which is slow for large models.")
+            description = "Do not compare with the reference device, which takes minutes for large models.")
     private boolean unchecked;
+
+    @Option(
+            names = "--no-limits",
+            description = "Do not measure what the machine can do at best, which takes some seconds.")
+    private boolean unlimited;
 
     @Option(names = "--json", description = "For machines: one object.")
     private boolean json;
@@ -113,7 +162,7 @@ final class BenchVerb implements Callable<Integer> {
                     spec.commandLine(),
                     "--prompt-tokens, --gen-tokens and --repeat: expected at least 1, --depth: at least 0");
         }
-        try (ModelFiles files = ModelFiles.open(model);
+        try (ModelFiles files = files();
                 DeviceFlags.Opened opened = flags.openFast();
                 Scope weights = new Scope(opened.device())) {
             long start = nanoTime.getAsLong();
@@ -137,10 +186,20 @@ final class BenchVerb implements Callable<Integer> {
                     progress(i, now);
                 }
             }
-            Optional<Limits> limits = opened.device().limits(Math.min(MOST_READ, weights.usedBytes()));
+            Optional<Limits> limits =
+                    unlimited ? Optional.empty() : opened.device().limits(Math.min(MOST_READ, weights.usedBytes()));
             report(files, opened, load, weights.usedBytes(), work, times, limits, difference);
         }
         return 0;
+    }
+
+    private ModelFiles files() {
+        if (what.model != null && format != null) {
+            throw new ParameterException(spec.commandLine(), "--format is for --random; a file has its own");
+        }
+        return what.model != null
+                ? ModelFiles.open(what.model)
+                : ModelFiles.random(what.random, format == null ? "Q4_0" : format);
     }
 
     private void progress(int done, Times now) {
@@ -187,9 +246,16 @@ final class BenchVerb implements Callable<Integer> {
         return ids;
     }
 
-    /** The largest difference of two tokens' logits from the reference's, in parts of their range. */
+    /** The largest difference of a logit from the reference's, in parts of their range. One token of a large model. */
     private double check(ModelFiles files, Model loaded, DeviceFlags.Opened opened) {
-        int[] ids = ids(2, loaded);
+        long parameters = parameters(files);
+        int[] ids = ids(parameters > LARGE ? 1 : 2, loaded);
+        double estimate = parameters * ids.length * REFERENCE_SECONDS;
+        if (estimate > 2) {
+            PrintWriter err = spec.commandLine().getErr();
+            err.printf("comparing with the reference, some %.0f s; --no-check leaves it out%n", estimate);
+            err.flush();
+        }
         float[] here;
         try (Generator generator =
                 new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), ids.length)) {
@@ -206,7 +272,7 @@ final class BenchVerb implements Callable<Integer> {
                 double bound = opened.rounds() ? ROUNDED : EXACT;
                 if (!(difference <= bound)) {
                     throw new ModelException(
-                            model,
+                            files.path(),
                             "bench: logits differ from the reference by " + difference
                                     + " of their range, expected at most " + bound);
                 }
@@ -266,20 +332,26 @@ final class BenchVerb implements Callable<Integer> {
         double prefill =
                 promptTokens / median(times.stream().map(Times::prefill).toList());
         double decode = genTokens / median(times.stream().map(Times::decode).toList());
+        double firstToken = 1e3 * median(times.stream().map(Times::firstToken).toList());
+        long stored =
+                files.tensors().stream().mapToLong(ModelFiles.Stored::bytes).sum();
+        ProcessMemory process = ProcessMemory.now();
         ObjectNode root = Json.object();
-        root.put("model", model.toString());
+        root.put("model", what.model == null ? files.path().toString() : what.model.toString());
         root.put("architecture", files.architecture());
+        root.put("parameters", parameters(files));
         root.put("device", opened.device().name());
         root.put("prompt_tokens", promptTokens);
         root.put("gen_tokens", genTokens);
         root.put("depth", depth);
         root.put("prefill_tok_s", prefill);
         root.put("decode_tok_s", decode);
-        root.put(
-                "first_token_ms",
-                1e3 * median(times.stream().map(Times::firstToken).toList()));
+        root.put("first_token_ms", firstToken);
         root.put("load_ms", 1e3 * load);
+        root.put("stored_bytes", stored);
         root.put("resident_bytes", resident);
+        process.resident().ifPresent(bytes -> root.put("process_rss_bytes", bytes));
+        process.peak().ifPresent(bytes -> root.put("process_peak_rss_bytes", bytes));
         root.put("decode_gb_s", decode * work.bytes() / 1e9);
         root.put("prefill_gflop_s", prefill * work.flops() / 1e9);
         difference.ifPresent(value -> root.put("logit_difference", value));
@@ -300,26 +372,38 @@ final class BenchVerb implements Callable<Integer> {
             return;
         }
         out.printf(
-                "prompt     %8.1f tokens/s  %8.1f GFLOP/s%s%n",
+                "model        %9.3f billion parameters (%s, %s)%n",
+                parameters(files) / 1e9, files.path().getFileName(), files.architecture());
+        out.printf(
+                "prompt       %9.1f tokens/s   %9.1f GFLOP/s%s%n",
                 prefill,
                 prefill * work.flops() / 1e9,
-                limits.map(most -> " of %.1f, %.0f %%"
-                                .formatted(
-                                        most.flopsPerSecond() / 1e9,
-                                        100 * prefill * work.flops() / most.flopsPerSecond()))
+                limits.map(most -> share(prefill * work.flops(), most.flopsPerSecond()))
                         .orElse(""));
         out.printf(
-                "generated  %8.1f tokens/s  %8.1f GB/s%s%n",
+                "generated    %9.1f tokens/s   %9.1f GB/s   %s%n",
                 decode,
                 decode * work.bytes() / 1e9,
-                limits.map(most -> " of %.1f, %.0f %%"
-                                .formatted(
-                                        most.bytesPerSecond() / 1e9,
-                                        100 * decode * work.bytes() / most.bytesPerSecond()))
+                limits.map(most -> share(decode * work.bytes(), most.bytesPerSecond()))
                         .orElse(""));
-        out.printf("loaded in  %8.2f s, %.2f GB in memory%n", load, resident / 1e9);
-        difference.ifPresent(value -> out.printf("logits differ from the reference by %.1e of their range%n", value));
+        out.printf("first token  %9.1f ms%n", firstToken);
+        out.printf(
+                "loaded in    %9.2f s          %9.2f GB of weights, %.2f GB in the file%n",
+                load, resident / 1e9, stored / 1e9);
+        process.resident().ifPresent(bytes -> out.printf("process      %9.2f GB resident%n", bytes / 1e9));
+        difference.ifPresent(
+                value -> out.printf("difference   %9.1e of the range of logits, from the reference%n", value));
         out.flush();
+    }
+
+    private static String share(double rate, double limit) {
+        return " of %9.1f %4.0f %%".formatted(limit / 1e9, 100 * rate / limit);
+    }
+
+    private static long parameters(ModelFiles files) {
+        return files.tensors().stream()
+                .mapToLong(tensor -> tensor.shape().size())
+                .sum();
     }
 
     private static double median(List<Double> values) {

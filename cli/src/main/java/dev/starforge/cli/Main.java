@@ -17,7 +17,14 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
-        subcommands = {BenchVerb.class, DevicesVerb.class, GenerateVerb.class, InspectVerb.class, VerifyVerb.class},
+        subcommands = {
+            BenchVerb.class,
+            DevicesVerb.class,
+            GenerateVerb.class,
+            InspectVerb.class,
+            RehearseVerb.class,
+            VerifyVerb.class
+        },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
             "0:done",

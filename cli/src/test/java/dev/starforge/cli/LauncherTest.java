@@ -111,7 +111,7 @@ final class LauncherTest {
         assertThat(first.out().lines())
                 .startsWith(
                         "--module-path", tree.resolve("target/starforge/lib").toString())
-                .contains("--enable-native-access=dev.starforge.cuda,dev.starforge.metal")
+                .contains("--enable-native-access=dev.starforge.cuda,dev.starforge.metal", "-XX:+EnableVectorSupport")
                 .endsWith("-m", "dev.starforge.cli/dev.starforge.cli.Main", "verify", "a  b", "*");
         assertThat(sh("exec ./starforge --version").err()).isEmpty();
         assertThat(builds()).isEqualTo(1);
@@ -188,7 +188,8 @@ final class LauncherTest {
                 exit 1""");
         Outcome outcome = sh("exec ./starforge --version");
         assertThat(outcome.code()).isEqualTo(1);
-        assertThat(names("target/starforge")).containsExactly("LICENSE", "lib", "runtime", "stamp", "starforge");
+        assertThat(names("target/starforge"))
+                .containsExactly("LICENSE", "lib", "runtime", "sample", "stamp", "starforge");
     }
 
     private Outcome findJdk(String javaHome) throws Exception {
@@ -218,6 +219,10 @@ final class LauncherTest {
         }
         Files.createDirectories(tree.resolve(".mvn"));
         Files.createDirectories(tree.resolve("cli/src/main"));
+        Path sample = Files.createDirectories(tree.resolve("golden/models/starcoder2"));
+        for (String file : List.of("config.json", "tokenizer.json", "model.safetensors")) {
+            Files.createFile(sample.resolve(file));
+        }
         Files.createFile(tree.resolve("pom.xml"));
         Files.createFile(tree.resolve("cli/pom.xml"));
         program("tree/mvnw", """

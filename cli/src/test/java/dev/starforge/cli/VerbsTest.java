@@ -216,7 +216,7 @@ final class VerbsTest {
 
     @Test
     void helpTeaches() {
-        for (String verb : List.of("devices", "generate", "inspect", "verify")) {
+        for (String verb : List.of("bench", "devices", "generate", "inspect", "verify")) {
             Outcome outcome = run(verb, "--help");
             assertThat(outcome.code()).isZero();
             assertThat(outcome.out()).contains("Examples:", "starforge " + verb);

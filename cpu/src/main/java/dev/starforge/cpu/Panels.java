@@ -1,9 +1,12 @@
 package dev.starforge.cpu;
 
+import static java.nio.ByteOrder.LITTLE_ENDIAN;
+
 import dev.starforge.tensor.DType;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.ByteOrder;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.Map;
@@ -24,10 +27,15 @@ final class Panels {
     static final int ROWS = 32;
 
     private static final int LANES = ROWS * Short.BYTES;
-    private static final ValueLayout.OfShort SHORT =
-            ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfShort SHORT = ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(LITTLE_ENDIAN);
     private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
+    private static final VarHandle SHORTS = MethodHandles.byteArrayViewVarHandle(short[].class, LITTLE_ENDIAN);
+    private static final VarHandle INTS = MethodHandles.byteArrayViewVarHandle(int[].class, LITTLE_ENDIAN);
+    private static final VarHandle LONGS = MethodHandles.byteArrayViewVarHandle(long[].class, LITTLE_ENDIAN);
     private static final Map<DType, Panels> ALL = all();
+
+    /** Bytes of a row that are packed at a time. */
+    private static final int TILE = 288;
 
     final DType type;
 
@@ -125,42 +133,103 @@ final class Panels {
         return row % 16 * 2 + row / 16;
     }
 
-    /** Rows of {@code k} elements as a file has them, {@code rows} of them at byte {@code from}, to a panel; others stay. */
+    /**
+     * Rows of {@code k} elements as a file has them, {@code rows} of them at byte {@code from}, to a panel, whose other rows
+     * become zero. Some blocks of all rows at a time go through two small arrays, which stay in the first-level cache: what
+     * lies far apart on one side of the transposition lies together on the other.
+     */
     void pack(MemorySegment in, long from, int rows, long k, MemorySegment out, long panel) {
-        byte[] block = new byte[bytes];
-        for (int row = 0; row < rows; row++) {
-            for (long k0 = 0; k0 < k; k0 += elements) {
-                MemorySegment.copy(in, BYTE, from + rowBytes(row * k + k0), block, 0, bytes);
-                long to = panel + at(k0);
-                put(block, lowAt, low, out, to + lowAt(), row);
-                if (high > 0) {
-                    put(block, highAt, high, out, to + highAt(), row);
+        long blocks = k / elements;
+        int most = (int) Math.min(blocks, Math.max(1, TILE / bytes));
+        byte[] file = new byte[rows * most * bytes];
+        byte[] packed = new byte[ROWS * most * bytes];
+        for (long b0 = 0; b0 < blocks; b0 += most) {
+            int now = (int) Math.min(most, blocks - b0);
+            for (int row = 0; row < rows; row++) {
+                long start = from + (row * blocks + b0) * bytes;
+                MemorySegment.copy(in, BYTE, start, file, row * now * bytes, now * bytes);
+            }
+            for (int b = 0; b < now; b++) {
+                int to = b * ROWS * bytes;
+                for (int row = 0; row < rows; row++) {
+                    int block = (row * now + b) * bytes;
+                    put(file, block, lowAt, low, packed, to + lowAt(), row);
+                    if (high > 0) {
+                        put(file, block, highAt, high, packed, to + highAt(), row);
+                    }
+                    int scale = to + lane(row) * Short.BYTES;
+                    for (int i = 0; i < scales; i += Short.BYTES, scale += LANES) {
+                        SHORTS.set(packed, scale, (short) SHORTS.get(file, block + scalesAt + i));
+                    }
                 }
-                to += lane(row) * Short.BYTES;
-                for (int i = 0; i < scales; i += Short.BYTES) {
-                    out.set(SHORT, to + i * ROWS, (short) (block[scalesAt + i] & 255 | block[scalesAt + i + 1] << 8));
+            }
+            MemorySegment.copy(packed, 0, out, BYTE, panel + at(b0 * elements), now * ROWS * bytes);
+        }
+    }
+
+    /**
+     * One row of a plane of a block. Eight neighbours have their bits at the same place of eight neighbouring bytes, of
+     * which one word is made; but for the upper bits of Q5_0 and Q5_1, which lie in order already, and NF4's, whose pairs
+     * lie the other way round.
+     */
+    private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
+        if (bits == Byte.SIZE) {
+            int to = plane + row * Integer.BYTES;
+            for (int i = 0; i < elements; i += 4, to += 4 * ROWS) {
+                INTS.set(out, to, (int) INTS.get(file, block + (at[i] >> 3)));
+            }
+            return;
+        }
+        int to = plane + lane(row) * Short.BYTES;
+        if (at[1] - at[0] != Byte.SIZE) {
+            for (int i = 0; i < elements; i += Short.SIZE / bits, to += LANES) {
+                int pair = (short) SHORTS.get(file, block + (at[i] >> 3));
+                SHORTS.set(out, to, (short) (bits == 1 ? pair : pair >> 4 & 0x0f0f | (pair & 0x0f0f) << 4));
+            }
+            return;
+        }
+        switch (bits) {
+            case 4 -> {
+                for (int i = 0; i < elements; i += 8, to += 2 * LANES) {
+                    int eight = nibbles((long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7));
+                    SHORTS.set(out, to, (short) eight);
+                    SHORTS.set(out, to + LANES, (short) (eight >> 16));
+                }
+            }
+            case 2 -> {
+                for (int i = 0; i < elements; i += 8, to += LANES) {
+                    SHORTS.set(out, to, pairs((long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7)));
+                }
+            }
+            default -> {
+                for (int i = 0; i < elements; i += 16, to += LANES) {
+                    long first = (long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7);
+                    long second = (long) LONGS.get(file, block + (at[i + 8] >> 3)) >>> (at[i + 8] & 7);
+                    SHORTS.set(out, to, (short) (bits(first) | bits(second) << 8));
                 }
             }
         }
     }
 
-    private void put(byte[] block, int[] at, int bits, MemorySegment out, long plane, int row) {
-        if (bits == Byte.SIZE) {
-            for (int i = 0; i < elements; i++) {
-                out.set(BYTE, plane + bytePlace(i, row), block[at[i] / 8]);
-            }
-            return;
-        }
-        int mask = (1 << bits) - 1;
-        int each = Short.SIZE / bits;
-        long to = plane + lane(row) * Short.BYTES;
-        for (int i = 0; i < elements; i += each, to += LANES) {
-            int packed = 0;
-            for (int j = 0; j < each; j++) {
-                packed |= (block[at[i + j] >> 3] >> (at[i + j] & 7) & mask) << j * bits;
-            }
-            out.set(SHORT, to, (short) packed);
-        }
+    /** The lowest four bits of eight bytes, one after the other. */
+    private static int nibbles(long x) {
+        x &= 0x0f0f0f0f0f0f0f0fL;
+        x = (x | x >>> 4) & 0x00ff00ff00ff00ffL;
+        x = (x | x >>> 8) & 0x0000ffff0000ffffL;
+        return (int) (x | x >>> 16);
+    }
+
+    /** The lowest two bits of eight bytes, one after the other. */
+    private static short pairs(long x) {
+        x &= 0x0303030303030303L;
+        x = (x | x >>> 6) & 0x000f000f000f000fL;
+        x = (x | x >>> 12) & 0x000000ff000000ffL;
+        return (short) (x | x >>> 24);
+    }
+
+    /** The lowest bit of eight bytes, one after the other: the product moves bit 8j to bit 56 + j, and none meet. */
+    private static int bits(long x) {
+        return (int) ((x & 0x0101010101010101L) * 0x0102040810204080L >>> 56);
     }
 
     private static int bytePlace(int i, int row) {

@@ -116,7 +116,7 @@ final class GgufSource implements WeightSource {
                 : Optional.of(file.tensor(translated(name)).format().dtype());
     }
 
-    /** Reordering moves whole rows, and an expert's rows are a stretch of its stack's. */
+    /** Reordering moves rows within a head, and an expert's rows are a stretch of its stack's. */
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
         GgufFile.Stored stored = file.tensor(translated(name));
@@ -125,10 +125,13 @@ final class GgufSource implements WeightSource {
             file.read(stored, (skipped(name) + first) * row, into);
             return;
         }
-        int end = into.limit();
-        for (long to = first; into.position() < end; to++) {
-            into.limit(Math.toIntExact(into.position() + row));
-            file.read(stored, storedRow(name, to) * row, into);
+        long perHead = perHead(name);
+        long end = first + into.remaining() / row;
+        long begin = first / perHead * perHead;
+        ByteBuffer heads = ByteBuffer.allocate(Math.toIntExact((Math.ceilDiv(end, perHead) * perHead - begin) * row));
+        file.read(stored, begin * row, heads);
+        for (long to = first; to < end; to++) {
+            into.put(heads.slice((int) ((storedRow(name, to) - begin) * row), (int) row));
         }
     }
 
@@ -211,11 +214,15 @@ final class GgufSource implements WeightSource {
 
     /** Where a row of queries or keys lies in the file. */
     private long storedRow(String name, long row) {
-        long perHead = shape(name).dim(0) / (name.contains(".q_proj.") ? heads : kvHeads);
+        long perHead = perHead(name);
         long i = row % perHead;
         long pair = i % (perHead / 2);
         long half = i / (perHead / 2);
         return row - i + 2 * pair + half;
+    }
+
+    private long perHead(String name) {
+        return shape(name).dim(0) / (name.contains(".q_proj.") ? heads : kvHeads);
     }
 
     private float[] joined(String name) {

@@ -64,6 +64,17 @@ public final class ModelFiles implements AutoCloseable {
         throw new ModelException(path, "expected a folder with config.json and safetensors, or a .gguf file");
     }
 
+    /** No file at all: random weights of a well-known shape, to time a model with. The same arguments give the same weights. */
+    public static ModelFiles random(String preset, String format) {
+        RandomModel made = RandomModel.of(preset, format);
+        return new ModelFiles(made.config(), made, Set.of(), made.tensors(), () -> {});
+    }
+
+    /** The shapes that {@link #random} knows. */
+    public static List<String> presets() {
+        return RandomModel.presetNames();
+    }
+
     private static ModelFiles folder(Path path) {
         Config config = Config.read(path.resolve("config.json"));
         if (!ARCHITECTURES.containsKey(config.text("model_type"))) {
@@ -131,6 +142,11 @@ public final class ModelFiles implements AutoCloseable {
     /** The tokens that end a text, of which a model may have several. */
     public Set<Integer> endOfText() {
         return endOfText;
+    }
+
+    /** What errors name: the file, or the folder's config. */
+    public Path path() {
+        return config.path();
     }
 
     /** What the file holds. */

@@ -20,7 +20,10 @@ interface WeightSource {
      */
     Optional<DType> stored(String name);
 
-    /** Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers. */
+    /**
+     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers.
+     * Several threads may read at once.
+     */
     void readRows(String name, long first, ByteBuffer into);
 
     /** Elements {@code first} to {@code first + count - 1} of a tensor as floats; both are whole rows. */

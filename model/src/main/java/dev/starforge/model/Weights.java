@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.function.IntConsumer;
 import java.util.stream.IntStream;
 
 /**
@@ -30,6 +31,9 @@ import java.util.stream.IntStream;
 final class Weights {
     /** Elements of a piece, or those of {@link Tensor#PANEL} rows if they are more. */
     private static final int PIECE = 4 << 20;
+
+    /** Bytes that one thread reads at a time. */
+    private static final int READ = 1 << 20;
 
     private static final Plain.MatMul PROJECT = new Plain.MatMul(false, true);
     private static final Routing.ExpertMatMul EXPERTS = new Routing.ExpertMatMul(true);
@@ -192,13 +196,27 @@ final class Weights {
             int now = (int) Math.min(step, rows - row);
             reserve(Math.multiplyExact(now, rowBytes));
             if (asItIs) {
-                source.readRows(name, row, piece);
-                piece.flip();
+                readRows(name, row, now, rowBytes);
             } else {
                 convert(name, row * width, Math.toIntExact(now * width), type);
             }
             Shape shape = tensor.shape().rank() < 2 ? tensor.shape() : Shape.of(now, width);
             scope.device().write(tensor.view(row * width, shape), piece);
+        }
+    }
+
+    /** A long piece by several threads, since copying out of the system's cache is bound by a core, not by memory. */
+    private void readRows(String name, long first, int rows, long rowBytes) {
+        int parts = Math.clamp(rows * rowBytes / READ, 1, rows);
+        IntConsumer part = i -> {
+            int from = (int) ((long) rows * i / parts);
+            int to = (int) ((long) rows * (i + 1) / parts);
+            source.readRows(name, first + from, piece.slice((int) (from * rowBytes), (int) ((to - from) * rowBytes)));
+        };
+        if (parts == 1) {
+            part.accept(0);
+        } else {
+            IntStream.range(0, parts).parallel().forEach(part);
         }
     }
 

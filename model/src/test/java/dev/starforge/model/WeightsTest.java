@@ -23,6 +23,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -157,11 +158,20 @@ final class WeightsTest {
         }
     }
 
+    /** The device refuses pieces that are not whole panels; threads share the reading of each, and read each row once. */
     @Test
-    void piecesAreWholePanels() {
+    void largeMatricesAreReadInPiecesBySeveralThreads() {
         Made source = new Made(Shape.of(167, 65_536), Optional.of(DType.Q4_0), 1);
-        weights(source, scope, STORED).matrix("w", 167, 65_536);
-        assertThat(source.pieces).containsExactly("0..64", "64..128", "128..167");
+        Tensor w = weights(source, scope, STORED).matrix("w", 167, 65_536);
+        assertThat(source.pieces)
+                .containsExactlyInAnyOrder("0..32", "32..64", "64..96", "96..128", "128..167")
+                .last()
+                .isEqualTo("128..167");
+        ByteBuffer stored = ByteBuffer.allocate((int) w.bytes());
+        source.readRows("w", 0, stored);
+        ByteBuffer loaded = ByteBuffer.allocate((int) w.bytes());
+        device.read(w, loaded);
+        assertThat(loaded.rewind()).isEqualTo(stored.rewind());
     }
 
     @Test
@@ -178,7 +188,7 @@ final class WeightsTest {
         private final Shape shape;
         private final Optional<DType> stored;
         private final float step;
-        private final List<String> pieces = new ArrayList<>();
+        private final List<String> pieces = Collections.synchronizedList(new ArrayList<>());
 
         Made(Shape shape, Optional<DType> stored, float step) {
             this.shape = shape;

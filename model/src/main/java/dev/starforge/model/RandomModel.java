@@ -1,0 +1,263 @@
+package dev.starforge.model;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.BlockFormat;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import tools.jackson.databind.node.JsonNodeFactory;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * Weights of a well-known shape made up on the spot, so that a model can be timed without its file: speed depends on shapes
+ * and types, not on values. A few rows of each type and width are drawn and encoded; every row of a matrix is one of them,
+ * turned by a number of blocks of its own, so a gigabyte is made at the speed of copying and no two neighbours are alike.
+ * The same preset and format always give the same weights. The text such a model writes is noise.
+ */
+final class RandomModel implements WeightSource {
+    private static final int DRAWN = 16;
+    private static final long SEED = 20240229;
+
+    /** What the matrices of a model are stored in: one type for most, another where llama-quantize spends more bits. */
+    enum Format {
+        F32(DType.F32),
+        F16(DType.F16),
+        BF16(DType.BF16),
+        Q8_0(DType.Q8_0),
+        Q6_K(DType.Q6_K),
+        Q5_K_M(DType.Q5_K),
+        Q5_0(DType.Q5_0),
+        Q4_K_M(DType.Q4_K),
+        Q4_1(DType.Q4_1),
+        Q4_0(DType.Q4_0),
+        NF4(DType.NF4);
+
+        private final DType most;
+
+        Format(DType most) {
+            this.most = most;
+        }
+
+        private boolean isSmall() {
+            return most.isBlock() && this != Q8_0 && this != NF4;
+        }
+
+        /** The type of a matrix, of layer {@code layer} of {@code layers} where it is in one. */
+        private DType of(String name, boolean head, int layer, int layers) {
+            if (head) {
+                return isSmall() ? DType.Q6_K : most;
+            }
+            boolean mixed = this == Q4_K_M || this == Q5_K_M;
+            boolean sensitive =
+                    name.contains(".v_proj.") || name.contains(".down_proj.") || name.contains("mlp.c_proj.");
+            boolean spends = layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+            return mixed && sensitive && spends ? DType.Q6_K : most;
+        }
+    }
+
+    /** The shapes of a published model. */
+    private record Preset(
+            String type,
+            int vocabulary,
+            int context,
+            int width,
+            int inner,
+            int layers,
+            int heads,
+            int kvHeads,
+            int headDim,
+            double theta,
+            int window,
+            boolean tied) {
+        ObjectNode config() {
+            ObjectNode config = JsonNodeFactory.instance.objectNode();
+            config.put("model_type", type);
+            config.put("vocab_size", vocabulary);
+            config.put("max_position_embeddings", context);
+            config.put("hidden_size", width);
+            config.put("intermediate_size", inner);
+            config.put("num_hidden_layers", layers);
+            config.put("num_attention_heads", heads);
+            config.put("num_key_value_heads", kvHeads);
+            config.put("head_dim", headDim);
+            config.put("rope_theta", theta);
+            config.put("tie_word_embeddings", tied);
+            if (window > 0) {
+                config.put("sliding_window", window);
+            }
+            return config;
+        }
+
+        /** Names as HF has them, in the order of a file. */
+        Map<String, Shape> tensors() {
+            Map<String, Shape> all = new LinkedHashMap<>();
+            boolean starcoder = type.equals("starcoder2");
+            all.put("model.embed_tokens.weight", Shape.of(vocabulary, width));
+            for (int layer = 0; layer < layers; layer++) {
+                String path = "model.layers." + layer;
+                norm(all, path + ".input_layernorm", starcoder);
+                boolean bias = starcoder || type.equals("qwen2");
+                matrix(all, path + ".self_attn.q_proj", heads * headDim, width, bias);
+                matrix(all, path + ".self_attn.k_proj", kvHeads * headDim, width, bias);
+                matrix(all, path + ".self_attn.v_proj", kvHeads * headDim, width, bias);
+                matrix(all, path + ".self_attn.o_proj", width, heads * headDim, starcoder);
+                norm(all, path + ".post_attention_layernorm", starcoder);
+                if (starcoder) {
+                    matrix(all, path + ".mlp.c_fc", inner, width, true);
+                    matrix(all, path + ".mlp.c_proj", width, inner, true);
+                } else {
+                    matrix(all, path + ".mlp.gate_proj", inner, width, false);
+                    matrix(all, path + ".mlp.up_proj", inner, width, false);
+                    matrix(all, path + ".mlp.down_proj", width, inner, false);
+                }
+            }
+            norm(all, "model.norm", starcoder);
+            if (!tied) {
+                all.put("lm_head.weight", Shape.of(vocabulary, width));
+            }
+            return all;
+        }
+
+        private void norm(Map<String, Shape> all, String path, boolean bias) {
+            all.put(path + ".weight", Shape.of(width));
+            if (bias) {
+                all.put(path + ".bias", Shape.of(width));
+            }
+        }
+
+        private static void matrix(Map<String, Shape> all, String path, int rows, int columns, boolean bias) {
+            all.put(path + ".weight", Shape.of(rows, columns));
+            if (bias) {
+                all.put(path + ".bias", Shape.of(rows));
+            }
+        }
+    }
+
+    private static final Map<String, Preset> PRESETS = presets();
+
+    private static Map<String, Preset> presets() {
+        Map<String, Preset> all = new LinkedHashMap<>();
+        all.put("tiny", new Preset("llama", 512, 512, 256, 768, 2, 4, 2, 64, 1e4, 0, true));
+        all.put("llama-3.2-1b", new Preset("llama", 128256, 131072, 2048, 8192, 16, 32, 8, 64, 5e5, 0, true));
+        all.put("llama-3.2-3b", new Preset("llama", 128256, 131072, 3072, 8192, 28, 24, 8, 128, 5e5, 0, true));
+        all.put("qwen2.5-coder-1.5b", new Preset("qwen2", 151936, 32768, 1536, 8960, 28, 12, 2, 128, 1e6, 0, true));
+        all.put("qwen2.5-coder-7b", new Preset("qwen2", 152064, 32768, 3584, 18944, 28, 28, 4, 128, 1e6, 0, false));
+        all.put("starcoder2-3b", new Preset("starcoder2", 49152, 16384, 3072, 12288, 30, 24, 2, 128, 1e6, 4096, true));
+        all.put("starcoder2-7b", new Preset("starcoder2", 49152, 16384, 4608, 18432, 32, 36, 4, 128, 1e6, 4096, true));
+        return all;
+    }
+
+    private final Path path;
+    private final Config config;
+    private final Map<String, Shape> shapes;
+    private final Map<String, DType> types = new HashMap<>();
+    private final Map<Drawn, byte[][]> drawn = new HashMap<>();
+
+    /** Rows that were drawn once: they share a type, a width and what they are for. */
+    private record Drawn(DType type, long width, boolean around1) {}
+
+    private RandomModel(String name, Preset preset, Format format) {
+        path = Path.of("random-" + name + "-" + format);
+        config = Config.of(path, preset.config());
+        shapes = preset.tensors();
+        String head = preset.tied() ? "model.embed_tokens.weight" : "lm_head.weight";
+        shapes.forEach((tensor, shape) -> {
+            int layer = tensor.startsWith("model.layers.") ? Integer.parseInt(tensor.split("\\.")[2]) : 0;
+            DType type = format.of(tensor, tensor.equals(head), layer, preset.layers());
+            types.put(tensor, shape.rank() == 2 ? type : DType.F32);
+        });
+    }
+
+    static List<String> presetNames() {
+        return List.copyOf(PRESETS.keySet());
+    }
+
+    static RandomModel of(String preset, String format) {
+        if (!PRESETS.containsKey(preset)) {
+            throw new ModelException(Path.of(preset), "is no preset; known are " + String.join(", ", PRESETS.keySet()));
+        }
+        for (Format known : Format.values()) {
+            if (known.name().equalsIgnoreCase(format)) {
+                return new RandomModel(preset, PRESETS.get(preset), known);
+            }
+        }
+        throw new ModelException(Path.of(preset), "format " + format + ": expected one of " + List.of(Format.values()));
+    }
+
+    Config config() {
+        return config;
+    }
+
+    List<ModelFiles.Stored> tensors() {
+        List<ModelFiles.Stored> all = new ArrayList<>();
+        shapes.forEach((name, shape) -> all.add(new ModelFiles.Stored(
+                name, types.get(name).name(), shape, types.get(name).bytes(shape.size()))));
+        return all;
+    }
+
+    @Override
+    public Path path() {
+        return path;
+    }
+
+    @Override
+    public Shape shape(String name) {
+        Shape shape = shapes.get(name);
+        if (shape == null) {
+            throw new ModelException(path, "has no tensor " + name);
+        }
+        return shape;
+    }
+
+    @Override
+    public Optional<DType> stored(String name) {
+        return Optional.of(types.get(name));
+    }
+
+    @Override
+    public void readRows(String name, long first, ByteBuffer into) {
+        DType type = types.get(name);
+        byte[][] rows = rows(new Drawn(type, shape(name).last(), name.endsWith("norm.weight")));
+        long key = name.hashCode() * 0x9e3779b97f4a7c15L;
+        for (long row = first; into.hasRemaining(); row++) {
+            long mixed = (key + row) * 0xd1342543de82ef95L;
+            byte[] whole = rows[(int) (mixed >>> 60)];
+            int blocks = whole.length / type.blockBytes();
+            int turn = (int) ((mixed >>> 32 & 0xffff) % blocks) * type.blockBytes();
+            into.put(whole, turn, whole.length - turn).put(whole, 0, turn);
+        }
+    }
+
+    @Override
+    public void read(String name, long first, float[] out, int count) {
+        DType type = types.get(name);
+        ByteBuffer bytes = ByteBuffer.allocate(Math.toIntExact(type.bytes(count)));
+        readRows(name, first / shape(name).last(), bytes);
+        BlockFormat.of(type).decode(bytes.flip(), 0, out, 0, count);
+    }
+
+    /** Normal numbers whose products with a normal row are about 1; or, for the gain of a norm, close to 1. */
+    private synchronized byte[][] rows(Drawn wanted) {
+        return drawn.computeIfAbsent(wanted, kind -> {
+            Random random = new Random(SEED + kind.type().ordinal() * 31L + kind.width());
+            int width = Math.toIntExact(kind.width());
+            double spread = kind.around1() ? 0.05 : 1 / Math.sqrt(width);
+            byte[][] rows = new byte[DRAWN][(int) kind.type().bytes(width)];
+            float[] values = new float[width];
+            for (byte[] row : rows) {
+                for (int i = 0; i < width; i++) {
+                    values[i] = (float) ((kind.around1() ? 1 : 0) + spread * random.nextGaussian());
+                }
+                BlockFormat.of(kind.type()).encode(values, 0, width, ByteBuffer.wrap(row), 0);
+            }
+            return rows;
+        });
+    }
+}

@@ -1,0 +1,100 @@
+package dev.starforge.model;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Selection;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+final class RandomModelTest {
+    /** Published counts. */
+    @ParameterizedTest
+    @CsvSource({
+        "llama-3.2-1b, 1235814400",
+        "llama-3.2-3b, 3212749824",
+        "qwen2.5-coder-1.5b, 1543714304",
+        "qwen2.5-coder-7b, 7615616512",
+        "starcoder2-3b, 3030371328",
+        "starcoder2-7b, 7173923840",
+    })
+    void shapesHaveThePublishedNumberOfParameters(String preset, long parameters) {
+        long sum = RandomModel.of(preset, "F16").tensors().stream()
+                .mapToLong(tensor -> tensor.shape().size())
+                .sum();
+        assertThat(sum).isEqualTo(parameters);
+    }
+
+    @Test
+    void typesAreMixedAsLlamaQuantizeMixesThem() {
+        Map<String, String> types = types("llama-3.2-1b", "Q4_K_M");
+        assertThat(types.get("model.embed_tokens.weight")).isEqualTo("Q6_K");
+        assertThat(types.get("model.layers.0.self_attn.v_proj.weight")).isEqualTo("Q6_K");
+        assertThat(types.get("model.layers.2.mlp.down_proj.weight")).isEqualTo("Q4_K");
+        assertThat(types.get("model.layers.4.mlp.down_proj.weight")).isEqualTo("Q6_K");
+        assertThat(types.get("model.layers.0.self_attn.q_proj.weight")).isEqualTo("Q4_K");
+        assertThat(types.get("model.norm.weight")).isEqualTo("F32");
+        assertThat(types("llama-3.2-1b", "q4_0").get("model.embed_tokens.weight"))
+                .isEqualTo("Q6_K");
+        assertThat(types("llama-3.2-1b", "Q8_0").get("model.embed_tokens.weight"))
+                .isEqualTo("Q8_0");
+        assertThat(types("qwen2.5-coder-7b", "Q4_0"))
+                .containsEntry("model.embed_tokens.weight", "Q4_0")
+                .containsEntry("lm_head.weight", "Q6_K");
+    }
+
+    private static Map<String, String> types(String preset, String format) {
+        return RandomModel.of(preset, format).tensors().stream()
+                .collect(Collectors.toMap(ModelFiles.Stored::name, ModelFiles.Stored::dtype));
+    }
+
+    @Test
+    void rowsAreTheSameEachTimeWhateverPieceTheyAreReadIn() {
+        String name = "model.layers.1.mlp.up_proj.weight";
+        int row = (int) DType.Q4_0.bytes(256);
+        byte[] whole = new byte[100 * row];
+        RandomModel.of("tiny", "Q4_0").readRows(name, 0, ByteBuffer.wrap(whole));
+        byte[] pieces = new byte[100 * row];
+        RandomModel again = RandomModel.of("tiny", "Q4_0");
+        again.readRows(name, 37, ByteBuffer.wrap(pieces, 37 * row, 63 * row));
+        again.readRows(name, 0, ByteBuffer.wrap(pieces, 0, 37 * row));
+        assertThat(pieces).isEqualTo(whole);
+        long distinct = IntStream.range(0, 100)
+                .mapToObj(r -> ByteBuffer.wrap(whole, r * row, row))
+                .distinct()
+                .count();
+        assertThat(distinct).isGreaterThan(50);
+    }
+
+    @Test
+    void everyArchitectureOfAPresetLoads() {
+        try (Device device = Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")));
+                Scope scope = new Scope(device);
+                ModelFiles files = ModelFiles.random("tiny", "Q4_K_M")) {
+            Model model = files.load(scope, Precision.FLOAT32.withWeightsAsStored());
+            assertThat(model.facts().vocabulary()).isEqualTo(512);
+        }
+    }
+
+    @Test
+    void whatIsUnknownIsNamedWithWhatIsKnown() {
+        assertThatThrownBy(() -> ModelFiles.random("gpt-5", "Q4_0"))
+                .isInstanceOf(ModelException.class)
+                .hasMessageContainingAll(ModelFiles.presets().toArray(String[]::new));
+        assertThatThrownBy(() -> ModelFiles.random("tiny", "Q4"))
+                .isInstanceOf(ModelException.class)
+                .hasMessageContainingAll(List.of("Q4_0", "Q4_K_M", "F16").toArray(String[]::new));
+    }
+}
