@@ -94,8 +94,8 @@ final class CpuDevice implements Device {
             case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1], exact);
             case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
-            case Fused.Attention o -> attention(o, in[0], in[1]).forwardScratch();
-            case Fused.AttentionGrad o -> attention(o, in[0], in[1]).gradientScratch();
+            case Fused.Attention o -> attention(o, in).forwardScratch();
+            case Fused.AttentionGrad o -> attention(o, in).gradientScratch();
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
@@ -124,12 +124,12 @@ final class CpuDevice implements Device {
         }
     }
 
-    private static Attention attention(Fused.Attention op, Spec q, Spec k) {
-        return new Attention(op.scale(), op.window(), op.block(), q.shape(), k.shape());
+    private static Attention attention(Fused.Attention op, Spec[] in) {
+        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
     }
 
-    private static Attention attention(Fused.AttentionGrad op, Spec q, Spec k) {
-        return new Attention(op.scale(), op.window(), op.block(), q.shape(), k.shape());
+    private static Attention attention(Fused.AttentionGrad op, Spec[] in) {
+        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
     }
 
     @Override
@@ -181,8 +181,8 @@ final class CpuDevice implements Device {
             case Fused.GatedGrad o -> Gated.gradient(workers, o.fn(), in, out);
             case Fused.CrossEntropy o -> CrossEntropy.forward(workers, in, out);
             case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
-            case Fused.Attention o -> attention(o, specs[0], specs[1]).forward(workers, in, out);
-            case Fused.AttentionGrad o -> attention(o, specs[0], specs[1]).gradient(workers, in, out);
+            case Fused.Attention o -> attention(o, specs).forward(workers, in, out);
+            case Fused.AttentionGrad o -> attention(o, specs).gradient(workers, in, out);
         }
     }
 
