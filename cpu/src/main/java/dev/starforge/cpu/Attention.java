@@ -35,6 +35,11 @@ final class Attention {
     /** With so many chunks, one for a group of heads, or fewer, stretches are chunks too. */
     private static final int FEW = 64;
 
+    /** With so many stretches, heads that lie in so many neighbouring elements of a row share a chunk, and its cache lines. */
+    private static final int MANY_STRETCHES = 8;
+
+    private static final int TOGETHER = 1024;
+
     /** Of the gradient: keys (or, for dk and dv, queries of the group's heads) that are spread over the lanes at a time. */
     private static final int SPREAD = 48;
 
@@ -56,6 +61,7 @@ final class Attention {
     private final int width; // d, for whole vectors of any machine
     private final int sharing; // queries of a chunk
     private final int stretches; // that a table has room for
+    private final int together; // groups of heads of a chunk
 
     Attention(float scale, int window, int block, Shape q, Shape k, Shape tables) {
         this.scale = scale;
@@ -70,9 +76,10 @@ final class Attention {
         stride = rows + 4;
         queries = Math.max(1, LANES / Math.max(1, group));
         lanes = Lanes.pad(Math.max(LANES, queries * group), W);
-        width = Lanes.pad(d, HeadTile.CHAINS);
+        width = Lanes.pad(d, HeadTile.WIDTH);
         sharing = Math.max(1, SHARING / Math.max(1, group));
         stretches = Math.toIntExact(Workers.count(tables.dim(1) * block, STRETCH));
+        together = few() && stretches >= MANY_STRETCHES ? Math.clamp(TOGETHER / Math.max(1, d), 1, kvHeads) : 1;
     }
 
     static int first(int window, int position) {
@@ -87,8 +94,9 @@ final class Attention {
     Scratch forwardScratch() {
         long rows = (long) sharing * group;
         long states = few() ? tokens * heads * stretches * (width + 2) : 0;
+        long queries = together * rows * width + (together + 1) * rows * (width + 2);
         long tile = 2L * HeadTile.KEYS * width + rows * (HeadTile.KEYS + W);
-        return new Scratch(states, rows * width + 2 * rows * (width + 2) + tile + HeadTile.SCRATCH + 2 * W);
+        return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
 
     /** Four tiles of all lanes, two of what is spread, two of scores, two numbers for each spread row or lane; shared: delta. */
@@ -192,14 +200,18 @@ final class Attention {
             });
             return;
         }
-        workers.run(pieces.size() * kvHeads * stretches, (index, s, at) -> {
-            Chunk c = chunk(in, pieces, index / stretches, at);
-            int stretch = (int) (index % stretches);
+        long parts = Workers.count(kvHeads, together);
+        workers.run(pieces.size() * stretches * parts, (index, s, at) -> {
+            long block = index / parts; // heads of one stretch follow each other: they lie side by side
+            int kvHead = (int) (index % parts) * together;
+            Chunk c = chunk(in, pieces, block / stretches * kvHeads + kvHead, at);
+            c.groups = Math.min(together, kvHeads - kvHead);
+            int stretch = (int) (block % stretches);
             if (stretch >= c.first / STRETCH && stretch <= c.last / STRETCH) {
                 gather(in[0], c, s);
                 attend(in, c, stretch, s, c.state);
-                for (int r = 0; r < c.rows; r++) {
-                    int to = state(row(c.n, c.kvHead, r), stretch);
+                for (int r = 0; r < c.groups * c.rows; r++) {
+                    int to = state(row(c.n, kvHead + r / c.rows, r % c.rows), stretch);
                     System.arraycopy(s, c.state + r * (width + 2), s, to, width + 2);
                 }
             }
@@ -231,7 +243,8 @@ final class Attention {
         private int sequence;
         private int n;
         private int kvHead;
-        private int rows;
+        private int groups = 1; // of heads, from kvHead on
+        private int rows; // of a group
         private int first; // key that any of the queries sees
         private int last;
         private int q;
@@ -256,8 +269,8 @@ final class Attention {
         c.last = lastKey(in[4], c.n, end);
         int most = sharing * group;
         c.q = at;
-        c.state = c.q + most * width;
-        c.other = c.state + most * (width + 2);
+        c.state = c.q + together * most * width;
+        c.other = c.state + together * most * (width + 2);
         c.k = c.other + most * (width + 2);
         c.v = c.k + HeadTile.KEYS * width;
         c.scores = c.v + HeadTile.KEYS * width;
@@ -268,9 +281,9 @@ final class Attention {
 
     /** The queries of a chunk, scaled, with zeros behind each. */
     private void gather(View q, Chunk c, float[] s) {
-        for (int r = 0; r < c.rows; r++) {
+        for (int r = 0; r < c.groups * c.rows; r++) {
             int to = c.q + r * width;
-            q.load(row(c.n, c.kvHead, r) * d, d, s, to);
+            q.load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
             Arrays.fill(s, to + d, to + width, 0);
             scale(s, to, width, scale);
         }
@@ -278,7 +291,7 @@ final class Attention {
 
     /** The states of a chunk's rows over the keys of one stretch. */
     private void attend(View[] in, Chunk c, int stretch, float[] s, int state) {
-        for (int r = 0; r < c.rows; r++) {
+        for (int r = 0; r < c.groups * c.rows; r++) {
             int y = state + r * (width + 2);
             Arrays.fill(s, y, y + width, 0);
             s[y + width] = Float.NEGATIVE_INFINITY;
@@ -288,13 +301,29 @@ final class Attention {
         int next;
         for (int t = Math.max(c.first, stretch * STRETCH); t < end; t = next) {
             next = Math.min(end, (t / HeadTile.KEYS + 1) * HeadTile.KEYS);
+            if (c.groups > 1) {
+                touch(in[1], in[5], c, t, next, s);
+                touch(in[2], in[5], c, t, next, s);
+            }
             int start = t % HeadTile.KEYS;
-            fetch(in[1], in[5], c, t, next, s, c.k + start * width);
-            fetch(in[2], in[5], c, t, next, s, c.v + start * width);
-            HeadTile.dots(s, c.q, c.k, width, c.rows, c.scores, c.strip);
-            soften(in[4], c, t, next, s, state);
-            HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, state, width + 2);
+            for (int group = 0; group < c.groups; group++) {
+                int y = state + group * c.rows * (width + 2);
+                fetch(in[1], in[5], c, group, t, next, s, c.k + start * width);
+                fetch(in[2], in[5], c, group, t, next, s, c.v + start * width);
+                HeadTile.dots(s, c.q + group * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
+                soften(in[4], c, t, next, s, y);
+                HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
+            }
         }
+    }
+
+    /** Brings the lines of a chunk's heads from memory in the order they lie there, which is what it is fastest at. */
+    private void touch(View x, View tables, Chunk c, int t, int next, float[] s) {
+        int lines = 0;
+        for (int i = t; i < next; i++) {
+            lines += HeadTile.touch(x, key(tables, c.sequence, i, c.kvHead), c.groups * d);
+        }
+        s[c.strip] = lines; // or nobody would read them
     }
 
     /** Scores to weights relative to the maximum so far, the sums moved along, and what sums of values have to be scaled by. */
@@ -369,12 +398,12 @@ final class Attention {
     }
 
     /** Keys or values t..next-1 of a sequence, block by block, each followed by zeros to the width of a row. */
-    private void fetch(View x, View tables, Chunk c, int t, int next, float[] s, int to) {
+    private void fetch(View x, View tables, Chunk c, int group, int t, int next, float[] s, int to) {
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
             end = Math.min(next, (i / block + 1) * block);
-            HeadTile.load(x, key(tables, c.sequence, i, c.kvHead), end - i, kvHeads * d, d, width, s, at);
+            HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + group), end - i, kvHeads * d, d, width, s, at);
             at += (end - i) * width;
         }
     }

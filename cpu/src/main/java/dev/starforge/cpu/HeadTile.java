@@ -1,6 +1,7 @@
 package dev.starforge.cpu;
 
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
@@ -14,7 +15,7 @@ import jdk.incubator.vector.VectorSpecies;
 
 /**
  * The innermost loops of attention: a few queries against {@link #KEYS} keys and values of one head, which lie in rows of
- * floats padded with zeros to a multiple of {@link #CHAINS}. Lanes are dimensions of the head, as memory has them, so that
+ * floats padded with zeros to a multiple of {@link #WIDTH}. Lanes are dimensions of the head, as memory has them, so that
  * one query costs as little as its arithmetic and nothing is transposed.
  *
  * <p>A score is {@value #CHAINS} chains of fused multiply-adds, dimension i in chain i mod {@value #CHAINS}, which meet in a
@@ -26,7 +27,10 @@ final class HeadTile {
     /** Keys in a tile: with them, their values and a dozen queries, a first level cache is full. */
     static final int KEYS = 32;
 
-    static final int CHAINS = 16;
+    /** Rows are padded to multiples of this, so that loops over a head need no rest. */
+    static final int WIDTH = 64;
+
+    private static final int CHAINS = 16;
 
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
@@ -34,6 +38,7 @@ final class HeadTile {
             VectorSpecies.of(short.class, VectorShape.forBitSize(Lanes.WIDTH * Short.SIZE));
     private static final int W = Lanes.WIDTH;
     private static final int ROWS = 4;
+    private static final int LINE = 64;
 
     private static final VectorMask<Float> UPPER_8 = upper(8);
     private static final VectorMask<Float> UPPER_4 = upper(4);
@@ -46,7 +51,8 @@ final class HeadTile {
 
     private static final int SIGN_AND_MAGNITUDE = 0x8fffe000;
     private static final float TWO_TO_112 = 0x1p112f;
-    private static final float PAST_F16 = 65536;
+    private static final short INFINITY_F16 = 0x7c00;
+    private static final ByteOrder LITTLE = ByteOrder.LITTLE_ENDIAN;
 
     /** Floats that {@link #dots} works in. */
     static final int SCRATCH = ROWS * W * CHAINS;
@@ -65,21 +71,30 @@ final class HeadTile {
         return VectorShuffle.fromOp(SPECIES, i -> (i ^ distance) % W);
     }
 
+    /** Reads a little of every cache line. */
+    static int touch(View x, long from, int count) {
+        int bytes = x.dtype.bytes();
+        int sum = 0;
+        for (int i = 0; i < count * bytes; i += LINE) {
+            sum += x.segment.get(ValueLayout.JAVA_BYTE, from * bytes + i);
+        }
+        return sum;
+    }
+
     /** Some rows of a cache, {@code step} elements apart, as floats {@code width} apart. */
     static void load(View x, long from, int rows, int step, int d, int width, float[] s, int to) {
-        int whole = SPECIES.loopBound(d);
-        boolean plain = whole == d;
-        if (plain) {
+        boolean done = d % (4 * W) == 0;
+        if (done) {
             switch (x.dtype) {
-                case F16 -> plain = loadF16(x.segment, 2 * from, rows, 2 * step, d, width, s, to);
+                case F16 -> done = loadF16(x.segment, 2 * from, rows, 2 * step, d, width, s, to);
                 case BF16 -> loadBf16(x.segment, 2 * from, rows, 2 * step, d, width, s, to);
                 case F32 -> loadF32(x.segment, 4 * from, rows, 4 * step, d, width, s, to);
-                default -> plain = false;
+                default -> done = false;
             }
         }
         for (int row = 0; row < rows; row++) {
             int at = to + row * width;
-            if (!plain) {
+            if (!done) {
                 x.load(from + (long) row * step, d, s, at);
             }
             Arrays.fill(s, at + d, at + width, 0);
@@ -88,49 +103,61 @@ final class HeadTile {
 
     /**
      * Moving the bits into place leaves the exponent 112 too small, subnormals included. That is wrong for infinity and
-     * NaN, which come out as 65536 or more: then false, and the rows have to be loaded another way.
+     * NaN: where there are any, false, and the rows have to be loaded another way.
      */
     private static boolean loadF16(
             MemorySegment x, long from, int rows, int step, int d, int width, float[] s, int to) {
-        FloatVector most = FloatVector.zero(SPECIES);
-        for (int row = 0; row < rows; row++) {
-            long start = from + (long) row * step;
-            int at = to + row * width;
-            for (int i = 0; i < d; i += W) {
-                IntVector bits =
-                        (IntVector) ShortVector.fromMemorySegment(SHORTS, x, start + 2L * i, ByteOrder.LITTLE_ENDIAN)
-                                .convertShape(VectorOperators.S2I, INTS, 0);
-                FloatVector value = bits.lanewise(VectorOperators.LSHL, 13)
-                        .and(SIGN_AND_MAGNITUDE)
-                        .reinterpretAsFloats()
-                        .mul(TWO_TO_112);
-                most = most.max(value.abs());
-                value.intoArray(s, at + i);
+        ShortVector magnitude = ShortVector.broadcast(SHORTS, (short) 0x7fff);
+        ShortVector most = ShortVector.zero(SHORTS);
+        for (int i = 0; i < d; i += 4 * W) {
+            for (int row = 0; row < rows; row++) {
+                long start = from + (long) row * step + 2L * i;
+                int at = to + row * width + i;
+                ShortVector a = ShortVector.fromMemorySegment(SHORTS, x, start, LITTLE);
+                ShortVector b = ShortVector.fromMemorySegment(SHORTS, x, start + 2 * W, LITTLE);
+                ShortVector c = ShortVector.fromMemorySegment(SHORTS, x, start + 4 * W, LITTLE);
+                ShortVector e = ShortVector.fromMemorySegment(SHORTS, x, start + 6 * W, LITTLE);
+                most = most.max(a.and(magnitude)).max(b.and(magnitude));
+                most = most.max(c.and(magnitude)).max(e.and(magnitude));
+                IntVector bits = (IntVector) a.convertShape(VectorOperators.S2I, INTS, 0);
+                bits = bits.lanewise(VectorOperators.LSHL, 13).and(SIGN_AND_MAGNITUDE);
+                bits.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, at);
+                bits = (IntVector) b.convertShape(VectorOperators.S2I, INTS, 0);
+                bits = bits.lanewise(VectorOperators.LSHL, 13).and(SIGN_AND_MAGNITUDE);
+                bits.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, at + W);
+                bits = (IntVector) c.convertShape(VectorOperators.S2I, INTS, 0);
+                bits = bits.lanewise(VectorOperators.LSHL, 13).and(SIGN_AND_MAGNITUDE);
+                bits.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, at + 2 * W);
+                bits = (IntVector) e.convertShape(VectorOperators.S2I, INTS, 0);
+                bits = bits.lanewise(VectorOperators.LSHL, 13).and(SIGN_AND_MAGNITUDE);
+                bits.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, at + 3 * W);
             }
         }
-        return most.reduceLanes(VectorOperators.MAX) < PAST_F16;
+        return most.reduceLanes(VectorOperators.MAX) < INFINITY_F16;
     }
 
     private static void loadBf16(MemorySegment x, long from, int rows, int step, int d, int width, float[] s, int to) {
-        for (int row = 0; row < rows; row++) {
-            long start = from + (long) row * step;
-            int at = to + row * width;
-            for (int i = 0; i < d; i += W) {
-                IntVector bits =
-                        (IntVector) ShortVector.fromMemorySegment(SHORTS, x, start + 2L * i, ByteOrder.LITTLE_ENDIAN)
-                                .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
-                bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats().intoArray(s, at + i);
+        for (int i = 0; i < d; i += 2 * W) {
+            for (int row = 0; row < rows; row++) {
+                long start = from + (long) row * step + 2L * i;
+                int at = to + row * width + i;
+                ShortVector a = ShortVector.fromMemorySegment(SHORTS, x, start, LITTLE);
+                ShortVector b = ShortVector.fromMemorySegment(SHORTS, x, start + 2 * W, LITTLE);
+                IntVector bits = (IntVector) a.convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
+                bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats().intoArray(s, at);
+                bits = (IntVector) b.convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
+                bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats().intoArray(s, at + W);
             }
         }
     }
 
     private static void loadF32(MemorySegment x, long from, int rows, int step, int d, int width, float[] s, int to) {
-        for (int row = 0; row < rows; row++) {
-            long start = from + (long) row * step;
-            int at = to + row * width;
-            for (int i = 0; i < d; i += W) {
-                FloatVector.fromMemorySegment(SPECIES, x, start + 4L * i, ByteOrder.LITTLE_ENDIAN)
-                        .intoArray(s, at + i);
+        for (int i = 0; i < d; i += 2 * W) {
+            for (int row = 0; row < rows; row++) {
+                long start = from + (long) row * step + 4L * i;
+                int at = to + row * width + i;
+                FloatVector.fromMemorySegment(SPECIES, x, start, LITTLE).intoArray(s, at);
+                FloatVector.fromMemorySegment(SPECIES, x, start + 4 * W, LITTLE).intoArray(s, at + W);
             }
         }
     }
@@ -142,9 +169,7 @@ final class HeadTile {
             int r = 0;
             for (; r + ROWS <= rows; r += ROWS) {
                 for (int part = 0; part < CHAINS; part += W) {
-                    for (int i = 0; i < W; i += 2) {
-                        fourDots(s, q + r * width + part, from + i * width + part, width, strip + i * CHAINS + part);
-                    }
+                    fourDots(s, q + r * width + part, from + part, width, strip + part);
                 }
                 for (int i = 0; i < ROWS; i++) {
                     fold(s, strip + i * W * CHAINS, scores + (r + i) * KEYS + key);
@@ -161,40 +186,86 @@ final class HeadTile {
         }
     }
 
-    /** A vector of chains of four queries and two keys. */
-    private static void fourDots(float[] s, int q, int k, int width, int to) {
-        FloatVector a0 = FloatVector.zero(SPECIES);
-        FloatVector a1 = a0;
-        FloatVector a2 = a0;
-        FloatVector a3 = a0;
-        FloatVector b0 = a0;
-        FloatVector b1 = a0;
-        FloatVector b2 = a0;
-        FloatVector b3 = a0;
-        for (int i = 0; i < width; i += CHAINS) {
-            FloatVector a = FloatVector.fromArray(SPECIES, s, k + i);
-            FloatVector b = FloatVector.fromArray(SPECIES, s, k + width + i);
-            FloatVector x = FloatVector.fromArray(SPECIES, s, q + i);
-            a0 = x.fma(a, a0);
-            b0 = x.fma(b, b0);
-            x = FloatVector.fromArray(SPECIES, s, q + width + i);
-            a1 = x.fma(a, a1);
-            b1 = x.fma(b, b1);
-            x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i);
-            a2 = x.fma(a, a2);
-            b2 = x.fma(b, b2);
-            x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i);
-            a3 = x.fma(a, a3);
-            b3 = x.fma(b, b3);
+    /** A vector of chains of four queries and as many keys as there are lanes, two at a time. */
+    private static void fourDots(float[] s, int q, int k, int width, int strip) {
+        for (int key = 0; key < W; key += 2) {
+            int at = k + key * width;
+            FloatVector a0 = FloatVector.zero(SPECIES);
+            FloatVector a1 = a0;
+            FloatVector a2 = a0;
+            FloatVector a3 = a0;
+            FloatVector b0 = a0;
+            FloatVector b1 = a0;
+            FloatVector b2 = a0;
+            FloatVector b3 = a0;
+            for (int i = 0; i < width; i += WIDTH) {
+                FloatVector a = FloatVector.fromArray(SPECIES, s, at + i);
+                FloatVector b = FloatVector.fromArray(SPECIES, s, at + width + i);
+                FloatVector x = FloatVector.fromArray(SPECIES, s, q + i);
+                a0 = x.fma(a, a0);
+                b0 = x.fma(b, b0);
+                x = FloatVector.fromArray(SPECIES, s, q + width + i);
+                a1 = x.fma(a, a1);
+                b1 = x.fma(b, b1);
+                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i);
+                a2 = x.fma(a, a2);
+                b2 = x.fma(b, b2);
+                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i);
+                a3 = x.fma(a, a3);
+                b3 = x.fma(b, b3);
+                a = FloatVector.fromArray(SPECIES, s, at + i + CHAINS);
+                b = FloatVector.fromArray(SPECIES, s, at + width + i + CHAINS);
+                x = FloatVector.fromArray(SPECIES, s, q + i + CHAINS);
+                a0 = x.fma(a, a0);
+                b0 = x.fma(b, b0);
+                x = FloatVector.fromArray(SPECIES, s, q + width + i + CHAINS);
+                a1 = x.fma(a, a1);
+                b1 = x.fma(b, b1);
+                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i + CHAINS);
+                a2 = x.fma(a, a2);
+                b2 = x.fma(b, b2);
+                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i + CHAINS);
+                a3 = x.fma(a, a3);
+                b3 = x.fma(b, b3);
+                a = FloatVector.fromArray(SPECIES, s, at + i + 2 * CHAINS);
+                b = FloatVector.fromArray(SPECIES, s, at + width + i + 2 * CHAINS);
+                x = FloatVector.fromArray(SPECIES, s, q + i + 2 * CHAINS);
+                a0 = x.fma(a, a0);
+                b0 = x.fma(b, b0);
+                x = FloatVector.fromArray(SPECIES, s, q + width + i + 2 * CHAINS);
+                a1 = x.fma(a, a1);
+                b1 = x.fma(b, b1);
+                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i + 2 * CHAINS);
+                a2 = x.fma(a, a2);
+                b2 = x.fma(b, b2);
+                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i + 2 * CHAINS);
+                a3 = x.fma(a, a3);
+                b3 = x.fma(b, b3);
+                a = FloatVector.fromArray(SPECIES, s, at + i + 3 * CHAINS);
+                b = FloatVector.fromArray(SPECIES, s, at + width + i + 3 * CHAINS);
+                x = FloatVector.fromArray(SPECIES, s, q + i + 3 * CHAINS);
+                a0 = x.fma(a, a0);
+                b0 = x.fma(b, b0);
+                x = FloatVector.fromArray(SPECIES, s, q + width + i + 3 * CHAINS);
+                a1 = x.fma(a, a1);
+                b1 = x.fma(b, b1);
+                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i + 3 * CHAINS);
+                a2 = x.fma(a, a2);
+                b2 = x.fma(b, b2);
+                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i + 3 * CHAINS);
+                a3 = x.fma(a, a3);
+                b3 = x.fma(b, b3);
+            }
+            int to = strip + key * CHAINS;
+            a0.intoArray(s, to);
+            b0.intoArray(s, to + CHAINS);
+            a1.intoArray(s, to + W * CHAINS);
+            b1.intoArray(s, to + W * CHAINS + CHAINS);
+            a2.intoArray(s, to + 2 * W * CHAINS);
+            b2.intoArray(s, to + 2 * W * CHAINS + CHAINS);
+            a3.intoArray(s, to + 3 * W * CHAINS);
+            b3.intoArray(s, to + 3 * W * CHAINS + CHAINS);
         }
-        a0.intoArray(s, to);
-        b0.intoArray(s, to + CHAINS);
-        a1.intoArray(s, to + W * CHAINS);
-        b1.intoArray(s, to + W * CHAINS + CHAINS);
-        a2.intoArray(s, to + 2 * W * CHAINS);
-        b2.intoArray(s, to + 2 * W * CHAINS + CHAINS);
-        a3.intoArray(s, to + 3 * W * CHAINS);
-        b3.intoArray(s, to + 3 * W * CHAINS + CHAINS);
     }
 
     /** A vector of chains of one query and four keys. */
