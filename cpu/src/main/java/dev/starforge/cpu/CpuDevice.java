@@ -23,6 +23,7 @@ import java.util.Optional;
 final class CpuDevice implements Device {
     private final Workers workers;
     private final boolean exact;
+    private final Rope rope = new Rope();
 
     CpuDevice(int threads, boolean exact) {
         workers = new Workers(threads);
@@ -75,6 +76,18 @@ final class CpuDevice implements Device {
         } else {
             HostMemory.read(from, to);
         }
+    }
+
+    /** Without a buffer: a step of generated text begins with some of these. */
+    @Override
+    public void write(Tensor to, int... values) {
+        HostMemory.write(to, values);
+    }
+
+    /** The same on the way back. */
+    @Override
+    public int[] ints(Tensor from) {
+        return HostMemory.ints(from);
     }
 
     @Override
@@ -176,7 +189,7 @@ final class CpuDevice implements Device {
             case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, in, out);
             case Fused.RmsNorm o -> RmsNorm.forward(workers, o.eps(), in, out);
             case Fused.RmsNormGrad o -> RmsNorm.gradient(workers, in, out);
-            case Fused.Rope o -> Rope.run(workers, o.magnitude(), o.inverse(), specs[0].shape(), in, out[0]);
+            case Fused.Rope o -> rope.run(workers, o.magnitude(), o.inverse(), specs[0].shape(), in, out[0]);
             case Fused.Gated o -> Gated.forward(workers, o.fn(), in[0], in[1], out[0]);
             case Fused.GatedGrad o -> Gated.gradient(workers, o.fn(), in, out);
             case Fused.CrossEntropy o -> CrossEntropy.forward(workers, in, out);

@@ -24,8 +24,8 @@ import jdk.incubator.vector.VectorSpecies;
  * value's sum is one chain over the keys. Neither tells the width of the machine nor what else was in the tile.
  */
 final class HeadTile {
-    /** Keys in a tile: with them, their values and a dozen queries, a first level cache is full. */
-    static final int KEYS = 32;
+    /** Keys in a tile: as many as fill a first level cache together with their values, so that what a tile costs once is shared. */
+    static final int KEYS = 64;
 
     /** Rows are padded to multiples of this, so that loops over a head need no rest. */
     static final int WIDTH = 64;

@@ -1,16 +1,20 @@
 package dev.starforge.tensor.host;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
     private static final long ALIGNMENT = 64;
+    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Arena arena = Arena.ofShared();
     private final MemorySegment segment;
@@ -53,6 +57,24 @@ public final class HostMemory implements Memory {
                     "write: " + source.byteSize() + " bytes to tensor " + to + ", expected all its " + to.bytes());
         }
         segment(to).copyFrom(source);
+    }
+
+    public static void write(Tensor to, int... values) {
+        requireInts(to, values.length);
+        MemorySegment.copy(values, 0, segment(to), INT, 0, values.length);
+    }
+
+    public static int[] ints(Tensor from) {
+        int[] values = new int[Math.toIntExact(from.shape().size())];
+        requireInts(from, values.length);
+        MemorySegment.copy(segment(from), INT, 0, values, 0, values.length);
+        return values;
+    }
+
+    private static void requireInts(Tensor tensor, int count) {
+        if (tensor.dtype() != DType.I32 || tensor.shape().size() != count) {
+            throw new ShapeException("copy: " + count + " elements of " + DType.I32 + " against tensor " + tensor);
+        }
     }
 
     public static void read(Tensor from, ByteBuffer to) {
