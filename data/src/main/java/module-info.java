@@ -1,6 +1,9 @@
-/** Tokenizers: text to ids and back; no tensors, nothing of the other modules. */
+/** Tokenizers, and the way from a git repository to tokenized samples; no tensors, nothing of the other modules. */
 module dev.starforge.data {
+    requires org.eclipse.jgit;
+    requires org.snakeyaml.engine;
     requires tools.jackson.databind;
 
     exports dev.starforge.data;
+    exports dev.starforge.data.dataset;
 }

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
@@ -17,7 +18,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
-        subcommands = {DevicesVerb.class, GenerateVerb.class, InspectVerb.class, VerifyVerb.class},
+        subcommands = {DatasetVerb.class, DevicesVerb.class, GenerateVerb.class, InspectVerb.class, VerifyVerb.class},
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
             "0:done",
@@ -27,6 +28,7 @@ import picocli.CommandLine.Spec;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge devices",
+            "  starforge dataset --repo . --out data",
             "  starforge inspect MODEL",
             "  starforge generate MODEL --prompt 'def fibonacci(n):'",
             "  starforge VERB --help",
@@ -66,7 +68,8 @@ final class Main implements Runnable {
     /** What we foresaw is one line; anything else is our defect and shows where it happened. */
     private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
         PrintWriter err = command.getErr();
-        if (failure instanceof ModelException
+        if (failure instanceof DatasetException
+                || failure instanceof ModelException
                 || failure instanceof TensorException
                 || failure instanceof TokenizerException) {
             err.println("starforge: " + failure.getMessage());
