@@ -223,7 +223,7 @@ final class DatasetVerb implements Callable<Integer> {
     /** Grammars are native code and run in a process of their own, the only one with native access. */
     private ParserStarter parsers() {
         String path = grammarPath();
-        Path temporary = out.resolve(".building");
+        Path temporary = DatasetBuilder.parserFolder(out);
         return () -> new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-XX:+UseSerialGC",

@@ -54,6 +54,7 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
     private final Licences licences;
     private final ParserPool parsers;
     private final PathIndex paths;
+    private final ShownBlobs shownBlobs;
 
     ChunkStage(
             GitHistory.Reader reader, DatasetConfig config, Licences licences, ParserPool parsers, PathIndex paths) {
@@ -63,6 +64,7 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
         this.parsers = parsers;
         this.paths = paths;
         filter = new FileFilter(config.filters());
+        shownBlobs = new ShownBlobs(reader.blobs());
     }
 
     @Override
@@ -88,7 +90,8 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
             FileChange.Side seen = gone ? change.oldSide() : change.newSide();
             Optional<byte[]> content = reader.blobs().read(seen);
             Secrets secrets = new Secrets();
-            byte[] shown = content.map(secrets::redact).orElse(new byte[0]);
+            byte[] shown = content.map(bytes -> shownBlobs.keep(seen.id(), secrets.redact(bytes)))
+                    .orElse(new byte[0]);
             Optional<FileFilter.Reason> reason = reason(path, seen, content, secrets, language);
             if (gone) {
                 if (reason.isEmpty()) {
@@ -156,7 +159,7 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
         if (edits.isEmpty()) {
             return;
         }
-        byte[] shownBefore = new Secrets().redact(before.get());
+        byte[] shownBefore = shownBlobs.read(change.oldSide().id()).orElseThrow();
         if (!Blobs.isUtf8(shownBefore)) {
             return;
         }
@@ -242,11 +245,11 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
     private void signatures(
             String path, ObjectId blob, Language language, Set<String> used, List<Chunk.Signature> found)
             throws IOException {
-        Optional<byte[]> content = reader.blobs().read(blob);
-        if (content.isEmpty() || filter.byContent(content.get(), language).isPresent()) {
+        Optional<byte[]> content = shownBlobs.read(blob);
+        if (content.isEmpty() || Blobs.isBinary(content.get()) || !Blobs.isUtf8(content.get())) {
             return;
         }
-        byte[] shown = new Secrets().redact(content.get());
+        byte[] shown = content.get();
         Outline outline = parsers.outline(blob, language, shown);
         for (Outline.Symbol symbol : outline.symbols()) {
             boolean declares = symbol.kind() == Outline.Kind.TYPE || symbol.kind() == Outline.Kind.FUNCTION;

@@ -49,6 +49,10 @@ import tools.jackson.databind.json.JsonMapper;
  */
 public final class DatasetBuilder {
     private static final String BUILDING = ".building";
+
+    /** Where parsers may unpack what they need; removed with the rest. */
+    private static final String NATIVE = "native";
+
     private static final int PARSERS = 2;
     private static final Duration PATIENCE = Duration.ofSeconds(20);
     private static final long TRAINING_BYTES = 64L << 20;
@@ -94,6 +98,11 @@ public final class DatasetBuilder {
         work = config.out().resolve(BUILDING);
     }
 
+    /** The folder that exists while the dataset in {@code out} is built, for what the parsers write. */
+    public static Path parserFolder(Path out) {
+        return out.resolve(BUILDING).resolve(NATIVE);
+    }
+
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
@@ -130,6 +139,7 @@ public final class DatasetBuilder {
         Files.createDirectories(config.out());
         remove(work);
         Files.createDirectory(work);
+        Files.createDirectory(work.resolve(NATIVE));
     }
 
     private static void remove(Path folder) {

@@ -238,7 +238,7 @@ final class Manifest {
         try (Stream<Path> built = Files.list(work)) {
             for (Path file : built.sorted().toList()) {
                 String name = file.getFileName().toString();
-                if (name.endsWith(".part")) {
+                if (name.endsWith(".part") || Files.isDirectory(file)) {
                     continue;
                 }
                 sync(file);

@@ -15,7 +15,6 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -63,6 +62,7 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
     private final SampleFormat format;
     private final ParserPool parsers;
     private final Leakage leakage;
+    private final ShownBlobs shownBlobs;
     private List<Sample> samples = new ArrayList<>();
 
     SampleStage(
@@ -72,6 +72,7 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         this.format = format;
         this.parsers = parsers;
         this.leakage = leakage;
+        shownBlobs = new ShownBlobs(reader.blobs());
     }
 
     @Override
@@ -144,10 +145,7 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
     }
 
     private String shown(String blob) throws IOException {
-        ObjectId id = ObjectId.fromString(blob);
-        Optional<byte[]> content =
-                id.equals(ObjectId.zeroId()) ? Optional.of(new byte[0]) : reader.blobs().read(id);
-        return new String(new Secrets().redact(content.orElse(new byte[0])), StandardCharsets.UTF_8);
+        return new String(shownBlobs.read(ObjectId.fromString(blob)).orElse(new byte[0]), StandardCharsets.UTF_8);
     }
 
     // commits
