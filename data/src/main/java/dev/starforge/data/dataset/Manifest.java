@@ -203,9 +203,7 @@ final class Manifest {
                 .put("files", report.files())
                 .put("files_kept", report.filesKept())
                 .put("chunks", report.chunks())
-                .put("chunks_kept", report.chunksKept())
-                .put("parsed", report.parsed())
-                .put("guessed", report.guessed());
+                .put("chunks_kept", report.chunksKept());
         ObjectNode dropped = generation.putObject("dropped");
         report.dropped().forEach(dropped::put);
         ObjectNode languages = generation.putObject("languages");

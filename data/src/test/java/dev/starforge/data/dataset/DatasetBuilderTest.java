@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.ObjectId;
@@ -136,7 +137,8 @@ final class DatasetBuilderTest {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 3);
             git.put("src/app/Planted.java", tested.replace("final class", "class"));
-            git.put("src/app/Part.java", Histories.javaClass("Part", 2, 5).replace("}\n}\n", "}\n" + lines(tested) + "}\n"));
+            git.put("src/app/Part.java", "package app;\n\nclass Part {\n    int part() {\n" + body(tested, 1)
+                    + body(Histories.javaClass("Filler", 6, 5), 6) + "    }\n}\n");
             git.commit("Plant a copy, and a part of it");
             Histories.grow(git, 3, 19);
             git.put("src/app/Tested.java", tested);
@@ -163,9 +165,13 @@ final class DatasetBuilderTest {
         }
     }
 
-    /** The methods of a class. */
-    private static String lines(String code) {
-        return String.join("\n", code.lines().skip(5).toList());
+    /** The statements of the first methods of a class. */
+    private static String body(String code, int methods) {
+        return code.lines()
+                .filter(line -> line.startsWith("        "))
+                .limit(7L * methods)
+                .map(line -> line + "\n")
+                .collect(Collectors.joining());
     }
 
     @Test
