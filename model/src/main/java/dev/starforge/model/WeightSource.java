@@ -11,6 +11,11 @@ interface WeightSource {
     /** The shape of a tensor; throws if there is none of this name. */
     Shape shape(String name);
 
+    /** Whether a tensor of this name and shape is there; throws if there is none of this name. */
+    default boolean holds(String name, Shape wanted) {
+        return shape(name).equals(wanted);
+    }
+
     /** Elements {@code first} to {@code first + count - 1} of a tensor as floats. */
     void read(String name, long first, float[] out, int count);
 

@@ -8,6 +8,9 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
 
 /**
  * Puts named tensors of a source on a device, piece by piece, so that the host never holds more than one piece. Matrices
@@ -21,6 +24,7 @@ final class Weights {
     private final Scope scope;
     private final Precision precision;
     private final Adapter adapter;
+    private final List<Part> parts = new ArrayList<>();
 
     Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
         this.source = source;
@@ -39,7 +43,7 @@ final class Weights {
     }
 
     Tensor matrix(String name, int rows, int columns) {
-        return load(source, name, new Spec(precision.storage(), Shape.of(rows, columns)), scope);
+        return named(name, new Spec(precision.storage(), Shape.of(rows, columns)));
     }
 
     /** The gated experts {@code path}.0, .1, ..., whose three matrices end in these names. */
@@ -61,6 +65,8 @@ final class Weights {
         for (int e = 0; e < experts; e++) {
             fill(source, expert(path, e, name), stack.view(e * each.size(), each), scope);
         }
+        parts.add(new Part(
+                IntStream.range(0, experts).mapToObj(e -> expert(path, e, name)).toList(), stack));
         return stack;
     }
 
@@ -69,7 +75,18 @@ final class Weights {
     }
 
     Tensor vector(String name, int size) {
-        return load(source, name, Spec.f32(size), scope);
+        return named(name, Spec.f32(size));
+    }
+
+    private Tensor named(String name, Spec spec) {
+        Tensor tensor = load(source, name, spec, scope);
+        parts.add(new Part(List.of(name), tensor));
+        return tensor;
+    }
+
+    /** Everything that was loaded, in the order of loading. */
+    List<Part> parts() {
+        return parts;
     }
 
     /** Rotary frequencies, rounded as the run's precision says. */
@@ -98,7 +115,7 @@ final class Weights {
 
     /** Before anything is allocated: a config must not make us ask for more than its file holds. */
     private static void checkShape(WeightSource source, String name, Shape wanted) {
-        if (!source.shape(name).equals(wanted)) {
+        if (!source.holds(name, wanted)) {
             throw new ModelException(
                     source.path(),
                     "tensor " + name + ": the config asks for " + wanted + ", the file has " + source.shape(name));
