@@ -1,6 +1,6 @@
 /** Settings, the training step, the run around it with its checkpoints, evaluation and export. */
 module dev.starforge.train {
-    requires dev.starforge.data;
+    requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
     requires org.snakeyaml.engine;
     requires tools.jackson.databind;

@@ -78,7 +78,7 @@ final class DeviceFlags {
         return Precision.FLOAT32.withStorage(storage).withKv(kv);
     }
 
-    private static Path kernelCache() {
+    static Path kernelCache() {
         String cache = System.getenv("XDG_CACHE_HOME");
         return cache == null || cache.isEmpty()
                 ? Path.of(System.getProperty("user.home"), ".cache", "starforge", "kernels")

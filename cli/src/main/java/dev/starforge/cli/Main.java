@@ -1,8 +1,11 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.train.ConfigException;
+import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.io.PrintWriter;
 import picocli.CommandLine;
@@ -17,12 +20,12 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
-        subcommands = {DevicesVerb.class, GenerateVerb.class, InspectVerb.class, VerifyVerb.class},
+        subcommands = {DevicesVerb.class, GenerateVerb.class, InspectVerb.class, TrainVerb.class, VerifyVerb.class},
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
             "0:done",
             "1:the work failed; the last line says why",
-            "2:the command line is wrong",
+            "2:the command line or a config is wrong",
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -68,8 +71,13 @@ final class Main implements Runnable {
         PrintWriter err = command.getErr();
         if (failure instanceof ModelException
                 || failure instanceof TensorException
-                || failure instanceof TokenizerException) {
+                || failure instanceof TokenizerException
+                || failure instanceof DatasetException
+                || failure instanceof TrainException) {
             err.println("starforge: " + failure.getMessage());
+        } else if (failure instanceof ConfigException) {
+            err.println("starforge: " + failure.getMessage());
+            return command.getCommandSpec().exitCodeOnInvalidInput();
         } else if (failure instanceof IOException) {
             err.println("starforge: " + failure);
         } else {

@@ -40,9 +40,12 @@ public final class Blueprint {
         return config.text("model_type");
     }
 
-    /** The model on a device that holds no values. */
-    public Model plan(Scope scope, Precision precision) {
-        return ModelFiles.build(config, new Weights(new Shapes(scope), scope, precision, Adapter.NONE));
+    /** The model on a device that holds no values; its weights are added to {@code parts}. */
+    public Model plan(Scope scope, Precision precision, List<Part> parts) {
+        Weights weights = new Weights(new Shapes(scope), scope, precision, Adapter.NONE);
+        Model model = ModelFiles.build(config, weights);
+        parts.addAll(weights.parts());
+        return model;
     }
 
     /** The model with an adapter, on a device that holds no values. */

@@ -261,6 +261,39 @@ public final class RunConfig {
         return String.valueOf(get(key));
     }
 
+    /** Where the run is written. */
+    public Path output() {
+        return Path.of(get(Keys.OUTPUT));
+    }
+
+    /** The model's name as it is set. */
+    public String model() {
+        return get(Keys.MODEL);
+    }
+
+    /** The device's name as it is set; {@code auto} when it is not. */
+    public String device() {
+        return get(Keys.FORCE).equals("null") ? "auto" : get(Keys.FORCE);
+    }
+
+    public int deviceIndex() {
+        return get(Keys.INDEX);
+    }
+
+    public int threads() {
+        return get(Keys.THREADS);
+    }
+
+    /** Bytes that may be taken; 0 when there is no limit. */
+    public long memoryLimit() {
+        return (long) (get(Keys.MEMORY_LIMIT) * (1L << 30));
+    }
+
+    /** Steps between lines where there is no terminal. */
+    public int loggingSteps() {
+        return get(Keys.LOGGING_STEPS);
+    }
+
     /** Whether somebody set it. */
     boolean isSet(Key<?> key) {
         return values.containsKey(key.path());

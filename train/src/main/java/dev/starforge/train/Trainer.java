@@ -10,6 +10,7 @@ import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Ops;
@@ -50,12 +51,13 @@ public final class Trainer implements AutoCloseable {
     private final Precision precision;
     private final Fallback fallback;
     private final Settings settings;
+    private final int logits;
     private final Map<String, Tensor> parameters;
     private final Set<Tensor> headParameters;
     private final Map<String, Tensor> state = new LinkedHashMap<>();
     private final Scope session;
-    private final Scope step;
-    private final EagerOps ops;
+    private Scope step;
+    private EagerOps ops;
     private final Tensor rate;
     private int width;
     private int updates;
@@ -112,6 +114,19 @@ public final class Trainer implements AutoCloseable {
             Precision precision,
             Fallback fallback,
             Settings settings) {
+        this(model, parameters, device, precision, fallback, settings, LOGITS);
+    }
+
+    /** With at most {@code logits} numbers of logits at one time, but for 64 rows. */
+    Trainer(
+            Model model,
+            Map<String, Tensor> parameters,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            Settings settings,
+            int logits) {
+        this.logits = logits;
         this.model = model;
         this.device = device;
         this.precision = precision;
@@ -200,15 +215,27 @@ public final class Trainer implements AutoCloseable {
      * One optimizer step over micro-batches.
      *
      * @param number of the step, which its noise depends on
+     * @throws MemoryException when the device has not enough; nothing has changed then
      */
     public Report step(List<List<Example>> batches, double learningRate, long number) {
+        try {
+            return tryStep(batches, learningRate, number);
+        } catch (MemoryException full) {
+            step.close(); // a tape that did not run backward still holds tensors
+            step = new Scope(device);
+            ops = device.ops(step, precision, fallback);
+            throw full;
+        }
+    }
+
+    private Report tryStep(List<List<Example>> batches, double learningRate, long number) {
         return step.within(() -> {
             double divisor = divisor(batches);
             double[] loss = {0};
             List<Tensor> gradients = new ArrayList<>();
             for (List<Example> batch : batches) {
                 gradients.addAll(List.of(step.within(() -> {
-                    Pass pass = backward(ops, batch, divisor, number);
+                    Pass pass = backward(ops, batch, divisor, number, settings.checkpointing());
                     loss[0] += value(pass.losses());
                     return gradients.isEmpty() ? own(pass.gradients()) : sum(gradients, pass.gradients());
                 })));
@@ -327,8 +354,8 @@ public final class Trainer implements AutoCloseable {
     /** The gradient of every parameter by name, with nothing moved. */
     public Map<String, float[]> gradients(List<Example> examples) {
         return step.within(() -> {
-            List<Tensor> gradients =
-                    backward(ops, examples, divisor(List.of(examples)), 0).gradients();
+            List<Tensor> gradients = backward(ops, examples, divisor(List.of(examples)), 0, settings.checkpointing())
+                    .gradients();
             Map<String, float[]> byName = new LinkedHashMap<>();
             for (String name : parameters.keySet()) {
                 byName.put(name, device.floats(gradients.get(byName.size())));
@@ -337,16 +364,26 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
+    /** The same with checkpointing as it is set. */
     public NullOps.Plan plan(List<Example> examples) {
+        return plan(examples, settings.checkpointing());
+    }
+
+    /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
+    public NullOps.Plan plan(List<Example> examples, boolean checkpointing) {
         NullOps plan = new NullOps(device, precision, fallback);
         plan.scope().within(() -> {
-            Pass pass = backward(plan, examples, 1, 0);
+            Pass pass = backward(plan, examples, 1, 0, checkpointing);
             update(plan, pass.gradients(), 0);
             return pass;
         });
         updates--;
         return plan.plan();
+    }
+
+    /** Bytes of the parameters' optimizer state. */
+    public long stateBytes() {
+        return state.values().stream().mapToLong(Tensor::bytes).sum();
     }
 
     /** How often each operation ran as its expansion. */
@@ -396,12 +433,12 @@ public final class Trainer implements AutoCloseable {
      * Forward and backward of one batch. The tape goes to the last hidden state; from there on each piece of rows has a
      * tape of its own, which runs backward at once.
      */
-    private Pass backward(Ops ops, List<Example> examples, double divisor, long number) {
+    private Pass backward(Ops ops, List<Example> examples, double divisor, long number, boolean checkpointing) {
         Scope scope = ops.scope();
         Laid laid = lay(scope, examples, divisor);
         List<Tensor> all = List.copyOf(parameters.values());
         List<Tensor> headOnly = all.stream().filter(headParameters::contains).toList();
-        Tape tape = new Tape(ops, all, settings.checkpointing());
+        Tape tape = new Tape(ops, all, checkpointing);
         Ops noisy = noisy(tape, laid, examples, number);
         Tensor hidden = scope.within(() -> hidden(noisy, laid));
         int count = Math.toIntExact(hidden.dim(0));
@@ -450,7 +487,7 @@ public final class Trainer implements AutoCloseable {
     /** How many rows of logits are there at one time. */
     private int rows() {
         int vocabulary = model.facts().vocabulary();
-        return Math.max(64, LOGITS / vocabulary / 64 * 64);
+        return Math.max(64, logits / vocabulary / 64 * 64);
     }
 
     /** Rows of a matrix, or elements of a vector, as a tensor of their own that shares the memory. */
