@@ -3,7 +3,7 @@ module dev.starforge.train {
     requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
     requires org.snakeyaml.engine;
-    requires tools.jackson.databind;
+    requires transitive tools.jackson.databind;
 
     exports dev.starforge.train;
 }

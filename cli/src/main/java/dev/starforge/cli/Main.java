@@ -20,7 +20,15 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
-        subcommands = {DevicesVerb.class, GenerateVerb.class, InspectVerb.class, TrainVerb.class, VerifyVerb.class},
+        subcommands = {
+            DevicesVerb.class,
+            EvalVerb.class,
+            GenerateVerb.class,
+            InspectVerb.class,
+            MergeVerb.class,
+            TrainVerb.class,
+            VerifyVerb.class
+        },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
             "0:done",

@@ -36,7 +36,11 @@ final class ResumeTest {
             StringBuilder text = new StringBuilder();
             for (int k = 0; k < 8; k++) {
                 int n = (int) (Philox.uniform(1, i, k) * 90);
-                text.append("int f").append(n).append("(int x) { return x + ").append(n).append("; }\\n");
+                text.append("int f")
+                        .append(n)
+                        .append("(int x) { return x + ")
+                        .append(n)
+                        .append("; }\\n");
             }
             lines.append("{\"text\": \"").append(text).append("\"}\n");
         }
@@ -87,7 +91,8 @@ final class ResumeTest {
     private int run(List<String> command, long killAfterMillis) throws IOException, InterruptedException {
         Process process = new ProcessBuilder(command)
                 .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("log").toFile()))
+                .redirectOutput(
+                        ProcessBuilder.Redirect.appendTo(folder.resolve("log").toFile()))
                 .start();
         if (killAfterMillis > 0 && !process.waitFor(killAfterMillis, TimeUnit.MILLISECONDS)) {
             process.destroyForcibly();
@@ -100,8 +105,8 @@ final class ResumeTest {
         List<String> trace = new ArrayList<>();
         for (String line : Files.readAllLines(run.resolve("metrics.jsonl"))) {
             JsonNode node = new JsonMapper().readTree(line);
-            trace.add(node.path("step") + " " + node.path("loss") + " " + node.path("grad_norm") + " "
-                    + node.path("lr") + " " + node.path("eval_loss") + " " + node.path("tokens"));
+            trace.add(node.path("step") + " " + node.path("loss") + " " + node.path("grad_norm") + " " + node.path("lr")
+                    + " " + node.path("eval_loss") + " " + node.path("tokens"));
         }
         return trace;
     }
@@ -129,8 +134,7 @@ final class ResumeTest {
                 .isEqualTo(Files.readAllBytes(whole.resolve("latest/model.safetensors")));
         assertThat(torn.resolve("checkpoint-30")).isDirectory();
         try (var left = Files.list(torn)) {
-            assertThat(left.map(path -> path.getFileName().toString()))
-                    .noneMatch(name -> name.startsWith(".partial"));
+            assertThat(left.map(path -> path.getFileName().toString())).noneMatch(name -> name.startsWith(".partial"));
         }
     }
 
@@ -145,9 +149,7 @@ final class ResumeTest {
         List<String> command = command(run, "--resume", "--set", "training.max_steps=6");
         Files.delete(run.resolve("checkpoint-6/complete.json"));
         String limited = String.format(
-                Locale.ROOT,
-                "ulimit -f %d; exec \"$@\"",
-                weights / 1024 + 8); // the state is twice as large
+                Locale.ROOT, "ulimit -f %d; exec \"$@\"", weights / 1024 + 8); // the state is twice as large
         List<String> shell = new ArrayList<>(List.of("bash", "-c", limited, "bash"));
         shell.addAll(command);
         assertThat(run(shell, 0)).isEqualTo(1);
@@ -163,7 +165,8 @@ final class ResumeTest {
     void anInterruptSavesAndEndsWith130() throws IOException, InterruptedException {
         Path run = folder.resolve("interrupted");
         Process process = new ProcessBuilder(command(run, "--set", "training.max_steps=100000", "--json"))
-                .redirectError(ProcessBuilder.Redirect.appendTo(folder.resolve("log").toFile()))
+                .redirectError(
+                        ProcessBuilder.Redirect.appendTo(folder.resolve("log").toFile()))
                 .start();
         try (var lines = process.inputReader()) {
             String line = lines.readLine();

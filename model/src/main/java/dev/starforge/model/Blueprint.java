@@ -23,7 +23,7 @@ public final class Blueprint {
 
     private final Config config;
 
-    private Blueprint(Config config) {
+    Blueprint(Config config) {
         this.config = config;
     }
 

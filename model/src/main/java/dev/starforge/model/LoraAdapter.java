@@ -62,7 +62,16 @@ public final class LoraAdapter implements AutoCloseable {
     private final Origin origin;
     private final Scope scope;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
+    private final List<Update> made = new ArrayList<>();
     private int sites;
+
+    /**
+     * An update that a projection took.
+     *
+     * @param experts how many are stacked in it; 0 for a plain projection
+     * @param outer of a stack, whether it is that of down, and not of gate and up
+     */
+    record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {}
 
     private LoraAdapter(Origin origin, Scope scope) {
         this.origin = origin;
@@ -79,6 +88,8 @@ public final class LoraAdapter implements AutoCloseable {
         int rank(String path);
 
         float scale(String path, int rank);
+
+        double alpha();
 
         boolean dora();
 
@@ -137,7 +148,10 @@ public final class LoraAdapter implements AutoCloseable {
                 float scale = origin.scale(path, rank);
                 int site = ++sites;
                 if (!origin.dora()) {
-                    return new Projection.LoraLinear(base, a(path, rank, in), b(path, rank, out), scale, site);
+                    Tensor a = a(path, rank, in);
+                    Tensor b = b(path, rank, out);
+                    made.add(new Update(path, a, b, scale, 0, false));
+                    return new Projection.LoraLinear(base, a, b, scale, site);
                 }
                 return base instanceof Projection.Biased(Projection inner, Tensor bias)
                         ? new Projection.Biased(dora(path, inner, rank, scale, site, in, out), bias)
@@ -152,8 +166,10 @@ public final class LoraAdapter implements AutoCloseable {
                 String wrapper = outer ? path : path + ".base_layer";
                 int rank = origin.rank(path + (outer ? ".down_proj" : ".gate_up_proj"));
                 float scale = origin.scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
-                return List.of(new ExpertStack.Lora(
-                        a(wrapper, experts * rank, in), b(wrapper, experts * rank, out), experts, scale));
+                Tensor a = a(wrapper, experts * rank, in);
+                Tensor b = b(wrapper, experts * rank, out);
+                made.add(new Update(path, a, b, scale, experts, outer));
+                return List.of(new ExpertStack.Lora(a, b, experts, scale));
             }
         };
     }
@@ -197,6 +213,29 @@ public final class LoraAdapter implements AutoCloseable {
     /** Throws if there is an update that no projection of the model took, or a target that is none. */
     void requireAllUsed() {
         origin.requireAllUsed();
+    }
+
+    /** The updates so far, but for those with lengths of their own. */
+    List<Update> made() {
+        return made;
+    }
+
+    boolean dora() {
+        return origin.dora();
+    }
+
+    boolean has(String path) {
+        return origin.has(path);
+    }
+
+    /** What updates are scaled by, before the rank. */
+    double alpha() {
+        return origin.alpha();
+    }
+
+    /** The same adapter with nothing taken yet, in the same scope; it is closed with this one. */
+    LoraAdapter again() {
+        return new LoraAdapter(origin, scope);
     }
 
     /** What training moves, by name. */
@@ -291,6 +330,11 @@ public final class LoraAdapter implements AutoCloseable {
         }
 
         @Override
+        public double alpha() {
+            return config.number("lora_alpha");
+        }
+
+        @Override
         public boolean dora() {
             return config.flag("use_dora", false);
         }
@@ -378,6 +422,11 @@ public final class LoraAdapter implements AutoCloseable {
         @Override
         public float scale(String path, int rank) {
             return (float) settings.scale(rank);
+        }
+
+        @Override
+        public double alpha() {
+            return settings.alpha();
         }
 
         @Override

@@ -136,6 +136,23 @@ public final class ModelFiles implements AutoCloseable {
         return ARCHITECTURES.get(config.text("model_type")).apply(config, weights);
     }
 
+    /** The config alone. */
+    public Blueprint blueprint() {
+        return new Blueprint(config);
+    }
+
+    WeightSource source() {
+        return weights;
+    }
+
+    int heads() {
+        return config.size("num_attention_heads");
+    }
+
+    int kvHeads() {
+        return config.size("num_key_value_heads", heads());
+    }
+
     public String architecture() {
         return config.text("model_type");
     }

@@ -60,7 +60,9 @@ final class CorpusTest {
         int predicted = 0;
         for (List<Integer> sequence : corpus.epoch(3)) {
             List<Example> examples = corpus.read(sequence, 3);
-            assertThat(examples.stream().mapToInt(example -> example.ids().length).sum())
+            assertThat(examples.stream()
+                            .mapToInt(example -> example.ids().length)
+                            .sum())
                     .isLessThanOrEqualTo(64);
             predicted += examples.stream().mapToInt(Example::targets).sum();
         }
@@ -130,8 +132,7 @@ final class CorpusTest {
 
     @Test
     void anIdOutsideTheVocabularyIsAnError() {
-        assertThatThrownBy(() -> new Corpus(
-                        new Texts(50), 40, document -> 1, Corpus.Settings.plain(64)))
+        assertThatThrownBy(() -> new Corpus(new Texts(50), 40, document -> 1, Corpus.Settings.plain(64)))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("text-0")
                 .hasMessageContaining("40");
@@ -139,8 +140,8 @@ final class CorpusTest {
 
     @Test
     void aWeightOfZeroLeavesADocumentOut() {
-        Corpus corpus = new Corpus(
-                new Texts(10, 20, 30), 1000, document -> document == 1 ? 0 : 2, Corpus.Settings.plain(64));
+        Corpus corpus =
+                new Corpus(new Texts(10, 20, 30), 1000, document -> document == 1 ? 0 : 2, Corpus.Settings.plain(64));
         assertThat(corpus.windows()).isEqualTo(2);
         assertThat(corpus.read(List.of(0), 0).getFirst().weight()).isEqualTo(2);
     }

@@ -31,7 +31,9 @@ final class ScheduleTest {
         double[][] expected = {{1, 0.5, 0.0245}, {1, 0.5, 0.1}, {1, 1, 1}, {1, 1, 0.5}};
         for (int i = 0; i < shapes.length; i++) {
             Schedule schedule = of(
-                    "optimization.learning_rate=1", "optimization.warmup_ratio=0", "optimization.lr_scheduler=" + shapes[i]);
+                    "optimization.learning_rate=1",
+                    "optimization.warmup_ratio=0",
+                    "optimization.lr_scheduler=" + shapes[i]);
             assertThat(schedule.rate(0)).as(shapes[i]).isCloseTo(expected[i][0], within(1e-3));
             assertThat(schedule.rate(50)).as(shapes[i]).isCloseTo(expected[i][1], within(1e-3));
             assertThat(schedule.rate(90)).as(shapes[i]).isCloseTo(expected[i][2], within(1e-3));

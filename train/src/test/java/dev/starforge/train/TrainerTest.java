@@ -72,10 +72,11 @@ final class TrainerTest {
                 Scope step = new Scope(tiny.device())) {
             Model base = tiny.files().load(weights, Precision.FLOAT32);
             var ops = tiny.device().ops(step, Precision.FLOAT32, Fallback.FORBIDDEN);
-            List<int[]> texts = Tiny.examples(LENGTHS).stream().map(Example::ids).toList();
+            List<int[]> texts =
+                    Tiny.examples(LENGTHS).stream().map(Example::ids).toList();
             float[] plain = tiny.device().floats(base.forward(ops, Batches.packed(base, step, texts), KvCache.NONE));
-            float[] adapted = tiny.device()
-                    .floats(tiny.model().forward(ops, Batches.packed(base, step, texts), KvCache.NONE));
+            float[] adapted =
+                    tiny.device().floats(tiny.model().forward(ops, Batches.packed(base, step, texts), KvCache.NONE));
             assertThat(adapted).isEqualTo(plain);
         }
     }
@@ -123,7 +124,8 @@ final class TrainerTest {
                 Trainer trainer = tiny.trainer(Tiny.settings(false, 0, 0))) {
             List<float[]> packed = trainer.tokenLosses(all);
             for (int i = 0; i < all.size(); i++) {
-                assertThat(trainer.tokenLosses(all.subList(i, i + 1)).getFirst()).isEqualTo(packed.get(i));
+                assertThat(trainer.tokenLosses(all.subList(i, i + 1)).getFirst())
+                        .isEqualTo(packed.get(i));
             }
         }
     }
