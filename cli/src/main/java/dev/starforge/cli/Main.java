@@ -22,6 +22,7 @@ import picocli.CommandLine.Spec;
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
         subcommands = {
             DevicesVerb.class,
+            DoctorVerb.class,
             EvalVerb.class,
             GenerateVerb.class,
             InspectVerb.class,

@@ -20,6 +20,9 @@ public final class Adaptation {
     private static final double USABLE = 0.9;
     private static final int SMALLEST_CONTEXT = 128;
 
+    /** What the virtual machine itself takes of memory that the device shares. */
+    private static final long JAVA = 300L << 20;
+
     private final MachineFacts machine;
     private final List<Row> rows = new ArrayList<>();
     private RunConfig config;
@@ -59,7 +62,8 @@ public final class Adaptation {
     /** Bytes to plan with. */
     public long budget() {
         double limit = config.get(Keys.MEMORY_LIMIT) * (1L << 30);
-        return limit > 0 ? (long) Math.min(limit, machine.freeBytes()) : machine.freeBytes();
+        long free = machine.freeBytes() - (machine.kind().equals("cuda") ? 0 : JAVA);
+        return limit > 0 ? (long) Math.min(limit, free) : free;
     }
 
     /** How frozen matrices are kept. */

@@ -251,15 +251,17 @@ public final class Evaluation {
         return written;
     }
 
-    private String write(Model model, Hole hole, boolean surrounded, int most) {
-        int room = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context()) - most - 4;
+    private String write(Model model, Hole hole, boolean surrounded, int longest) {
+        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+        int most = Math.min(longest, context / 4);
+        int room = context - most - FimTokens.EXTRA - 1;
         int[] before = tokenizer.encode(hole.before, false);
         int[] after = tokenizer.encode(hole.after, false);
         int kept = surrounded ? room / 2 : room;
         before = Arrays.copyOfRange(before, Math.max(0, before.length - kept), before.length);
         after = Arrays.copyOf(after, Math.min(after.length, room / 2));
         int[] prompt = surrounded ? prompt(fim.orElseThrow(), before, after) : before;
-        boolean line = most == LINE_TOKENS;
+        boolean line = longest == LINE_TOKENS;
         int[] ids = new int[most];
         int[] count = {0};
         try (Generator generator =

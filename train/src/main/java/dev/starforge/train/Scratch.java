@@ -94,6 +94,11 @@ public final class Scratch {
         return base;
     }
 
+    /** What the new model will be like, with a vocabulary as large as it may become. */
+    public static Blueprint blueprint(RunConfig config) {
+        return Blueprint.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
+    }
+
     private static void tokenizer(RunConfig config, Path file) throws IOException {
         if (!config.get(Keys.DATASET).isEmpty()) {
             Path own = Path.of(config.get(Keys.DATASET)).resolve("tokenizer.json");
