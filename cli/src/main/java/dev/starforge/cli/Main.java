@@ -21,6 +21,7 @@ import picocli.CommandLine.Spec;
         versionProvider = Main.Version.class,
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
         subcommands = {
+            DatasetVerb.class,
             DevicesVerb.class,
             DoctorVerb.class,
             EvalVerb.class,
@@ -39,6 +40,7 @@ import picocli.CommandLine.Spec;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge devices",
+            "  starforge dataset --repo . --out data",
             "  starforge inspect MODEL",
             "  starforge generate MODEL --prompt 'def fibonacci(n):'",
             "  starforge VERB --help",
@@ -78,10 +80,10 @@ final class Main implements Runnable {
     /** What we foresaw is one line; anything else is our defect and shows where it happened. */
     private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
         PrintWriter err = command.getErr();
-        if (failure instanceof ModelException
+        if (failure instanceof DatasetException
+                || failure instanceof ModelException
                 || failure instanceof TensorException
                 || failure instanceof TokenizerException
-                || failure instanceof DatasetException
                 || failure instanceof TrainException) {
             err.println("starforge: " + failure.getMessage());
         } else if (failure instanceof ConfigException) {
