@@ -1,6 +1,9 @@
-/** Loss, optimizer and the training step. */
+/** Settings, the training step, the run around it with its checkpoints, evaluation and export. */
 module dev.starforge.train {
+    requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
+    requires org.snakeyaml.engine;
+    requires transitive tools.jackson.databind;
 
     exports dev.starforge.train;
 }

@@ -137,7 +137,7 @@ final class DeviceFlags {
                 .orElseGet(precision::withWeightsAsStored);
     }
 
-    private static Path kernelCache() {
+    static Path kernelCache() {
         String cache = System.getenv("XDG_CACHE_HOME");
         return cache == null || cache.isEmpty()
                 ? Path.of(System.getProperty("user.home"), ".cache", "starforge", "kernels")

@@ -288,10 +288,11 @@ final class Golden {
     private void verifyTraining(Trainer trainer, List<Example> examples) {
         double[] losses = facts.numbers("train_losses");
         double[] norms = facts.numbers("grad_norms");
+        double rate = facts.section("train").number("lr");
         double worstLoss = 0;
         double worstNorm = 0;
         for (int i = 0; i < losses.length; i++) {
-            Trainer.Report step = trainer.step(examples);
+            Trainer.Report step = trainer.step(examples, rate);
             worstLoss = Math.max(worstLoss, relative(step.loss(), losses[i]));
             worstNorm = Math.max(worstNorm, relative(step.gradientNorm(), norms[i]));
         }
@@ -303,14 +304,8 @@ final class Golden {
     private Trainer trainer(Model model, Map<String, Tensor> parameters) {
         Config train = facts.section("train");
         double[] betas = train.numbers("betas");
-        Trainer.Settings settings = new Trainer.Settings(
-                train.number("lr"),
-                betas[0],
-                betas[1],
-                train.number("eps"),
-                train.number("weight_decay"),
-                train.number("clip"),
-                true);
+        Trainer.Settings settings = Trainer.Settings.plain(
+                betas[0], betas[1], train.number("eps"), train.number("weight_decay"), train.number("clip"), true);
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }
 

@@ -4,6 +4,8 @@ import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.train.ConfigException;
+import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.io.PrintWriter;
 import picocli.CommandLine;
@@ -22,16 +24,20 @@ import picocli.CommandLine.Spec;
             BenchVerb.class,
             DatasetVerb.class,
             DevicesVerb.class,
+            DoctorVerb.class,
+            EvalVerb.class,
             GenerateVerb.class,
             InspectVerb.class,
+            MergeVerb.class,
             RehearseVerb.class,
+            TrainVerb.class,
             VerifyVerb.class
         },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
             "0:done",
             "1:the work failed; the last line says why",
-            "2:the command line is wrong",
+            "2:the command line or a config is wrong",
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -79,8 +85,12 @@ final class Main implements Runnable {
         if (failure instanceof DatasetException
                 || failure instanceof ModelException
                 || failure instanceof TensorException
-                || failure instanceof TokenizerException) {
+                || failure instanceof TokenizerException
+                || failure instanceof TrainException) {
             err.println("starforge: " + failure.getMessage());
+        } else if (failure instanceof ConfigException) {
+            err.println("starforge: " + failure.getMessage());
+            return command.getCommandSpec().exitCodeOnInvalidInput();
         } else if (failure instanceof IOException) {
             err.println("starforge: " + failure);
         } else {

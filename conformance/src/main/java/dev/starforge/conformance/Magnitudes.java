@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Routing;
@@ -62,7 +63,8 @@ final class Magnitudes {
                     Plain.Store _,
                     Plain.Argmax _,
                     Routing.Route _,
-                    Routing.Group _ ->
+                    Routing.Group _,
+                    Learning _ ->
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
     }

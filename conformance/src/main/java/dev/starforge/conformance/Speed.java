@@ -8,6 +8,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Routing;
@@ -259,6 +260,16 @@ public final class Speed {
         Input rate = new Input(Spec.f32(3), new Source.Drawn((i, n) -> 0.1), false);
         Input one = new Input(Spec.f32(1), new Source.Drawn((i, n) -> 1), false);
         jobs.add(job(16.0 * t * c, new Plain.AdamW(0.9, 0.999, 1e-8, 0.1, 1), x, x, square, x, one, rate));
+        Input codes = new Input(
+                Learning.AdamW8.codes(x.spec().shape()),
+                listed(t * c / 4, 1 << 30).source(),
+                false);
+        Input scales = new Input(Learning.AdamW8.scales(x.spec().shape()), new Source.Drawn((i, n) -> n * n), false);
+        jobs.add(job(
+                24.0 * t * c, new Learning.AdamW8(0.9, 0.999, 1e-8, 0.1, 1), x, codes, codes, scales, x, one, rate));
+        Input tokens = listed(t, t);
+        Input key = listed(2, 2);
+        jobs.add(job(0, new Learning.Dropout(0.05f, 1), x, tokens, tokens, key));
         jobs.add(job(8.0 * t * c, new Fused.LayerNorm(1e-5f), x, row, row));
         jobs.add(job(5.0 * t * c, new Fused.RmsNorm(1e-5f), x, row));
         jobs.add(job(9.0 * t * c, new Fused.Gated(Fn.SILU), x, x));

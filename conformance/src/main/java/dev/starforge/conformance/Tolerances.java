@@ -3,6 +3,7 @@ package dev.starforge.conformance;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Routing;
@@ -92,6 +93,8 @@ final class Tolerances {
                 once(
                         16,
                         "clip (quotient, product), two moments (4), root (2), two quotients (4), decay and update (4)");
+            case Learning.Accumulate _, Learning.Dropout _, Learning.Noise _, Learning.AdamW8 _ ->
+                exact("defined to the bit: every operation is rounded once, in a stated order");
             case Fused.LayerNorm _ -> sum(12, last(in), "mean and variance are sums; difference, root, three products");
             case Fused.LayerNormGrad _ ->
                 sum(16, Math.max(last(in), rows(in)), "two inner products of a row; sums over rows for the weights");

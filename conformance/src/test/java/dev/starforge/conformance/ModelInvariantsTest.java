@@ -182,7 +182,7 @@ final class ModelInvariantsTest {
         try (TinyModel tiny = new TinyModel(name, backend, threads, Precision.FLOAT32);
                 Trainer trainer = tiny.trainer(checkpointing)) {
             for (int step = 0; step < steps; step++) {
-                Trainer.Report report = trainer.step(tiny.examples());
+                Trainer.Report report = trainer.step(tiny.examples(), 2e-3);
                 trace.add((float) report.loss());
                 trace.add((float) report.gradientNorm());
             }
@@ -234,7 +234,7 @@ final class ModelInvariantsTest {
         try (TinyModel tiny = new TinyModel(name, "cpu");
                 Trainer trainer = tiny.trainer(checkpointing)) {
             NullOps.Plan plan = trainer.plan(tiny.examples());
-            trainer.step(tiny.examples());
+            trainer.step(tiny.examples(), 2e-3);
             long actual = trainer.peakBytes() + tiny.device.workspaceBytes();
             assertThat(plan.totalBytes()).isBetween((long) (actual * 0.85), (long) (actual * 1.15));
             assertThat(plan.tensorBytes()).isEqualTo(trainer.peakBytes());

@@ -62,7 +62,7 @@ final class TinyModel implements AutoCloseable {
     }
 
     Trainer trainer(Fallback fallback, boolean checkpointing) {
-        Trainer.Settings settings = new Trainer.Settings(2e-3, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing);
+        Trainer.Settings settings = Trainer.Settings.plain(0.9, 0.999, 1e-8, 0.01, 1, checkpointing);
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }
 

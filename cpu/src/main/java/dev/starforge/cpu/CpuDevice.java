@@ -3,6 +3,7 @@ package dev.starforge.cpu;
 import dev.starforge.tensor.Broadcast;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Limits;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Op;
@@ -111,6 +112,7 @@ final class CpuDevice implements Device {
             case Fused.AttentionGrad o -> attention(o, in).gradientScratch();
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
+            case Learning o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
         };
     }
@@ -185,6 +187,10 @@ final class CpuDevice implements Device {
             case Plain.Mask o -> Attention.mask(workers, o.window(), o.block(), in, out[0]);
             case Plain.Norm o -> AdamW.norm(workers, in, out[0]);
             case Plain.AdamW o -> AdamW.step(workers, o, in);
+            case Learning.Accumulate o -> Elementwise.add(workers, Broadcast.SAME, in[0], in[1], in[0]);
+            case Learning.Dropout o -> Dropout.run(workers, o, in, out[0]);
+            case Learning.Noise o -> Dropout.noise(workers, o, in, out[0]);
+            case Learning.AdamW8 o -> AdamW8.step(workers, o, in);
             case Fused.LayerNorm o -> LayerNorm.forward(workers, o.eps(), in, out);
             case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, in, out);
             case Fused.RmsNorm o -> RmsNorm.forward(workers, o.eps(), in, out);

@@ -8,6 +8,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Probe;
@@ -111,6 +112,7 @@ public final class CudaBackend implements Backend {
         return switch (op) {
             case Plain o -> Support.NATIVE;
             case Routing o -> Support.NATIVE;
+            case Learning o -> Support.NATIVE;
             case Fused.LayerNorm o -> Support.NATIVE;
             case Fused.LayerNormGrad o -> Support.NATIVE;
             case Fused.RmsNorm o -> Support.NATIVE;

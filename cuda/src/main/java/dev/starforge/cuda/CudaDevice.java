@@ -7,6 +7,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.ShapeException;
@@ -112,8 +113,11 @@ final class CudaDevice implements Device {
     }
 
     private CudaMemory allocate(long bytes) {
-        CudaDriver.check(
-                CudaDriver.cuMemAlloc_v2(result, Math.max(1, bytes)), name() + ": reserve " + bytes + " bytes");
+        int status = CudaDriver.cuMemAlloc_v2(result, Math.max(1, bytes));
+        if (status == CudaDriver.OUT_OF_MEMORY) {
+            throw new MemoryException(name() + ": reserve " + bytes + " bytes: there is not as much");
+        }
+        CudaDriver.check(status, name() + ": reserve " + bytes + " bytes");
         return new CudaMemory(result.get(JAVA_LONG, 0), bytes);
     }
 

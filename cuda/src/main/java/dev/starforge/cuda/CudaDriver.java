@@ -18,6 +18,7 @@ import java.util.List;
  */
 final class CudaDriver {
     static final int SUCCESS = 0;
+    static final int OUT_OF_MEMORY = 2;
     static final int ATTRIBUTE_INTEGRATED = 18;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;

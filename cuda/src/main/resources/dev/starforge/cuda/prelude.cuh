@@ -18,6 +18,7 @@ typedef double wide;
 #define IN(type, name) const type* name
 #define OUT(type, name) type* name
 #define ARG(type, name) type name
+#define CONSTANT __constant__ const
 #define GLOBAL
 #define LOCAL
 #define SHARED(type, name, size) __shared__ __align__(16) type name[size]
@@ -46,6 +47,19 @@ FUNCTION unsigned as_bits(float x) {
 
 FUNCTION float multiply_add(float a, float b, float c) {
     return __fmaf_rn(a, b, c);
+}
+
+// One rounding each, never fused with a neighbour: for operations that are defined to the bit.
+FUNCTION float times(float a, float b) {
+    return __fmul_rn(a, b);
+}
+
+FUNCTION float plus(float a, float b) {
+    return __fadd_rn(a, b);
+}
+
+FUNCTION unsigned high_product(unsigned a, unsigned b) {
+    return __umulhi(a, b);
 }
 
 // The larger of two, and NaN when either is.

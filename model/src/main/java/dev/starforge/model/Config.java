@@ -50,6 +50,11 @@ public final class Config {
         }
     }
 
+    /** All of it as JSON. */
+    String json() {
+        return node.toPrettyString();
+    }
+
     public Path path() {
         return path;
     }

@@ -100,6 +100,18 @@ final class GgufConfig {
         };
     }
 
+    /** llama.cpp's name for an architecture. */
+    static String ggufName(String architecture) {
+        return switch (architecture) {
+            case "mistral", "mixtral" -> "llama";
+            case "deepseek_v2", "deepseek_v3" -> "deepseek2";
+            case "phi" -> "phi2";
+            case "qwen2_moe" -> "qwen2moe";
+            case "qwen3_moe" -> "qwen3moe";
+            default -> architecture;
+        };
+    }
+
     private static boolean hasBalancingBias(GgufFile file) {
         return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
     }

@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
@@ -89,6 +90,10 @@ final class GgufSource implements WeightSource {
         this.kvHeads = config.size("num_key_value_heads", heads);
     }
 
+    GgufFile file() {
+        return file;
+    }
+
     @Override
     public Path path() {
         return file.path();
@@ -162,7 +167,7 @@ final class GgufSource implements WeightSource {
     }
 
     /** llama.cpp's name for a tensor; a name it has no word for stays as it is, and is then not found. */
-    private static String translated(String name) {
+    static String translated(String name) {
         int dot = name.lastIndexOf('.');
         String ending = name.substring(dot);
         Matcher layer = LAYER.matcher(name.substring(0, dot));
@@ -243,5 +248,56 @@ final class GgufSource implements WeightSource {
             System.arraycopy(forValues, h * value * latent, ours, at + still * latent, value * latent);
         }
         return ours;
+    }
+
+    /**
+     * The way back: puts a tensor as HF has it into the stored tensors it is part of, which {@code into} holds by their
+     * names.
+     */
+    void put(String name, float[] ours, Map<String, float[]> into) {
+        if (isJoined(name)) {
+            split(name, ours, into.get(part(name, "attn_k_b")), into.get(part(name, "attn_v_b")));
+        } else if (isReordered(name)) {
+            Shape shape = shape(name);
+            int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+            int rows = ours.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
+            System.arraycopy(interleaved(ours, width, rows), 0, into.get(translated(name)), 0, ours.length);
+        } else {
+            Matcher expert = expert(name);
+            int at = expert.matches() ? Integer.parseInt(expert.group(1)) * ours.length : 0;
+            System.arraycopy(ours, 0, into.get(translated(name)), at, ours.length);
+        }
+    }
+
+    /** The stored tensors that a tensor of HF is in. */
+    List<String> holders(String name) {
+        return isJoined(name) ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b")) : List.of(translated(name));
+    }
+
+    /** Rows of Llama's queries and keys as llama.cpp stores them: the two that turn together side by side. */
+    static float[] interleaved(float[] ours, int width, int perHead) {
+        float[] stored = new float[ours.length];
+        for (int row = 0; row < ours.length / width; row++) {
+            int i = row % perHead;
+            int to = row - i + 2 * (i % (perHead / 2)) + i / (perHead / 2);
+            System.arraycopy(ours, row * width, stored, to * width, width);
+        }
+        return stored;
+    }
+
+    private void split(String name, float[] ours, float[] forKeys, float[] forValues) {
+        Shape shape = file.tensor(part(name, "attn_k_b")).shape();
+        int latent = Math.toIntExact(shape.dim(1));
+        int still = Math.toIntExact(shape.dim(2));
+        int value = Math.toIntExact(file.tensor(part(name, "attn_v_b")).shape().dim(1));
+        for (int h = 0; h < shape.dim(0); h++) {
+            int at = h * (still + value) * latent;
+            for (int i = 0; i < still; i++) {
+                for (int l = 0; l < latent; l++) {
+                    forKeys[(h * latent + l) * still + i] = ours[at + i * latent + l];
+                }
+            }
+            System.arraycopy(ours, at + still * latent, forValues, h * value * latent, value * latent);
+        }
     }
 }

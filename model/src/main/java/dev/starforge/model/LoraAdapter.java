@@ -1,29 +1,47 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import tools.jackson.databind.SerializationFeature;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
 
 /**
  * Low-rank updates for the projections of a model, in PEFT's files: {@code adapter_config.json} and
- * {@code adapter_model.safetensors}. The updates are the parameters that training moves, in float32. A setting that
- * changes results and is not supported is refused by name; an update that no projection took is an error.
+ * {@code adapter_model.safetensors}. The updates are the parameters that training moves, in float32. They are read from a
+ * folder, or made anew so that the model gives what it gave before. A setting that changes results and is not supported is
+ * refused by name; an update that no projection took is an error, and so is a target that is no projection.
  */
 public final class LoraAdapter implements AutoCloseable {
+    public static final String CONFIG = "adapter_config.json";
+    public static final String WEIGHTS = "adapter_model.safetensors";
+
+    private static final JsonMapper JSON =
+            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
     private static final String PREFIX = "base_model.model.";
     private static final String A = ".lora_A.weight";
     private static final String B = ".lora_B.weight";
+    private static final String MAGNITUDE = ".lora_magnitude_vector";
     private static final String ANY = ".*\\.";
     private static final List<String> UNSUPPORTED = List.of(
-            "use_dora",
             "use_qalora",
             "use_bdlora",
             "lora_bias",
@@ -41,21 +59,57 @@ public final class LoraAdapter implements AutoCloseable {
             "eva_config",
             "megatron_config");
 
-    private final Config config;
-    private final SafetensorsFile file;
-    private final Weights loader;
+    private final Origin origin;
+    private final Scope scope;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final Set<String> unused = new TreeSet<>();
+    private final List<Update> made = new ArrayList<>();
+    private int sites;
 
-    private LoraAdapter(Config config, SafetensorsFile file, Scope scope) {
-        this.config = config;
-        this.file = file;
-        this.loader = new Weights(WeightSource.of(file), scope, Precision.FLOAT32, Adapter.NONE);
+    /**
+     * An update that a projection took.
+     *
+     * @param experts how many are stacked in it; 0 for a plain projection
+     * @param outer of a stack, whether it is that of down, and not of gate and up
+     */
+    record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {}
+
+    private LoraAdapter(Origin origin, Scope scope) {
+        this.origin = origin;
+        this.scope = scope;
+    }
+
+    /** Where updates come from. */
+    private interface Origin extends AutoCloseable {
+        boolean has(String path);
+
+        /** Whether a stack of experts is updated; {@code outer} asks for down, else for gate and up. */
+        boolean hasStack(String path, boolean outer);
+
+        int rank(String path);
+
+        float scale(String path, int rank);
+
+        double alpha();
+
+        boolean dora();
+
+        /** Puts the values of a parameter on the device; {@code start} makes those of a new one. */
+        Tensor load(String name, Spec spec, Scope scope, Start start);
+
+        void requireAllUsed();
+
+        @Override
+        void close();
+    }
+
+    /** The values of a new parameter. */
+    private interface Start {
+        float[] values(long seed, int index);
     }
 
     /** Reads an adapter whose tensors will live in {@code scope}. */
     public static LoraAdapter open(Path folder, Scope scope) {
-        Config config = Config.read(folder.resolve("adapter_config.json"));
+        Config config = Config.read(folder.resolve(CONFIG));
         if (!config.text("peft_type").equals("LORA")) {
             throw config.wrong("peft_type", "LORA");
         }
@@ -71,10 +125,15 @@ public final class LoraAdapter implements AutoCloseable {
         if (!config.text("bias", "none").equals("none")) {
             throw config.wrong("bias", "none");
         }
-        SafetensorsFile file = SafetensorsFile.open(folder.resolve("adapter_model.safetensors"));
-        LoraAdapter adapter = new LoraAdapter(config, file, scope);
-        adapter.unused.addAll(file.tensors().keySet());
-        return adapter;
+        return new LoraAdapter(new Stored(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
+    }
+
+    /**
+     * A new adapter: A uniform as PEFT draws it, B zero, lengths those of the base. What is drawn depends on the seed and
+     * on the order of the projections alone.
+     */
+    public static LoraAdapter create(LoraSettings settings, long seed, Scope scope) {
+        return new LoraAdapter(new Fresh(settings, seed), scope);
     }
 
     /** What a model's weights ask; see {@link Adapter}. */
@@ -82,81 +141,101 @@ public final class LoraAdapter implements AutoCloseable {
         return new Adapter() {
             @Override
             public Projection apply(String path, Projection base, int in, int out) {
-                if (!has(path)) {
+                if (!origin.has(path)) {
                     return base;
                 }
-                int rank = rank(path);
-                return new Projection.LoraLinear(base, a(path, rank, in), b(path, rank, out), scale(path, rank));
+                int rank = origin.rank(path);
+                float scale = origin.scale(path, rank);
+                int site = ++sites;
+                if (!origin.dora()) {
+                    Tensor a = a(path, rank, in);
+                    Tensor b = b(path, rank, out);
+                    made.add(new Update(path, a, b, scale, 0, false));
+                    return new Projection.LoraLinear(base, a, b, scale, site);
+                }
+                return base instanceof Projection.Biased(Projection inner, Tensor bias)
+                        ? new Projection.Biased(dora(path, inner, rank, scale, site, in, out), bias)
+                        : dora(path, base, rank, scale, site, in, out);
             }
 
             @Override
             public List<ExpertStack.Lora> expertUpdates(String path, int experts, int in, int out, boolean outer) {
-                String wrapper = outer ? path : path + ".base_layer";
-                if (!has(wrapper)) {
+                if (!origin.hasStack(path, outer)) {
                     return List.of();
                 }
-                int rank = rank(path + (outer ? ".down_proj" : ".gate_up_proj"));
-                float scale = scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
-                return List.of(new ExpertStack.Lora(
-                        a(wrapper, experts * rank, in), b(wrapper, experts * rank, out), experts, scale));
+                String wrapper = outer ? path : path + ".base_layer";
+                int rank = origin.rank(path + (outer ? ".down_proj" : ".gate_up_proj"));
+                float scale = origin.scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
+                Tensor a = a(wrapper, experts * rank, in);
+                Tensor b = b(wrapper, experts * rank, out);
+                made.add(new Update(path, a, b, scale, experts, outer));
+                return List.of(new ExpertStack.Lora(a, b, experts, scale));
             }
         };
     }
 
-    private boolean has(String path) {
-        return file.has(PREFIX + path + A) || file.has(PREFIX + path + B);
+    private Projection dora(String path, Projection base, int rank, float scale, int site, int in, int out) {
+        Tensor a = a(path, rank, in);
+        Tensor b = b(path, rank, out);
+        Tensor magnitude = parameter(path + MAGNITUDE, Spec.f32(out), (seed, index) -> lengths(base));
+        return new Projection.DoraLinear(base, a, b, magnitude, scale, site);
+    }
+
+    private float[] lengths(Projection base) {
+        try (Scope step = new Scope(scope.device())) {
+            Ops ops = scope.device().ops(step, Precision.FLOAT32, Fallback.QUIET);
+            Tensor squares = Projection.DoraLinear.squaredLengths(ops, base);
+            return scope.device().floats(ops.mul(squares, ops.map(Fn.RSQRT, squares)));
+        }
     }
 
     private Tensor a(String path, int rank, int in) {
-        return parameter(path + A, Spec.f32(rank, in));
+        return parameter(path + A, Spec.f32(rank, in), (seed, index) -> {
+            float[] values = new float[rank * in];
+            float bound = (float) (1 / Math.sqrt(in));
+            for (int i = 0; i < values.length; i++) {
+                values[i] = bound * (2 * Philox.uniform(seed, index, i) - 1);
+            }
+            return values;
+        });
     }
 
     private Tensor b(String path, int rank, int out) {
-        return parameter(path + B, Spec.f32(out, rank));
+        return parameter(path + B, Spec.f32(out, rank), (seed, index) -> new float[out * rank]);
     }
 
-    private int rank(String path) {
-        return (int) pattern("rank_pattern", path, config.size("r"));
-    }
-
-    private float scale(String path, int rank) {
-        double alpha = pattern("alpha_pattern", path, config.number("lora_alpha"));
-        return (float) (config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
-    }
-
-    /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
-    private double pattern(String key, String path, double missing) {
-        if (config.isUnset(key)) {
-            return missing;
-        }
-        Config patterns = config.section(key);
-        for (String pattern : patterns.keys()) {
-            String name = pattern.startsWith(ANY) ? pattern.substring(ANY.length()) : pattern;
-            if (!name.matches("[A-Za-z0-9_.]+")) {
-                throw config.wrong(key, "names of modules, with or without " + ANY + " before them");
-            }
-            if (path.equals(name) || path.endsWith("." + name)) {
-                return patterns.number(pattern);
-            }
-        }
-        return missing;
-    }
-
-    private Tensor parameter(String name, Spec spec) {
-        Tensor tensor = loader.load(PREFIX + name, spec);
+    private Tensor parameter(String name, Spec spec, Start start) {
+        Tensor tensor = origin.load(name, spec, scope, start);
         parameters.put(name, tensor);
-        unused.remove(PREFIX + name);
         return tensor;
     }
 
-    /** Throws if the file has an update that no projection of the model took. */
+    /** Throws if there is an update that no projection of the model took, or a target that is none. */
     void requireAllUsed() {
-        if (!unused.isEmpty()) {
-            throw new ModelException(
-                    file.path(),
-                    "no projection of this model takes "
-                            + String.join(", ", unused.stream().limit(4).toList()));
-        }
+        origin.requireAllUsed();
+    }
+
+    /** The updates so far, but for those with lengths of their own. */
+    List<Update> made() {
+        return made;
+    }
+
+    boolean dora() {
+        return origin.dora();
+    }
+
+    boolean has(String path) {
+        return origin.has(path);
+    }
+
+    /** What updates are scaled by, before the rank. */
+    double alpha() {
+        return origin.alpha();
+    }
+
+    /** The same adapter with nothing taken yet, in the same scope; it is closed with this one. */
+    LoraAdapter again() {
+        return new LoraAdapter(origin, scope);
     }
 
     /** What training moves, by name. */
@@ -164,8 +243,218 @@ public final class LoraAdapter implements AutoCloseable {
         return Collections.unmodifiableMap(parameters);
     }
 
+    /** Writes PEFT's two files for parameters of an adapter that was made with {@code settings}. */
+    public static void save(
+            Path folder, LoraSettings settings, String base, Map<String, Tensor> parameters, Device device) {
+        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        parameters.forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(PREFIX + name, tensor, device)));
+        SafetensorsWriter.write(folder.resolve(WEIGHTS), entries);
+        ObjectNode config = JSON.createObjectNode();
+        config.put("base_model_name_or_path", base);
+        config.put("bias", "none");
+        config.put("fan_in_fan_out", false);
+        config.put("inference_mode", true);
+        config.put("init_lora_weights", true);
+        config.put("lora_alpha", settings.alpha());
+        config.put("lora_dropout", settings.dropout());
+        config.put("peft_type", "LORA");
+        config.put("r", settings.rank());
+        config.putObject("rank_pattern");
+        config.putObject("alpha_pattern");
+        ArrayNode modules = config.putArray("target_modules");
+        found(settings, parameters.keySet()).forEach(modules::add);
+        if (settings.targets().contains(LoraSettings.EXPERTS)) {
+            config.putArray("target_parameters").add("gate_up_proj").add("down_proj");
+        }
+        config.put("task_type", "CAUSAL_LM");
+        config.put("use_dora", settings.dora());
+        config.put("use_rslora", settings.rankStabilized());
+        try {
+            Files.writeString(folder.resolve(CONFIG), JSON.writeValueAsString(config) + "\n");
+        } catch (IOException failure) {
+            throw new ModelException(folder.resolve(CONFIG), "cannot be written: " + failure, failure);
+        }
+    }
+
+    /** The targets that some parameter belongs to; PEFT refuses one that is no module. */
+    private static List<String> found(LoraSettings settings, Set<String> names) {
+        return settings.targets().stream()
+                .filter(target -> !target.equals(LoraSettings.EXPERTS))
+                .filter(target -> names.stream()
+                        .filter(name -> name.endsWith(A))
+                        .map(name -> name.substring(0, name.length() - A.length()))
+                        .anyMatch(path -> matches(path, target)))
+                .toList();
+    }
+
+    private static boolean matches(String path, String target) {
+        return path.equals(target) || path.endsWith("." + target);
+    }
+
     @Override
     public void close() {
-        file.close();
+        origin.close();
+    }
+
+    /** PEFT's files. */
+    private static final class Stored implements Origin {
+        private final Config config;
+        private final SafetensorsFile file;
+        private final Set<String> unused = new TreeSet<>();
+
+        Stored(Config config, SafetensorsFile file) {
+            this.config = config;
+            this.file = file;
+            unused.addAll(file.tensors().keySet());
+        }
+
+        @Override
+        public boolean has(String path) {
+            return file.has(PREFIX + path + A) || file.has(PREFIX + path + B);
+        }
+
+        @Override
+        public boolean hasStack(String path, boolean outer) {
+            return has(outer ? path : path + ".base_layer");
+        }
+
+        @Override
+        public int rank(String path) {
+            return (int) pattern("rank_pattern", path, config.size("r"));
+        }
+
+        @Override
+        public float scale(String path, int rank) {
+            double alpha = pattern("alpha_pattern", path, config.number("lora_alpha"));
+            return (float) (config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
+        }
+
+        @Override
+        public double alpha() {
+            return config.number("lora_alpha");
+        }
+
+        @Override
+        public boolean dora() {
+            return config.flag("use_dora", false);
+        }
+
+        /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
+        private double pattern(String key, String path, double missing) {
+            if (config.isUnset(key)) {
+                return missing;
+            }
+            Config patterns = config.section(key);
+            for (String pattern : patterns.keys()) {
+                String name = pattern.startsWith(ANY) ? pattern.substring(ANY.length()) : pattern;
+                if (!name.matches("[A-Za-z0-9_.]+")) {
+                    throw config.wrong(key, "names of modules, with or without " + ANY + " before them");
+                }
+                if (matches(path, name)) {
+                    return patterns.number(pattern);
+                }
+            }
+            return missing;
+        }
+
+        @Override
+        public Tensor load(String name, Spec spec, Scope scope, Start start) {
+            Tensor tensor = Weights.load(WeightSource.of(file), PREFIX + name, spec, scope);
+            unused.remove(PREFIX + name);
+            return tensor;
+        }
+
+        @Override
+        public void requireAllUsed() {
+            if (!unused.isEmpty()) {
+                throw new ModelException(
+                        file.path(),
+                        "no projection of this model takes "
+                                + String.join(", ", unused.stream().limit(4).toList()));
+            }
+        }
+
+        @Override
+        public void close() {
+            file.close();
+        }
+    }
+
+    /** Settings and a seed. */
+    private static final class Fresh implements Origin {
+        private final LoraSettings settings;
+        private final long seed;
+        private final Set<String> unused;
+        private final Set<String> paths = new TreeSet<>();
+        private int loaded;
+
+        Fresh(LoraSettings settings, long seed) {
+            this.settings = settings;
+            this.seed = seed;
+            this.unused = new TreeSet<>(settings.targets());
+        }
+
+        @Override
+        public boolean has(String path) {
+            paths.add(path.substring(path.lastIndexOf('.') + 1));
+            boolean any = false;
+            for (String target : settings.targets()) {
+                if (matches(path, target)) {
+                    unused.remove(target);
+                    any = true;
+                }
+            }
+            return any;
+        }
+
+        @Override
+        public boolean hasStack(String path, boolean outer) {
+            paths.add(LoraSettings.EXPERTS);
+            unused.remove(LoraSettings.EXPERTS);
+            return settings.targets().contains(LoraSettings.EXPERTS);
+        }
+
+        @Override
+        public int rank(String path) {
+            return settings.rank();
+        }
+
+        @Override
+        public float scale(String path, int rank) {
+            return (float) settings.scale(rank);
+        }
+
+        @Override
+        public double alpha() {
+            return settings.alpha();
+        }
+
+        @Override
+        public boolean dora() {
+            return settings.dora();
+        }
+
+        @Override
+        public Tensor load(String name, Spec spec, Scope scope, Start start) {
+            Tensor tensor = scope.allocate(spec);
+            if (scope.device().holdsValues()) {
+                scope.device().write(tensor, start.values(seed, loaded));
+            }
+            loaded++;
+            return tensor;
+        }
+
+        @Override
+        public void requireAllUsed() {
+            if (settings.strict() ? !unused.isEmpty() : loaded == 0) {
+                throw new ModelException(
+                        Path.of("lora_target_modules"),
+                        String.join(", ", unused) + ": no projection of this model has that name; it has "
+                                + String.join(", ", paths));
+            }
+        }
+
+        @Override
+        public void close() {}
     }
 }

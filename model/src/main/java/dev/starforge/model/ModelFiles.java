@@ -131,8 +131,37 @@ public final class ModelFiles implements AutoCloseable {
         return model;
     }
 
+    /** Loads the model so that all of it can be trained; its weights are added to {@code parts}. */
+    public Model load(Scope scope, Precision precision, List<Part> parts) {
+        Weights loading = new Weights(weights, scope, precision, Adapter.NONE);
+        Model model = build(config, loading);
+        parts.addAll(loading.parts());
+        return model;
+    }
+
     private Model load(Scope scope, Precision precision, Adapter adapter) {
-        return ARCHITECTURES.get(architecture()).apply(config, new Weights(weights, scope, precision, adapter));
+        return build(config, new Weights(weights, scope, precision, adapter));
+    }
+
+    static Model build(Config config, Weights weights) {
+        return ARCHITECTURES.get(config.text("model_type")).apply(config, weights);
+    }
+
+    /** The config alone. */
+    public Blueprint blueprint() {
+        return new Blueprint(config);
+    }
+
+    WeightSource source() {
+        return weights;
+    }
+
+    int heads() {
+        return config.size("num_attention_heads");
+    }
+
+    int kvHeads() {
+        return config.size("num_key_value_heads", heads());
     }
 
     public String architecture() {

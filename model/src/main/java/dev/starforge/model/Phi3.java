@@ -70,13 +70,18 @@ final class Phi3 implements Model {
     }
 
     @Override
-    public Tensor forward(Ops ops, Batch batch, KvCache cache) {
+    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
         List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
         for (Block block : blocks) {
             chain.add((o, x) -> block.forward(o, x, batch, cache));
         }
-        Tensor x = ops.chain(ops.gather(embedding, batch.ids()), chain);
-        return head.apply(ops, norm.apply(ops, batch.wanted(ops, x)));
+        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
+        return norm.apply(ops, batch.wanted(ops, x));
+    }
+
+    @Override
+    public Tensor logits(Ops ops, Tensor hidden) {
+        return head.apply(ops, hidden);
     }
 
     @Override

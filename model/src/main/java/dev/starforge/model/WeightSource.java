@@ -26,6 +26,11 @@ interface WeightSource {
      */
     void readRows(String name, long first, ByteBuffer into);
 
+    /** Whether a tensor of this name and shape is there; throws if there is none of this name. */
+    default boolean holds(String name, Shape wanted) {
+        return shape(name).equals(wanted);
+    }
+
     /** Elements {@code first} to {@code first + count - 1} of a tensor as floats; both are whole rows. */
     void read(String name, long first, float[] out, int count);
 

@@ -14,6 +14,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
@@ -44,6 +45,7 @@ final class Weights {
     private final Adapter adapter;
     private ByteBuffer piece = ByteBuffer.allocateDirect(0);
     private float[] values = {};
+    private final List<Part> parts = new ArrayList<>();
 
     Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
         this.source = source;
@@ -95,11 +97,17 @@ final class Weights {
         for (int e = 0; e < experts; e++) {
             fill(names.get(e), stack.view(e * each.size(), each));
         }
+        parts.add(new Part(names, stack));
         return stack;
     }
 
     Tensor vector(String name, int size) {
         return load(name, Spec.f32(size));
+    }
+
+    /** Everything that was loaded, in the order of loading. */
+    List<Part> parts() {
+        return parts;
     }
 
     /** Rotary frequencies, rounded as the run's precision says. */
@@ -165,16 +173,22 @@ final class Weights {
         return scope.device().supports(use.op(), use.in()) == Support.NATIVE;
     }
 
-    Tensor load(String name, Spec wanted) {
+    /** One tensor, for those who want no model. */
+    static Tensor load(WeightSource source, String name, Spec wanted, Scope scope) {
+        return new Weights(source, scope, Precision.FLOAT32, Adapter.NONE).load(name, wanted);
+    }
+
+    private Tensor load(String name, Spec wanted) {
         checkShape(name, wanted.shape());
         Tensor tensor = scope.allocate(wanted);
         fill(name, tensor);
+        parts.add(new Part(List.of(name), tensor));
         return tensor;
     }
 
     /** Before anything is allocated: a config must not make us ask for more than its file holds. */
     private void checkShape(String name, Shape wanted) {
-        if (!source.shape(name).equals(wanted)) {
+        if (!source.holds(name, wanted)) {
             throw new ModelException(
                     source.path(),
                     "tensor " + name + ": the config asks for " + wanted + ", the file has " + source.shape(name));

@@ -1,7 +1,7 @@
 package dev.starforge.tensor;
 
 /** A device that is missing, was asked for something it refuses, or failed. */
-public final class DeviceException extends TensorException {
+public class DeviceException extends TensorException {
     private static final long serialVersionUID = 1;
 
     public DeviceException(String message) {

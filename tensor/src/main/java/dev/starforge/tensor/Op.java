@@ -8,7 +8,7 @@ package dev.starforge.tensor;
  * <p>Inputs are checked here, once, for all backends: {@link #outputs} throws {@link ShapeException} for what the
  * operation does not accept.
  */
-public sealed interface Op permits Plain, Routing, Fused {
+public sealed interface Op permits Plain, Routing, Learning, Fused {
     /** Element types and shapes of the outputs for these inputs. No output shape depends on data. */
     Spec[] outputs(Spec... in);
 

@@ -68,6 +68,19 @@ public interface Ops {
         return run(new Plain.Gather(), table, rows);
     }
 
+    /** The rows of an embedding table; where training adds noise to them, it does so here. */
+    default Tensor embed(Tensor table, Tensor ids) {
+        return gather(table, ids);
+    }
+
+    /**
+     * Where training drops elements of x[N, C], one row for each token of the batch; {@code site} tells this place from
+     * all others. Elsewhere x itself.
+     */
+    default Tensor dropout(Tensor x, int site) {
+        return x;
+    }
+
     default void store(Tensor cache, Tensor rows, Tensor x) {
         runAll(new Plain.Store(), cache, rows, x);
     }

@@ -1,8 +1,8 @@
 package dev.starforge.tensor.host;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 import java.lang.foreign.Arena;
@@ -28,7 +28,7 @@ public final class HostMemory implements Memory {
             segment = arena.allocate(bytes, ALIGNMENT);
         } catch (OutOfMemoryError full) {
             arena.close();
-            throw new DeviceException("reserve " + bytes + " bytes of host memory: there is not as much", full);
+            throw new MemoryException("reserve " + bytes + " bytes of host memory: there is not as much", full);
         }
     }
 

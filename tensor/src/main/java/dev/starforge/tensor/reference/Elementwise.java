@@ -20,6 +20,12 @@ final class Elementwise {
         }
     }
 
+    static void accumulate(View sum, View x) {
+        for (long i = 0; i < sum.size; i++) {
+            sum.set(i, sum.at(i) + x.at(i));
+        }
+    }
+
     static void mul(View a, View b, Broadcast broadcast, View y) {
         for (long i = 0; i < y.size; i++) {
             y.set(i, a.at(i) * b.at(partner(broadcast, i, a, b)));

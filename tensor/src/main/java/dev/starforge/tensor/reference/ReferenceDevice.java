@@ -3,6 +3,7 @@ package dev.starforge.tensor.reference;
 import dev.starforge.tensor.Broadcast;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
@@ -95,6 +96,10 @@ final class ReferenceDevice implements Device {
             case Plain.Mask o -> Attention.mask(o.window(), o.block(), in, out[0]);
             case Plain.Norm o -> AdamW.norm(in, out[0]);
             case Plain.AdamW o -> AdamW.step(o, in);
+            case Learning.Accumulate o -> Elementwise.accumulate(in[0], in[1]);
+            case Learning.Dropout o -> Dropout.run(o, in, out[0]);
+            case Learning.Noise o -> Dropout.noise(o, in, out[0]);
+            case Learning.AdamW8 o -> AdamW8.step(o, in);
             case Fused.LayerNorm o -> LayerNorm.forward(o.eps(), in, out);
             case Fused.LayerNormGrad o -> LayerNorm.gradient(in, out);
             case Fused.RmsNorm o -> RmsNorm.forward(o.eps(), in, out);

@@ -63,6 +63,10 @@ final class View {
         }
     }
 
+    void setIndex(long i, int value) {
+        segment.set(I32, 4 * i, value);
+    }
+
     void fill(double value) {
         for (long i = 0; i < size; i++) {
             set(i, value);

@@ -1,0 +1,148 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.Selection;
+import dev.starforge.train.ConfigException;
+import dev.starforge.train.KnownModels;
+import dev.starforge.train.MachineFacts;
+import dev.starforge.train.Preflight;
+import dev.starforge.train.Preflight.Level;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.Scratch;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "doctor",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Looks at everything a training run needs before it begins: settings, device, data, model, memory, disk, time.",
+            "",
+        },
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {"0:ready", "1:ready, with warnings", "2:not ready"},
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge doctor --config train.yaml",
+            "  starforge doctor --config train.yaml --dataset DATA --json"
+        })
+final class DoctorVerb implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private ConfigFlags flags;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        RunConfig config;
+        try {
+            config = flags.read(RunConfig.defaults());
+        } catch (ConfigException wrong) {
+            return tell(
+                    Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "settings", wrong.getMessage())));
+        }
+        Selection selection;
+        Probe.Found found;
+        try {
+            selection = Selection.choose(config.device());
+            found = selection.backend().probe().found().get(config.deviceIndex());
+        } catch (DeviceException | IndexOutOfBoundsException missing) {
+            return tell(
+                    Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "device", missing.getMessage())));
+        }
+        try (Device device = selection
+                .backend()
+                .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            Preflight preflight = new Preflight(config, device, System::nanoTime);
+            preflight.add(
+                    Level.READY,
+                    "versions",
+                    "Java " + Runtime.version() + ", " + System.getProperty("os.name") + " "
+                            + System.getProperty("os.arch"));
+            preflight.add(Level.READY, "settings", "all keys known, all values in range");
+            preflight.add(
+                    Level.READY,
+                    "device",
+                    selection.backend().name() + ": " + found.name() + ", " + found.detail() + " (" + selection.reason()
+                            + ")");
+            preflight.data();
+            blueprint(config, preflight)
+                    .ifPresent(model -> preflight.model(
+                            model, MachineFacts.of(selection.backend().name(), found)));
+            return tell(preflight.level(), preflight.findings());
+        }
+    }
+
+    private static Optional<Blueprint> blueprint(RunConfig config, Preflight preflight) {
+        if (config.model().equals(Scratch.NAME)) {
+            preflight.add(Level.READY, "model", "a new one");
+            return Optional.of(Scratch.blueprint(config));
+        }
+        try {
+            Path model = ModelPlace.find(config.model());
+            try (ModelFiles files = ModelFiles.open(model)) {
+                preflight.add(Level.READY, "model", files.architecture() + " in " + model);
+                return Optional.of(files.blueprint());
+            }
+        } catch (ModelException missing) {
+            preflight.add(Level.NOT_READY, "model", missing.getMessage());
+            return KnownModels.find(config.model());
+        }
+    }
+
+    private int tell(Level level, List<Preflight.Finding> findings) {
+        PrintWriter out = spec.commandLine().getOut();
+        if (json) {
+            ObjectNode root = Json.object();
+            root.put("ready", level.name().toLowerCase(Locale.ROOT));
+            ArrayNode list = root.putArray("findings");
+            findings.forEach(finding -> list.addObject()
+                    .put("level", finding.level().name().toLowerCase(Locale.ROOT))
+                    .put("subject", finding.subject())
+                    .put("text", finding.text()));
+            Json.print(out, root);
+        } else {
+            findings.forEach(
+                    finding -> out.printf("%-8s %-10s %s%n", sign(finding.level()), finding.subject(), finding.text()));
+            out.println(
+                    switch (level) {
+                        case READY -> "ready";
+                        case WARNING -> "ready, with warnings";
+                        case NOT_READY -> "not ready";
+                    });
+            out.flush();
+        }
+        return level.ordinal();
+    }
+
+    private static String sign(Level level) {
+        return switch (level) {
+            case READY -> "ok";
+            case WARNING -> "warning";
+            case NOT_READY -> "FAILS";
+        };
+    }
+}

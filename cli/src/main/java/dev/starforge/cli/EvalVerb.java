@@ -1,0 +1,169 @@
+package dev.starforge.cli;
+
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Selection;
+import dev.starforge.train.Evaluation;
+import dev.starforge.train.RunConfig;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "eval",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks between their",
+            "surroundings. With --adapter, base and tuned side by side. Every figure has its 95 % bootstrap interval.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge eval --config train.yaml --adapter RUN",
+            "  starforge eval --set model.pretrained_model=MODEL --dataset DATA --split test --json",
+        })
+final class EvalVerb implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private ConfigFlags flags;
+
+    @Option(
+            names = "--adapter",
+            paramLabel = "DIR",
+            description = "An adapter, a checkpoint or a run: the tuned model.")
+    private Path adapter;
+
+    @Option(
+            names = "--split",
+            paramLabel = "NAME",
+            defaultValue = "test",
+            description = "test or validation. Default: ${DEFAULT-VALUE}.")
+    private String split;
+
+    @Option(
+            names = "--samples",
+            paramLabel = "N",
+            defaultValue = "50",
+            description = "Lines and blocks to write, of each kind. Default: ${DEFAULT-VALUE}.")
+    private int samples;
+
+    @Option(names = "--report", paramLabel = "FILE", description = "Also write the JSON here.")
+    private Path report;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (!List.of("test", "validation").contains(split) || samples < 0) {
+            throw new ParameterException(
+                    spec.commandLine(), "--split: expected test or validation; --samples: expected at least 0");
+        }
+        RunConfig config = flags.read(RunConfig.defaults());
+        PrintWriter err = spec.commandLine().getErr();
+        Path model = ModelPlace.find(config.model());
+        Selection selection = Selection.choose(config.device());
+        try (Device device = selection
+                .backend()
+                .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            ObjectNode result = new Evaluation(new Evaluation.Setup(
+                            config,
+                            model,
+                            Optional.ofNullable(adapter),
+                            Tokenizers.require(model, "evaluation"),
+                            device,
+                            Precision.FLOAT32,
+                            Fallback.QUIET,
+                            split,
+                            samples,
+                            json
+                                    ? line -> {}
+                                    : line -> {
+                                        err.println(line);
+                                        err.flush();
+                                    }))
+                    .run();
+            if (report != null) {
+                Files.writeString(report, Json.text(result) + "\n");
+            }
+            if (json) {
+                Json.print(spec.commandLine().getOut(), result);
+            } else {
+                print(spec.commandLine().getOut(), result);
+            }
+        }
+        return 0;
+    }
+
+    private static void print(PrintWriter out, ObjectNode result) {
+        out.printf(
+                Locale.ROOT,
+                "%d documents of the %s split%n%n%-32s %-28s %-28s %s%n",
+                result.path("documents").intValue(),
+                result.path("split").asString(""),
+                "",
+                "base",
+                result.has("tuned") ? "tuned" : "",
+                result.has("tuned") ? "difference" : "");
+        row(out, result, "perplexity", "perplexity");
+        row(out, result, "bits per byte", "bits_per_byte");
+        for (String task : List.of("next_line", "fim_line", "fim_block")) {
+            for (String figure : List.of("exact_match", "edit_similarity", "identifier_f1")) {
+                row(out, result, task.replace('_', ' ') + ", " + figure.replace('_', ' '), task, figure);
+            }
+        }
+        out.printf(
+                Locale.ROOT,
+                "%nFor orientation, bits per byte: Kneser-Ney of order 3 %.3f, PPM of order 5 %.3f%n",
+                result.path("orientation").path("kneser_ney_3_bits_per_byte").doubleValue(),
+                result.path("orientation").path("ppm_5_bits_per_byte").doubleValue());
+        out.flush();
+    }
+
+    private static void row(PrintWriter out, ObjectNode result, String name, String... path) {
+        String base = figure(result.path("base"), path);
+        if (!base.isEmpty()) {
+            out.printf(
+                    Locale.ROOT,
+                    "%-32s %-28s %-28s %s%n",
+                    name,
+                    base,
+                    figure(result.path("tuned"), path),
+                    figure(result.path("tuned_minus_base"), path));
+        }
+    }
+
+    private static String figure(JsonNode column, String... path) {
+        JsonNode node = column;
+        for (String name : path) {
+            node = node.path(name);
+        }
+        return node.has("value")
+                ? String.format(
+                        Locale.ROOT,
+                        "%.4f [%.4f, %.4f]",
+                        node.path("value").doubleValue(),
+                        node.path("low").doubleValue(),
+                        node.path("high").doubleValue())
+                : "";
+    }
+}

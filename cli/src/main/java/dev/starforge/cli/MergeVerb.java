@@ -1,0 +1,172 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.Merger;
+import dev.starforge.tensor.Device;
+import dev.starforge.train.Checkpoints;
+import dev.starforge.train.MergeProof;
+import dev.starforge.train.TrainException;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import java.util.stream.Stream;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "merge",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Adds an adapter to its base and writes one model, in the base's form: a folder with safetensors, or GGUF.",
+            "",
+            "The result is read back and proved: its logits are those of base + adapter, and not those of the base. Where",
+            "they are not, nothing is left under the name that was asked for, and the exit code is 1.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge merge RUN --out MERGED",
+            "  starforge merge ADAPTER --base MODEL --out MERGED --dtype bf16",
+            "  starforge merge ADAPTER --base MODEL.gguf --out MERGED.gguf",
+            "  starforge merge ADAPTER --base MODEL --gguf-adapter ADAPTER.gguf",
+        })
+final class MergeVerb implements Callable<Integer> {
+    private static final long SHARD = 4L << 30;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceFlags flags;
+
+    @Parameters(
+            paramLabel = "ADAPTER",
+            description = "A folder with an adapter, a checkpoint, or a run (its best one).")
+    private Path adapter;
+
+    @Option(
+            names = "--base",
+            paramLabel = "MODEL",
+            description = "The base. Default: what the adapter names as its base.")
+    private String base;
+
+    @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file for a base that is one.")
+    private Path out;
+
+    @Option(
+            names = "--type",
+            paramLabel = "TYPE",
+            defaultValue = "",
+            description = "How safetensors are written: F32, BF16 or F16. Default: as the base has them.")
+    private String type;
+
+    @Option(names = "--gguf-adapter", paramLabel = "FILE", description = "Write the adapter alone, for llama.cpp.")
+    private Path ggufAdapter;
+
+    @Option(names = "--shard-bytes", paramLabel = "N", description = "Largest file of a folder. Default: 4 GiB.")
+    private long shardBytes = SHARD;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (out == null && ggufAdapter == null) {
+            throw new ParameterException(spec.commandLine(), "expected --out, --gguf-adapter or both");
+        }
+        if (!List.of("", "F32", "BF16", "F16").contains(type.toUpperCase(Locale.ROOT)) || shardBytes < 1) {
+            throw new ParameterException(
+                    spec.commandLine(), "--type: expected F32, BF16 or F16; --shard-bytes: expected at least 1");
+        }
+        if (out != null && Files.exists(out)) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
+        }
+        Path updates = Checkpoints.resolve(adapter);
+        String named = base != null
+                ? base
+                : Config.read(updates.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
+        Path model = ModelPlace.find(named);
+        ObjectNode report = Json.object();
+        report.put("base", model.toString()).put("adapter", updates.toString());
+        try (DeviceFlags.Opened opened = flags.open()) {
+            try (Merger merger = new Merger(model, updates, opened.device())) {
+                if (ggufAdapter != null) {
+                    merger.writeGgufAdapter(ggufAdapter);
+                    report.put("gguf_adapter", ggufAdapter.toString());
+                }
+                if (out != null) {
+                    merge(merger, model, updates, opened.device(), report);
+                }
+            }
+        }
+        print(report);
+        return 0;
+    }
+
+    /** Under another name until it is proved. */
+    private void merge(Merger merger, Path model, Path updates, Device device, ObjectNode report) throws IOException {
+        boolean gguf = !Files.isDirectory(model);
+        Path partial = out.resolveSibling(".partial-" + out.getFileName() + (gguf ? ".gguf" : ""));
+        remove(partial);
+        try {
+            if (gguf) {
+                merger.writeGguf(partial);
+            } else {
+                merger.writeFolder(partial, type.toUpperCase(Locale.ROOT), shardBytes);
+            }
+            MergeProof proof = MergeProof.of(model, updates, partial, device);
+            report.put("out", out.toString());
+            report.put("logits_range", proof.range());
+            report.put("largest_difference_to_base_plus_adapter", proof.error());
+            report.put("largest_difference_to_base", proof.change());
+            report.put("bound", proof.bound() * proof.range());
+            report.put("tokens_compared", proof.tokens());
+            report.put("tokens_within_bound", proof.agreeing());
+            report.put("proved", proof.holds());
+            report.put("verdict", proof.verdict());
+            if (!proof.holds()) {
+                throw new TrainException(out + ": " + proof.verdict());
+            }
+            Files.move(partial, out, StandardCopyOption.ATOMIC_MOVE);
+        } finally {
+            remove(partial);
+        }
+    }
+
+    private void print(ObjectNode report) {
+        PrintWriter out = spec.commandLine().getOut();
+        if (json) {
+            Json.print(out, report);
+            return;
+        }
+        report.properties()
+                .forEach(entry ->
+                        out.println(entry.getKey() + ": " + entry.getValue().asString()));
+        out.flush();
+    }
+
+    private static void remove(Path path) throws IOException {
+        if (Files.exists(path)) {
+            try (Stream<Path> tree = Files.walk(path)) {
+                for (Path each : tree.sorted(Comparator.reverseOrder()).toList()) {
+                    Files.delete(each);
+                }
+            }
+        }
+    }
+}

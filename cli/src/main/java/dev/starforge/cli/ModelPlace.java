@@ -1,0 +1,54 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.ModelException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Where a model that was named is: a path, or an id whose files are in a cache as HF lays it out. */
+final class ModelPlace {
+    private ModelPlace() {}
+
+    static Path find(String name) {
+        Path path = Path.of(name);
+        if (Files.exists(path)) {
+            return path;
+        }
+        List<String> searched = new ArrayList<>(List.of(path.toAbsolutePath().toString()));
+        for (Path hub : hubs()) {
+            Path repository = hub.resolve("models--" + name.replace("/", "--"));
+            searched.add(repository.toString());
+            Path main = repository.resolve("refs").resolve("main");
+            try {
+                if (Files.isRegularFile(main)) {
+                    Path snapshot = repository
+                            .resolve("snapshots")
+                            .resolve(Files.readString(main).strip());
+                    if (Files.isDirectory(snapshot)) {
+                        return snapshot;
+                    }
+                }
+            } catch (IOException failure) {
+                throw new ModelException(main, "cannot be read: " + failure, failure);
+            }
+        }
+        throw new ModelException(
+                path,
+                "there is no such model here; looked for " + String.join(", ", searched) + ". A folder with "
+                        + "config.json and safetensors, a .gguf file, or `scratch` will do");
+    }
+
+    private static List<Path> hubs() {
+        List<Path> hubs = new ArrayList<>();
+        if (System.getenv("HF_HUB_CACHE") != null) {
+            hubs.add(Path.of(System.getenv("HF_HUB_CACHE")));
+        }
+        if (System.getenv("HF_HOME") != null) {
+            hubs.add(Path.of(System.getenv("HF_HOME"), "hub"));
+        }
+        hubs.add(Path.of(System.getProperty("user.home"), ".cache", "huggingface", "hub"));
+        return hubs;
+    }
+}

@@ -1,0 +1,174 @@
+package dev.starforge.cli;
+
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Blueprint;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Selection;
+import dev.starforge.train.Adaptation;
+import dev.starforge.train.Checkpoints;
+import dev.starforge.train.LimitedDevice;
+import dev.starforge.train.MachineFacts;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.Scratch;
+import dev.starforge.train.TrainRun;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+@Command(
+        name = "train",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Trains an adapter for a model, a whole model, or a new one, on a dataset.",
+            "",
+            "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step, saves and",
+            "exits with 130; --resume goes on from there with the losses an uninterrupted run would have had.",
+            "",
+        },
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {
+            "0:done, or stopped early because the validation loss no longer fell",
+            "1:the run failed; the last line says why and where the last good state is",
+            "2:the command line or the config is wrong",
+            "130:interrupted and saved",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge train --config train.yaml --dataset DATA --output RUN",
+            "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
+            "  starforge train --output RUN --resume",
+            "  starforge train --config train.yaml --print-config",
+        })
+final class TrainVerb implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private ConfigFlags flags;
+
+    @Option(names = "--resume", description = "Go on from the newest complete checkpoint of the output folder.")
+    private boolean resume;
+
+    @Option(names = "--print-config", description = "Print the effective settings and do nothing.")
+    private boolean printConfig;
+
+    @Option(names = "--verbose", description = "Also say which operations run as their definitions.")
+    private boolean verbose;
+
+    @Option(names = "--json", description = "One JSON object a line, for machines.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        PrintWriter out = spec.commandLine().getOut();
+        RunConfig config = settings();
+        Selection selection = Selection.choose(config.device());
+        try (Device opened = selection
+                .backend()
+                .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
+            MachineFacts machine = MachineFacts.of(
+                    selection.backend().name(),
+                    selection.backend().probe().found().get(config.deviceIndex()));
+            if (!printConfig) {
+                TrainRun.claim(config, resume);
+            }
+            boolean scratch = config.model().equals(Scratch.NAME);
+            Path model = printConfig && scratch
+                    ? Path.of(Scratch.NAME)
+                    : scratch ? Scratch.prepare(config, device) : ModelPlace.find(config.model());
+            Adaptation adapted = Adaptation.of(config, machine, blueprint(model), opened);
+            if (printConfig) {
+                out.print(adapted.config().yaml());
+                out.flush();
+                return 0;
+            }
+            return run(adapted, model, device, new Progress(out, terminal(), json, config.loggingSteps()));
+        }
+    }
+
+    /** With --resume and no file, those of the run. */
+    private RunConfig settings() {
+        RunConfig config = flags.read(RunConfig.defaults());
+        Path before = config.output().resolve("config.yaml");
+        return resume && !flags.hasFile() && Files.isRegularFile(before) ? flags.read(RunConfig.read(before)) : config;
+    }
+
+    private static Optional<Blueprint> blueprint(Path model) {
+        Path config = model.resolve("config.json");
+        return Files.isRegularFile(config) ? Optional.of(Blueprint.read(config)) : Optional.empty();
+    }
+
+    private static boolean terminal() {
+        return System.console() != null && System.console().isTerminal();
+    }
+
+    private int run(Adaptation adapted, Path model, Device device, Progress progress) {
+        adapted.rows()
+                .forEach(row -> progress.note(
+                        row.configured().equals(row.effective())
+                                ? row.key() + ": " + row.effective() + " (" + row.why() + ")"
+                                : row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why()
+                                        + ")"));
+        Optional<Tokenizer> tokenizer = Tokenizers.find(model);
+        TrainRun.Setup setup = new TrainRun.Setup(
+                adapted.config(),
+                model,
+                tokenizer,
+                device,
+                adapted.precisionOfRun(),
+                adapted.fallback(verbose ? progress::note : line -> {}),
+                adapted.budget(),
+                resume,
+                Checkpoints.REAL,
+                System::nanoTime,
+                progress);
+        CountDownLatch over = new CountDownLatch(1);
+        Thread hook = new Thread(() -> {}, "unused");
+        try (TrainRun run = new TrainRun(setup)) {
+            progress.note(run.describe());
+            hook = Thread.ofPlatform().unstarted(() -> {
+                run.stop();
+                try {
+                    over.await();
+                } catch (InterruptedException ended) {
+                    Thread.currentThread().interrupt();
+                }
+            });
+            Runtime.getRuntime().addShutdownHook(hook);
+            TrainRun.End end = run.run();
+            progress.note(
+                    switch (end) {
+                        case FINISHED -> "done: " + adapted.config().output().resolve("report.html");
+                        case STOPPED_EARLY ->
+                            "stopped early: the validation loss no longer falls; "
+                                    + adapted.config().output().resolve("report.html");
+                        case INTERRUPTED -> "interrupted after step " + run.step() + "; --resume goes on";
+                    });
+            return end == TrainRun.End.INTERRUPTED ? 130 : 0;
+        } finally {
+            over.countDown();
+            remove(hook);
+        }
+    }
+
+    /** While the program is being interrupted the hook is running, and stays. */
+    private static void remove(Thread hook) {
+        try {
+            Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (IllegalStateException ending) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+package dev.starforge.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** From texts to a new model, an adapter for it, a merged model and figures, by the verbs alone. */
+final class TrainVerbTest {
+    @TempDir
+    Path folder;
+
+    private record Outcome(int code, String out, String err) {}
+
+    private static Outcome run(List<String> args) {
+        StringWriter out = new StringWriter();
+        StringWriter err = new StringWriter();
+        int code = Main.commandLine()
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(err))
+                .execute(args.toArray(String[]::new));
+        return new Outcome(code, out.toString(), err.toString());
+    }
+
+    private Path texts(String name, int count) throws IOException {
+        StringBuilder lines = new StringBuilder();
+        for (int i = 0; i < count; i++) {
+            lines.append("{\"text\": \"");
+            for (int k = 0; k < 10; k++) {
+                lines.append("def f")
+                        .append((7 * i + k) % 50)
+                        .append("(x):\\n    return x + ")
+                        .append(k)
+                        .append("\\n");
+            }
+            lines.append("\"}\n");
+        }
+        return Files.writeString(folder.resolve(name), lines);
+    }
+
+    private List<String> command(String verb, String... further) throws IOException {
+        Path config = Files.writeString(
+                folder.resolve("train.yaml"), """
+                model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 320,
+                        context_window: 64}
+                quantization: {load_in_4bit: false, lora_rank: 4}
+                data: {train: "%1$s", validation: "%2$s", test: "%2$s"}
+                optimization: {batch_size: 4, gradient_accumulation_steps: 1, learning_rate: 1e-2}
+                training: {max_steps: 25, eval_steps: 10, samples: 1}
+                device: {force: cpu}
+                """.formatted(texts("train.jsonl", 30), texts("held-out.jsonl", 4)));
+        List<String> command = new ArrayList<>(List.of(verb, "--config", config.toString()));
+        command.addAll(List.of(further));
+        return command;
+    }
+
+    @Test
+    void theWholeWay() throws IOException {
+        Path first = folder.resolve("first");
+        Outcome outcome = run(
+                command("train", "--set", "model.pretrained_model=scratch", "--output", first.toString(), "--json"));
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        List<JsonNode> events = outcome.out()
+                .lines()
+                .map(line -> new JsonMapper().readTree(line))
+                .toList();
+        assertThat(events).anyMatch(event -> event.path("event").asString("").equals("evaluation"));
+        List<JsonNode> steps = events.stream()
+                .filter(event -> event.path("event").asString("").equals("step"))
+                .toList();
+        assertThat(steps).hasSize(25);
+        assertThat(steps.getLast().path("loss").doubleValue())
+                .isLessThan(0.8 * steps.getFirst().path("loss").doubleValue());
+
+        Path second = folder.resolve("second");
+        String base = "model.pretrained_model=\"" + first.resolve("latest") + "\"";
+        outcome = run(command("train", "--set", base, "--output", second.toString(), "--epochs", "1"));
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.out())
+                .contains("model.dtype: auto -> bf16")
+                .contains("step 25/25")
+                .contains("done: ");
+
+        Path merged = folder.resolve("merged");
+        outcome = run(List.of("merge", second.toString(), "--out", merged.toString(), "--device", "cpu", "--json"));
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(new JsonMapper().readTree(outcome.out()).path("proved").booleanValue())
+                .isTrue();
+        assertThat(merged.resolve("tokenizer.json")).isRegularFile();
+
+        outcome = run(command("eval", "--set", base, "--adapter", second.toString(), "--samples", "4", "--json"));
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        JsonNode figures = new JsonMapper().readTree(outcome.out());
+        assertThat(figures.path("documents").intValue()).isEqualTo(4);
+        double before = figures.path("base").path("bits_per_byte").path("value").doubleValue();
+        double after = figures.path("tuned").path("bits_per_byte").path("value").doubleValue();
+        assertThat(after).isLessThan(before);
+        assertThat(figures.path("tuned_minus_base")
+                        .path("bits_per_byte")
+                        .path("high")
+                        .doubleValue())
+                .isNegative();
+        assertThat(figures.path("tuned").path("fim_line").path("samples").intValue())
+                .isEqualTo(4);
+    }
+
+    @Test
+    void printsTheEffectiveSettings() throws IOException {
+        Outcome outcome = run(command(
+                "train",
+                "--set",
+                "model.pretrained_model=scratch",
+                "--output",
+                "nowhere",
+                "--device",
+                "cpu",
+                "--print-config"));
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.out()).contains("lora_enabled: false").contains("mixed_precision: no");
+        assertThat(Path.of("nowhere")).doesNotExist();
+    }
+
+    @Test
+    void aWrongSettingIsOneLineAndCodeTwo() throws IOException {
+        Outcome outcome = run(command("train", "--set", "training.max_step=3"));
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err())
+                .isEqualToIgnoringNewLines(
+                        "starforge: --set training.max_step=3: unknown key training.max_step; the nearest one is "
+                                + "training.max_steps");
+    }
+
+    @Test
+    void aDeviceThatIsNotThereIsAnError() throws IOException {
+        Outcome outcome = run(command("train", "--device", "mps", "--set", "model.pretrained_model=scratch"));
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).contains("metal");
+    }
+
+    @Test
+    void theDoctorSaysReadyOrNot() throws IOException {
+        Outcome ready = run(command("doctor", "--set", "model.pretrained_model=scratch", "--json"));
+        assertThat(ready.code()).isZero();
+        assertThat(new JsonMapper().readTree(ready.out()).path("ready").stringValue())
+                .isEqualTo("ready");
+        Outcome missing = run(command("doctor", "--set", "quantization.load_in_4bit=true"));
+        assertThat(missing.code()).isEqualTo(2);
+        assertThat(missing.out())
+                .contains("FAILS    model")
+                .contains("memory     planned")
+                .contains("NF4")
+                .endsWith("not ready" + System.lineSeparator());
+        Outcome wrong = run(command("doctor", "--set", "training.seed=x"));
+        assertThat(wrong.code()).isEqualTo(2);
+        assertThat(wrong.out()).contains("FAILS    settings");
+    }
+}

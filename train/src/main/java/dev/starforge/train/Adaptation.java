@@ -1,0 +1,258 @@
+package dev.starforge.train;
+
+import dev.starforge.model.Blueprint;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Precision;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Consumer;
+
+/**
+ * The settings as a machine can obey them, and a table of what was changed and why. One set of settings serves every
+ * device; nothing is changed without a row that says so.
+ */
+public final class Adaptation {
+    private static final double USABLE = 0.9;
+    private static final int SMALLEST_CONTEXT = 128;
+
+    /** What the virtual machine itself takes of memory that the device shares. */
+    private static final long JAVA = 300L << 20;
+
+    private final MachineFacts machine;
+    private final List<Row> rows = new ArrayList<>();
+    private RunConfig config;
+
+    /** One setting: what was asked, what is done, and why. */
+    public record Row(String key, String configured, String effective, String why) {}
+
+    private Adaptation(RunConfig config, MachineFacts machine) {
+        this.config = config;
+        this.machine = machine;
+    }
+
+    /**
+     * Adapts settings to a machine.
+     *
+     * @param blueprint the model's config, for fitting batch and context into memory; without it they stay
+     * @param like a device to plan with
+     */
+    public static Adaptation of(RunConfig config, MachineFacts machine, Optional<Blueprint> blueprint, Device like) {
+        Adaptation adaptation = new Adaptation(config, machine);
+        adaptation.model();
+        adaptation.precision();
+        adaptation.attention();
+        adaptation.checkpointing();
+        blueprint.ifPresent(model -> adaptation.memory(model, like));
+        return adaptation;
+    }
+
+    public RunConfig config() {
+        return config;
+    }
+
+    public List<Row> rows() {
+        return List.copyOf(rows);
+    }
+
+    /** Bytes to plan with. */
+    public long budget() {
+        double limit = config.get(Keys.MEMORY_LIMIT) * (1L << 30);
+        long free = machine.freeBytes() - (machine.kind().equals("cuda") ? 0 : JAVA);
+        return limit > 0 ? (long) Math.min(limit, free) : free;
+    }
+
+    /** How frozen matrices are kept. */
+    Storage storage() {
+        if (!config.get(Keys.LORA)) {
+            return Storage.FP32;
+        }
+        if (config.get(Keys.EIGHT_BIT)) {
+            return Storage.INT8;
+        }
+        if (config.get(Keys.FOUR_BIT)) {
+            boolean int8 = machine.kind().equals("metal")
+                    && config.get(Keys.METAL_STORAGE).equals("int8");
+            return int8 ? Storage.INT8 : Storage.NF4;
+        }
+        return switch (config.get(Keys.DTYPE)) {
+            case "bf16" -> Storage.BF16;
+            case "fp16" -> Storage.FP16;
+            default -> Storage.FP32;
+        };
+    }
+
+    /** How the run keeps and computes numbers. */
+    public Precision precisionOfRun() {
+        if (storage().quantized()) {
+            throw config.wrong(
+                    config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
+                    "this build cannot train on quantized weights yet; set it to false");
+        }
+        return Precision.FLOAT32.withStorage(storage().element());
+    }
+
+    /** Which kernels may be left to their definitions. */
+    public Fallback fallback(Consumer<String> log) {
+        return config.get(Keys.ATTENTION).equals("plain")
+                ? new Fallback(true, Set.of(Fused.Attention.class, Fused.AttentionGrad.class), log)
+                : new Fallback(true, Set.of(), log);
+    }
+
+    private <T> void change(Key<T> key, T value, String why) {
+        T before = config.get(key);
+        if (!before.equals(value)) {
+            rows.add(new Row(key.path(), String.valueOf(before), String.valueOf(value), why));
+            config = config.with(key, value);
+        }
+    }
+
+    /** Shows a setting that stays, because its reason is worth knowing. */
+    private void keep(Key<?> key, String why) {
+        String value = String.valueOf(config.get(key));
+        rows.add(new Row(key.path(), value, value, why));
+    }
+
+    private void model() {
+        if (config.get(Keys.MODEL).equals(Scratch.NAME)) {
+            if (config.isSet(Keys.LORA) && config.get(Keys.LORA)) {
+                throw config.wrong(Keys.LORA, "a new model has no weights yet that an adapter could update");
+            }
+            change(Keys.LORA, false, "a new model: every weight is trained");
+        }
+        if (!config.get(Keys.LORA)) {
+            change(Keys.FOUR_BIT, false, "every weight is trained, in float32");
+            change(Keys.EIGHT_BIT, false, "every weight is trained, in float32");
+            change(Keys.DTYPE, "fp32", "every weight is trained, in float32");
+            return;
+        }
+        if (config.get(Keys.FOUR_BIT) && config.get(Keys.EIGHT_BIT)) {
+            change(Keys.FOUR_BIT, false, "load_in_8bit goes before it");
+        }
+        if (storage() == Storage.INT8 && config.get(Keys.FOUR_BIT)) {
+            keep(Keys.FOUR_BIT, "on Metal this means int8 groups; see quantization.metal_storage");
+        }
+        if (config.get(Keys.DTYPE).equals("auto")) {
+            change(Keys.DTYPE, automatic(), "what " + machine.kind() + " keeps weights in: " + bf16Reason());
+        }
+    }
+
+    private String automatic() {
+        return machine.kind().equals("cpu") || machine.kind().equals("reference") || machine.hasBf16()
+                ? "bf16"
+                : "fp16";
+    }
+
+    private String bf16Reason() {
+        return switch (machine.kind()) {
+            case "cuda" ->
+                machine.hasBf16()
+                        ? "bf16 from Ampere on"
+                        : "bf16 needs Ampere, this is " + machine.capability() / 10 + "." + machine.capability() % 10;
+            case "metal" -> machine.hasBf16() ? "bf16 from M3 on" : "M1 and M2 emulate bf16";
+            default -> "half the memory, widened exactly when read";
+        };
+    }
+
+    private void precision() {
+        switch (machine.kind()) {
+            case "cpu", "reference" -> change(Keys.MIXED, "no", "the CPU computes in float32");
+            case "metal" -> {
+                String asked = config.get(Keys.METAL_PRECISION);
+                String best = machine.hasBf16() ? "bf16" : "fp16";
+                change(
+                        Keys.MIXED,
+                        asked.equals("auto") && !config.get(Keys.MIXED).equals("no")
+                                ? best
+                                : asked.equals("auto") ? "no" : asked,
+                        asked.equals("auto") ? bf16Reason() : "device.metal_precision");
+            }
+            default -> {
+                if (config.get(Keys.MIXED).equals("bf16") && !machine.hasBf16()) {
+                    change(Keys.MIXED, "fp16", bf16Reason() + "; with loss scaling");
+                }
+            }
+        }
+        if (!machine.computes16()) {
+            change(Keys.MIXED, "no", "this build has no kernels that compute in 16 bits on " + machine.kind());
+        }
+    }
+
+    private void attention() {
+        if (!config.get(Keys.ATTENTION).equals("auto")) {
+            keep(Keys.ATTENTION, "as set");
+            return;
+        }
+        rows.add(
+                switch (machine.kind()) {
+                    case "cuda" ->
+                        machine.capability() >= 80
+                                ? new Row("device.attention", "auto", "flash", "tensor cores from Ampere on")
+                                : new Row(
+                                        "device.attention",
+                                        "auto",
+                                        "tiled",
+                                        "flash needs Ampere; tiles need no T x T matrix either");
+                    case "metal" -> new Row("device.attention", "auto", "flash", "simdgroup matrices");
+                    default -> new Row("device.attention", "auto", "tiled", "tiles in the cache, no T x T matrix");
+                });
+    }
+
+    private void checkpointing() {
+        if (machine.kind().equals("metal")) {
+            change(Keys.CHECKPOINTING, "true", "memory is shared with the system");
+        }
+    }
+
+    /** Halves the batch, and then the context, until the plan fits; a step keeps its sequences. */
+    private void memory(Blueprint blueprint, Device like) {
+        long budget = (long) (USABLE * budget());
+        int batch = config.get(Keys.BATCH);
+        int context = config.get(Keys.CONTEXT);
+        boolean must = config.get(Keys.CHECKPOINTING).equals("true");
+        boolean may = !config.get(Keys.CHECKPOINTING).equals("false");
+        MemoryPlan plan = plan(blueprint, batch, context, must, like);
+        if (plan.total() > budget && may && !must) {
+            must = true;
+            plan = plan(blueprint, batch, context, true, like);
+            change(Keys.CHECKPOINTING, "true", "does not fit without");
+        } else if (config.get(Keys.CHECKPOINTING).equals("auto")) {
+            change(Keys.CHECKPOINTING, "false", "fits without");
+        }
+        while (plan.total() > budget && (batch > 1 || context > SMALLEST_CONTEXT)) {
+            if (batch > 1) {
+                batch = (batch + 1) / 2;
+            } else {
+                context /= 2;
+            }
+            plan = plan(blueprint, batch, context, must, like);
+        }
+        String why = String.format(
+                Locale.ROOT, "plan %.2f GiB of %.2f GiB that may be used", plan.total() / 0x1p30, budget / 0x1p30);
+        if (plan.total() > budget) {
+            throw new TrainException(machine.name() + ": one sequence of " + context + " tokens needs "
+                    + (plan.total() >> 20) + " MiB, " + (budget >> 20) + " MiB may be used: a smaller model, "
+                    + "quantization.load_in_4bit, a lower lora_rank or a device with more memory would do");
+        }
+        int asked = config.get(Keys.BATCH);
+        if (batch != asked) {
+            change(
+                    Keys.ACCUMULATION,
+                    (config.get(Keys.ACCUMULATION) * asked + batch - 1) / batch,
+                    "a step keeps its sequences");
+        }
+        change(Keys.BATCH, batch, why);
+        change(Keys.CONTEXT, context, why);
+        if (batch == asked) {
+            keep(Keys.BATCH, why);
+        }
+    }
+
+    private MemoryPlan plan(Blueprint blueprint, int batch, int context, boolean checkpointing, Device like) {
+        return MemoryPlan.of(blueprint, config, storage(), batch, context, checkpointing, like);
+    }
+}

@@ -1,0 +1,349 @@
+package dev.starforge.train;
+
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Generator;
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * How good a model is on documents it has not seen: perplexity and bits per byte of what counts; the next line; a line or a
+ * block between its surroundings. With an adapter, base and tuned side by side, each figure with an interval. Two models of
+ * plain byte statistics give the scale.
+ */
+public final class Evaluation {
+    private static final Pattern IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
+    private static final int LINE_TOKENS = 64;
+    private static final int BLOCK_TOKENS = 192;
+    private static final int LONGEST_STATISTICS = 4 << 20;
+
+    private final Setup setup;
+    private final Tokenizer tokenizer;
+    private final Optional<FimTokens> fim;
+
+    /**
+     * @param samples how many lines and blocks are written, each
+     * @param said told what is being done
+     */
+    public record Setup(
+            RunConfig config,
+            Path model,
+            Optional<Path> adapter,
+            Tokenizer tokenizer,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            String split,
+            int samples,
+            Consumer<String> said) {}
+
+    public Evaluation(Setup setup) {
+        this.setup = setup;
+        this.tokenizer = setup.tokenizer();
+        this.fim = FimTokens.of(tokenizer);
+    }
+
+    /** A place in a document: what is before, what is to be written, what comes after. */
+    private record Hole(String before, String middle, String after) {}
+
+    /** Nats and bytes of every document. */
+    private record Likelihood(double[] nats, double[] bytes, double[] tokens) {}
+
+    private record Results(Likelihood likelihood, Map<String, Written> written) {}
+
+    /** What became of each hole. */
+    private record Written(double[] exact, double[] similarity, double[] identifiers) {}
+
+    public ObjectNode run() {
+        ObjectNode report = new JsonMapper().createObjectNode();
+        try (ModelFiles files = ModelFiles.open(setup.model());
+                Sources sources = Sources.open(setup.config(), vocabulary(files), Optional.of(tokenizer))) {
+            TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
+            if (documents.count() == 0) {
+                throw new ConfigException("eval: the " + setup.split() + " split has no documents");
+            }
+            report.put("model", setup.model().toString());
+            report.put("split", setup.split());
+            report.put("documents", documents.count());
+            List<String> texts = texts(documents);
+            List<Hole> lines = holes(texts, 1, false);
+            List<Hole> inner = fim.isPresent() ? holes(texts, 1, true) : List.of();
+            List<Hole> blocks = fim.isPresent() ? holes(texts, 4, true) : List.of();
+            List<Results> results = new ArrayList<>();
+            for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
+                setup.said().accept(tuned ? "evaluating the tuned model" : "evaluating the base");
+                try (Scope weights = new Scope(setup.device())) {
+                    Model model = load(files, weights, tuned);
+                    ObjectNode column = report.putObject(tuned ? "tuned" : "base");
+                    Likelihood likelihood = likelihood(model, documents);
+                    Map<String, Written> written = new LinkedHashMap<>();
+                    written.put("next_line", written(model, lines, false, LINE_TOKENS));
+                    written.put("fim_line", written(model, inner, true, LINE_TOKENS));
+                    written.put("fim_block", written(model, blocks, true, BLOCK_TOKENS));
+                    likelihood(column, likelihood);
+                    written.forEach((name, each) -> written(column, name, each));
+                    results.add(new Results(likelihood, written));
+                }
+            }
+            if (results.size() == 2) {
+                compare(report.putObject("tuned_minus_base"), results.get(0), results.get(1));
+            }
+            orientation(report.putObject("orientation"), sources, documents);
+        }
+        return report;
+    }
+
+    private int vocabulary(ModelFiles files) {
+        return Math.toIntExact(files.tensors().stream()
+                .filter(tensor -> tensor.name().matches(".*(embed_tokens|wte|token_embd)\\.weight"))
+                .findFirst()
+                .orElseThrow(() -> new TrainException(setup.model() + ": has no embedding"))
+                .shape()
+                .dim(0));
+    }
+
+    private Model load(ModelFiles files, Scope weights, boolean tuned) {
+        if (!tuned) {
+            return files.load(weights, setup.precision());
+        }
+        try (LoraAdapter adapter =
+                LoraAdapter.open(Checkpoints.resolve(setup.adapter().orElseThrow()), weights)) {
+            return files.load(weights, setup.precision(), adapter);
+        }
+    }
+
+    private List<String> texts(TokenDocuments documents) {
+        List<String> texts = new ArrayList<>();
+        for (int d = 0; d < documents.count(); d++) {
+            texts.add(tokenizer.decode(documents.read(d).ids(), true));
+        }
+        return texts;
+    }
+
+    /** Places spread over the documents, the same for every model. */
+    private List<Hole> holes(List<String> texts, int lines, boolean after) {
+        List<Hole> holes = new ArrayList<>();
+        for (int attempt = 0; attempt < 20 * setup.samples() && holes.size() < setup.samples(); attempt++) {
+            String text = texts.get((int) (Philox.uniform(11, lines, attempt) * texts.size()));
+            List<Integer> starts = new ArrayList<>();
+            for (int i = text.indexOf('\n'); i >= 0 && i + 1 < text.length(); i = text.indexOf('\n', i + 1)) {
+                starts.add(i + 1);
+            }
+            if (starts.size() < lines + 3) {
+                continue;
+            }
+            int first = 1 + (int) (Philox.uniform(12, lines, attempt) * (starts.size() - lines - 1));
+            int from = starts.get(first);
+            int to = starts.get(first + lines) - 1;
+            String middle = text.substring(from, to);
+            if (middle.strip().length() >= 4 && middle.length() <= 100 * lines) {
+                holes.add(new Hole(text.substring(0, from), middle, after ? text.substring(to) : ""));
+            }
+        }
+        return holes;
+    }
+
+    private Likelihood likelihood(Model model, TokenDocuments documents) {
+        int count = documents.count();
+        Likelihood all = new Likelihood(new double[count], new double[count], new double[count]);
+        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+        try (Trainer trainer = new Trainer(
+                model,
+                Map.of(),
+                setup.device(),
+                setup.precision(),
+                setup.fallback(),
+                TrainRun.settings(setup.config(), false))) {
+            for (int d = 0; d < count; d++) {
+                TokenDocument document = documents.read(d);
+                int size = document.ids().length;
+                for (int from = 0; from == 0 || from < size - 1; from += context - 1) {
+                    int[] ids = Arrays.copyOfRange(document.ids(), from, Math.min(size, from + context));
+                    int[] labels = ids.clone();
+                    for (int i = 0; i < ids.length; i++) {
+                        if (!document.counted()[from + i]) {
+                            labels[i] = Example.IGNORED;
+                        }
+                    }
+                    if (ids.length < 2) {
+                        continue;
+                    }
+                    float[] losses = trainer.tokenLosses(List.of(new Example(ids, labels)))
+                            .getFirst();
+                    for (int i = 1; i < ids.length; i++) {
+                        if (labels[i] != Example.IGNORED) {
+                            all.nats[d] += losses[i];
+                            all.bytes[d] += bytes(ids[i]);
+                            all.tokens[d]++;
+                        }
+                    }
+                }
+            }
+        }
+        return all;
+    }
+
+    private int bytes(int id) {
+        return tokenizer.isSpecial(id)
+                ? 0
+                : tokenizer.decode(new int[] {id}, false).getBytes(StandardCharsets.UTF_8).length;
+    }
+
+    private void likelihood(ObjectNode column, Likelihood likelihood) {
+        Bootstrap nats = Bootstrap.ratio(likelihood.nats, likelihood.tokens);
+        put(
+                column.putObject("perplexity"),
+                new Bootstrap(Math.exp(nats.value()), Math.exp(nats.low()), Math.exp(nats.high())));
+        put(column.putObject("bits_per_byte"), bitsPerByte(likelihood.nats, likelihood.bytes));
+    }
+
+    private static Bootstrap bitsPerByte(double[] nats, double[] bytes) {
+        double[] bits = Arrays.stream(nats).map(n -> n / Math.log(2)).toArray();
+        return Bootstrap.ratio(bits, bytes);
+    }
+
+    private static void put(ObjectNode node, Bootstrap figure) {
+        node.put("value", figure.value()).put("low", figure.low()).put("high", figure.high());
+    }
+
+    private void written(ObjectNode column, String name, Written written) {
+        if (written.exact.length == 0) {
+            column.putNull(name);
+            return;
+        }
+        ObjectNode node = column.putObject(name);
+        node.put("samples", written.exact.length);
+        put(node.putObject("exact_match"), Bootstrap.mean(written.exact));
+        put(node.putObject("edit_similarity"), Bootstrap.mean(written.similarity));
+        put(node.putObject("identifier_f1"), Bootstrap.mean(written.identifiers));
+    }
+
+    private Written written(Model model, List<Hole> holes, boolean surrounded, int most) {
+        Written written = new Written(new double[holes.size()], new double[holes.size()], new double[holes.size()]);
+        for (int i = 0; i < holes.size(); i++) {
+            Hole hole = holes.get(i);
+            String text = write(model, hole, surrounded, most);
+            written.exact[i] = text.strip().equals(hole.middle.strip()) ? 1 : 0;
+            written.similarity[i] = similarity(text.strip(), hole.middle.strip());
+            written.identifiers[i] = identifierF1(text, hole.middle);
+        }
+        return written;
+    }
+
+    private String write(Model model, Hole hole, boolean surrounded, int longest) {
+        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+        int most = Math.min(longest, context / 4);
+        int room = context - most - FimTokens.EXTRA - 1;
+        int[] before = tokenizer.encode(hole.before, false);
+        int[] after = tokenizer.encode(hole.after, false);
+        int kept = surrounded ? room / 2 : room;
+        before = Arrays.copyOfRange(before, Math.max(0, before.length - kept), before.length);
+        after = Arrays.copyOf(after, Math.min(after.length, room / 2));
+        int[] prompt = surrounded ? prompt(fim.orElseThrow(), before, after) : before;
+        boolean line = longest == LINE_TOKENS;
+        int[] ids = new int[most];
+        int[] count = {0};
+        try (Generator generator =
+                new Generator(model, setup.device(), setup.precision(), setup.fallback(), prompt.length + most + 1)) {
+            generator.greedy(prompt, most, id -> {
+                if (tokenizer.isSpecial(id)) {
+                    return false;
+                }
+                ids[count[0]++] = id;
+                return !line || tokenizer.decode(new int[] {id}, false).indexOf('\n') < 0;
+            });
+        }
+        String text = tokenizer.decode(Arrays.copyOf(ids, count[0]), true);
+        int end = line ? text.indexOf('\n') : -1;
+        return end >= 0 ? text.substring(0, end) : text;
+    }
+
+    private static int[] prompt(FimTokens fim, int[] before, int[] after) {
+        int[] prompt = new int[before.length + after.length + FimTokens.EXTRA];
+        prompt[0] = fim.prefix();
+        System.arraycopy(before, 0, prompt, 1, before.length);
+        prompt[1 + before.length] = fim.suffix();
+        System.arraycopy(after, 0, prompt, 2 + before.length, after.length);
+        prompt[prompt.length - 1] = fim.middle();
+        return prompt;
+    }
+
+    /** 1 - distance / length of the longer. */
+    static double similarity(String a, String b) {
+        int longest = Math.max(a.length(), b.length());
+        return longest == 0 ? 1 : 1 - (double) RunConfig.distance(a, b) / longest;
+    }
+
+    static double identifierF1(String written, String expected) {
+        Map<String, Integer> ours = identifiers(written);
+        Map<String, Integer> theirs = identifiers(expected);
+        int common = 0;
+        for (Map.Entry<String, Integer> name : ours.entrySet()) {
+            common += Math.min(name.getValue(), theirs.getOrDefault(name.getKey(), 0));
+        }
+        int all = ours.values().stream().mapToInt(n -> n).sum()
+                + theirs.values().stream().mapToInt(n -> n).sum();
+        return all == 0 ? 1 : 2.0 * common / all;
+    }
+
+    private static Map<String, Integer> identifiers(String text) {
+        Map<String, Integer> names = new HashMap<>();
+        Matcher matcher = IDENTIFIER.matcher(text);
+        while (matcher.find()) {
+            names.merge(matcher.group(), 1, Integer::sum);
+        }
+        return names;
+    }
+
+    private static void compare(ObjectNode node, Results base, Results tuned) {
+        Likelihood before = base.likelihood;
+        double[] bits = new double[before.nats.length];
+        Arrays.setAll(bits, d -> (tuned.likelihood.nats[d] - before.nats[d]) / Math.log(2));
+        put(node.putObject("bits_per_byte"), Bootstrap.ratio(bits, before.bytes));
+        tuned.written.forEach((name, one) -> {
+            Written other = base.written.get(name);
+            if (one.exact.length > 0) {
+                ObjectNode row = node.putObject(name);
+                put(row.putObject("exact_match"), Bootstrap.difference(one.exact, other.exact));
+                put(row.putObject("edit_similarity"), Bootstrap.difference(one.similarity, other.similarity));
+                put(row.putObject("identifier_f1"), Bootstrap.difference(one.identifiers, other.identifiers));
+            }
+        });
+    }
+
+    private void orientation(ObjectNode node, Sources sources, TokenDocuments documents) {
+        byte[] train = joined(sources.train());
+        byte[] test = joined(documents);
+        node.put("kneser_ney_3_bits_per_byte", ByteModels.kneserNey(train, test));
+        node.put("ppm_5_bits_per_byte", ByteModels.partialMatching(train, test));
+    }
+
+    private byte[] joined(TokenDocuments documents) {
+        StringBuilder all = new StringBuilder();
+        for (int d = 0; d < documents.count() && all.length() < LONGEST_STATISTICS; d++) {
+            all.append(tokenizer.decode(documents.read(d).ids(), true));
+        }
+        return all.toString().getBytes(StandardCharsets.UTF_8);
+    }
+}

@@ -1,0 +1,84 @@
+package dev.starforge.train;
+
+import dev.starforge.data.JsonDocuments;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.tensor.Philox;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+
+/**
+ * Turns a document into one whose middle comes last, so that a model learns to fill in (Bavarian et al. 2022). Two cuts are
+ * drawn between tokens; an end of text stays at the end.
+ *
+ * @param all every token that belongs to filling in; a document that has one is left as it is
+ */
+record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, Set<Integer> all) {
+    static final int EXTRA = 3;
+
+    private static final List<List<String>> FAMILIES = List.of(
+            List.of("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>"),
+            List.of("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>"),
+            List.of("<\uFF5Cfim\u2581begin\uFF5C>", "<\uFF5Cfim\u2581hole\uFF5C>", "<\uFF5Cfim\u2581end\uFF5C>"),
+            List.of("\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>", "\u2581<EOT>"));
+
+    /** The markers of a vocabulary, if it has a family of them. */
+    static Optional<FimTokens> of(Tokenizer tokenizer) {
+        return FAMILIES.stream()
+                .filter(names -> names.stream()
+                        .limit(3)
+                        .allMatch(name -> tokenizer.id(name).isPresent()))
+                .findFirst()
+                .map(names -> new FimTokens(
+                        tokenizer.id(names.get(0)).orElseThrow(),
+                        tokenizer.id(names.get(1)).orElseThrow(),
+                        tokenizer.id(names.get(2)).orElseThrow(),
+                        JsonDocuments.endOfText(tokenizer).stream().boxed().collect(Collectors.toSet()),
+                        names.stream()
+                                .flatMapToInt(name -> tokenizer.id(name).stream())
+                                .boxed()
+                                .collect(Collectors.toSet())));
+    }
+
+    boolean applies(int[] ids) {
+        return ids.length >= 8 && Arrays.stream(ids).noneMatch(all::contains);
+    }
+
+    /** The same tokens with three markers more; {@code suffixFirst} is the order suffix, prefix, middle. */
+    int[] turn(int[] ids, boolean suffixFirst, long seed, int sample) {
+        int length = ids.length;
+        boolean ended = ends.contains(ids[length - 1]);
+        int body = ended ? length - 1 : length;
+        int[] words = Philox.words(sample, 0, 0x46494d, 0, (int) seed, (int) (seed >>> 32));
+        int one = Integer.remainderUnsigned(words[0], body + 1);
+        int two = Integer.remainderUnsigned(words[1], body + 1);
+        int from = Math.min(one, two);
+        int to = Math.max(one, two);
+        int[] turned = new int[length + EXTRA];
+        int at = 0;
+        turned[at++] = prefix;
+        if (suffixFirst) {
+            turned[at++] = suffix;
+            at = copy(ids, to, body, turned, at);
+            turned[at++] = middle;
+            at = copy(ids, 0, from, turned, at);
+        } else {
+            at = copy(ids, 0, from, turned, at);
+            turned[at++] = suffix;
+            at = copy(ids, to, body, turned, at);
+            turned[at++] = middle;
+        }
+        at = copy(ids, from, to, turned, at);
+        if (ended) {
+            turned[at] = ids[length - 1];
+        }
+        return turned;
+    }
+
+    private static int copy(int[] from, int begin, int end, int[] to, int at) {
+        System.arraycopy(from, begin, to, at, end - begin);
+        return at + end - begin;
+    }
+}

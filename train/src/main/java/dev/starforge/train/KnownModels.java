@@ -1,0 +1,28 @@
+package dev.starforge.train;
+
+import dev.starforge.model.Blueprint;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.Optional;
+
+/** Configs of models that are planned for before they are here. */
+public final class KnownModels {
+    private static final Map<String, String> RESOURCES = Map.of("bigcode/starcoder2-3b", "starcoder2-3b.json");
+
+    private KnownModels() {}
+
+    public static Optional<Blueprint> find(String name) {
+        String resource = RESOURCES.get(name);
+        if (resource == null) {
+            return Optional.empty();
+        }
+        try (InputStream in = KnownModels.class.getResourceAsStream(resource)) {
+            return Optional.of(Blueprint.of(name, new String(in.readAllBytes(), StandardCharsets.UTF_8)));
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+package dev.starforge.train;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.JsonDocuments;
+import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.Tokenizer;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/** The documents a run reads, from a dataset or from single files, what each weighs, and hashes of where they came from. */
+final class Sources implements AutoCloseable {
+    private static final double DAY = 24 * 3600;
+
+    private final TokenDocuments train;
+    private final TokenDocuments validation;
+    private final TokenDocuments test;
+    private final Corpus.Weights weights;
+    private final Map<String, String> hashes;
+    private final Runnable close;
+
+    private Sources(
+            TokenDocuments train,
+            TokenDocuments validation,
+            TokenDocuments test,
+            Corpus.Weights weights,
+            Map<String, String> hashes,
+            Runnable close) {
+        this.train = train;
+        this.validation = validation;
+        this.test = test;
+        this.weights = weights;
+        this.hashes = hashes;
+        this.close = close;
+    }
+
+    /** Opens what the settings name. A tokenizer is needed for files with text. */
+    static Sources open(RunConfig config, int vocabulary, Optional<Tokenizer> tokenizer) {
+        if (!config.get(Keys.DATASET).isEmpty()) {
+            if (!config.get(Keys.TRAIN).isEmpty()) {
+                throw config.wrong(Keys.TRAIN, "data.path names a dataset already; set one of the two");
+            }
+            return dataset(config, vocabulary);
+        }
+        if (config.get(Keys.TRAIN).isEmpty()) {
+            throw config.wrong(
+                    Keys.DATASET, "nothing to train on: set data.path to a dataset, or data.train to a file");
+        }
+        if (config.get(Keys.HALF_LIFE) > 0
+                || !config.get(Keys.DIRECTORIES).isEmpty()
+                || !config.get(Keys.SINCE).isEmpty()) {
+            throw config.wrong(
+                    Keys.TRAIN,
+                    "single files do not say which commit or directory a text is of, so they take no weights by these");
+        }
+        Map<String, String> hashes = new TreeMap<>();
+        TokenDocuments train = file(config, Keys.TRAIN, vocabulary, tokenizer, hashes);
+        TokenDocuments validation = file(config, Keys.VALIDATION, vocabulary, tokenizer, hashes);
+        TokenDocuments test = file(config, Keys.TEST, vocabulary, tokenizer, hashes);
+        return new Sources(train, validation, test, document -> 1, hashes, () -> {
+            train.close();
+            validation.close();
+            test.close();
+        });
+    }
+
+    private static Sources dataset(RunConfig config, int vocabulary) {
+        Path folder = Path.of(config.get(Keys.DATASET));
+        Dataset dataset = Dataset.open(folder);
+        if (dataset.vocabularySize() > vocabulary) {
+            dataset.close();
+            throw config.wrong(
+                    Keys.DATASET,
+                    "its tokenizer has " + dataset.vocabularySize() + " tokens, the model has " + vocabulary);
+        }
+        TokenDocuments train = dataset.documents(Split.TRAIN);
+        return new Sources(
+                train,
+                dataset.documents(Split.VALIDATION),
+                dataset.documents(Split.TEST),
+                weights(config, dataset, train.count()),
+                Map.of("manifest", hash(folder.resolve(Dataset.MANIFEST))),
+                dataset::close);
+    }
+
+    /** Newer counts more, some directories count more, and what is not newer than a commit not at all. */
+    private static Corpus.Weights weights(RunConfig config, Dataset dataset, int count) {
+        double halfLife = config.get(Keys.HALF_LIFE);
+        Map<String, Double> directories = config.get(Keys.DIRECTORIES);
+        String since = config.get(Keys.SINCE);
+        if (halfLife == 0 && directories.isEmpty() && since.isEmpty()) {
+            return document -> 1;
+        }
+        long newest = Long.MIN_VALUE;
+        long after = Long.MIN_VALUE;
+        for (int d = 0; d < count; d++) {
+            SampleOrigin origin = dataset.origin(Split.TRAIN, d);
+            newest = Math.max(newest, origin.time());
+            if (!since.isEmpty() && origin.commit().startsWith(since)) {
+                after = Math.max(after, origin.time());
+            }
+        }
+        if (!since.isEmpty() && after == Long.MIN_VALUE) {
+            throw config.wrong(Keys.SINCE, "no document of the dataset is of this commit");
+        }
+        long latest = newest;
+        long oldest = after;
+        return document -> {
+            SampleOrigin origin = dataset.origin(Split.TRAIN, document);
+            if (!since.isEmpty() && origin.time() <= oldest) {
+                return 0;
+            }
+            double weight = halfLife == 0 ? 1 : Math.pow(0.5, (latest - origin.time()) / DAY / halfLife);
+            return weight * directory(directories, origin.directory());
+        };
+    }
+
+    private static double directory(Map<String, Double> weights, String directory) {
+        String best = "";
+        double weight = 1;
+        for (Map.Entry<String, Double> entry : weights.entrySet()) {
+            String name = entry.getKey().replaceAll("/+$", "");
+            boolean inside = directory.equals(name) || directory.startsWith(name + "/");
+            if (inside && name.length() >= best.length()) {
+                best = name;
+                weight = entry.getValue();
+            }
+        }
+        return weight;
+    }
+
+    private static TokenDocuments file(
+            RunConfig config,
+            Key<String> key,
+            int vocabulary,
+            Optional<Tokenizer> tokenizer,
+            Map<String, String> hashes) {
+        if (config.get(key).isEmpty()) {
+            return NONE;
+        }
+        Path file = Path.of(config.get(key));
+        if (!Files.isRegularFile(file)) {
+            throw config.wrong(key, "there is no such file");
+        }
+        hashes.put(key.path(), hash(file));
+        if (file.toString().endsWith(".jsonl")) {
+            return JsonDocuments.lines(
+                    file,
+                    tokenizer.orElseThrow(() -> config.wrong(key, "text needs a tokenizer, and the model has none")));
+        }
+        try (var reader = Files.newBufferedReader(file)) {
+            int first = reader.read();
+            while (Character.isWhitespace(first)) {
+                first = reader.read();
+            }
+            return first == '['
+                    ? JsonDocuments.enhanced(file, vocabulary)
+                    : JsonDocuments.tokenSequences(file, vocabulary);
+        } catch (IOException failure) {
+            throw new ConfigException(file + ": cannot be read: " + failure, failure);
+        }
+    }
+
+    private static String hash(Path file) {
+        try {
+            return Hashes.of(file);
+        } catch (IOException failure) {
+            throw new ConfigException(file + ": cannot be read: " + failure, failure);
+        }
+    }
+
+    private static final TokenDocuments NONE = new TokenDocuments() {
+        @Override
+        public int count() {
+            return 0;
+        }
+
+        @Override
+        public int length(int document) {
+            throw new IndexOutOfBoundsException(document);
+        }
+
+        @Override
+        public TokenDocument read(int document) {
+            throw new IndexOutOfBoundsException(document);
+        }
+
+        @Override
+        public long tokens() {
+            return 0;
+        }
+
+        @Override
+        public void close() {}
+    };
+
+    TokenDocuments train() {
+        return train;
+    }
+
+    TokenDocuments validation() {
+        return validation;
+    }
+
+    TokenDocuments test() {
+        return test;
+    }
+
+    Corpus.Weights weights() {
+        return weights;
+    }
+
+    /** Of the manifest, or of every file. */
+    Map<String, String> hashes() {
+        return hashes;
+    }
+
+    @Override
+    public void close() {
+        close.run();
+    }
+}

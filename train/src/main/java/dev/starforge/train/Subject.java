@@ -1,0 +1,192 @@
+package dev.starforge.train;
+
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.LoraSettings;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Part;
+import dev.starforge.model.Safetensors;
+import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.SafetensorsWriter;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Tensor;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A model and what of it is trained: an adapter, or everything. How the frozen weights are kept is the loader's business;
+ * nothing after loading asks.
+ */
+sealed interface Subject extends AutoCloseable {
+    Model model();
+
+    Map<String, Tensor> parameters();
+
+    /** Writes the parameters in the form others read: an adapter of PEFT, or a model folder of HF. */
+    void save(Path folder);
+
+    /** Takes the parameters from such a folder. */
+    void restore(Path folder);
+
+    @Override
+    void close();
+
+    /** Files that make a folder a model, besides the weights. */
+    List<String> COMPANIONS = List.of(
+            "config.json",
+            "generation_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+            "vocab.json",
+            "merges.txt");
+
+    /** Puts bytes of a file's tensor on the device, piece by piece. */
+    private static void fill(Safetensors file, String name, Tensor tensor, Device device) {
+        SafetensorsFile.Stored stored = file.tensor(name);
+        if (!stored.shape().equals(tensor.shape())
+                || !stored.dtype().equals(tensor.dtype().name())) {
+            throw new TrainException(file.path() + ": tensor " + name + ": expected " + tensor.spec() + ", got "
+                    + stored.dtype() + stored.shape());
+        }
+        int width = tensor.dtype().bytes();
+        int piece = 1 << 20;
+        long size = tensor.shape().size();
+        for (long at = 0; at < size; at += piece) {
+            int count = (int) Math.min(piece, size - at);
+            ByteBuffer bytes = ByteBuffer.allocateDirect(count * width);
+            file.read(stored, at * width, bytes);
+            device.write(tensor.view(at, Shape.of(count)), bytes.rewind());
+        }
+    }
+
+    /** Reads tensors of these names from one file. */
+    static void restore(Path path, String prefix, Map<String, Tensor> tensors, Device device) {
+        try (SafetensorsFile file = SafetensorsFile.open(path)) {
+            tensors.forEach((name, tensor) -> fill(file, prefix + name, tensor, device));
+        }
+    }
+
+    /** A frozen model with an adapter. */
+    record Adapted(Model model, LoraAdapter adapter, LoraSettings settings, String base, Scope scope)
+            implements Subject {
+        private static final String PREFIX = "base_model.model.";
+
+        static Adapted load(
+                ModelFiles files, String base, LoraSettings settings, long seed, Device device, Precision precision) {
+            Scope scope = new Scope(device);
+            try {
+                LoraAdapter adapter = LoraAdapter.create(settings, seed, scope);
+                return new Adapted(files.load(scope, precision, adapter), adapter, settings, base, scope);
+            } catch (RuntimeException failure) {
+                scope.close();
+                throw failure;
+            }
+        }
+
+        @Override
+        public Map<String, Tensor> parameters() {
+            return adapter.parameters();
+        }
+
+        @Override
+        public void save(Path folder) {
+            LoraAdapter.save(folder, settings, base, parameters(), scope.device());
+        }
+
+        @Override
+        public void restore(Path folder) {
+            Subject.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), scope.device());
+        }
+
+        @Override
+        public void close() {
+            scope.close();
+        }
+    }
+
+    /** A model all of which is trained, in float32. */
+    record Whole(Model model, List<Part> parts, Path base, Scope scope) implements Subject {
+        private static final long SHARD = 4L << 30;
+
+        static Whole load(ModelFiles files, Path base, Device device) {
+            if (!Files.isDirectory(base)) {
+                throw new TrainException(base + ": every weight can be trained of a folder with safetensors only; "
+                        + "set quantization.lora_enabled to train an adapter");
+            }
+            Scope scope = new Scope(device);
+            try {
+                List<Part> parts = new ArrayList<>();
+                return new Whole(files.load(scope, Precision.FLOAT32, parts), parts, base, scope);
+            } catch (RuntimeException failure) {
+                scope.close();
+                throw failure;
+            }
+        }
+
+        @Override
+        public Map<String, Tensor> parameters() {
+            Map<String, Tensor> parameters = new LinkedHashMap<>();
+            parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
+            return parameters;
+        }
+
+        /** Every tensor under its name in the files, those of a stack as views of it. */
+        private Map<String, Tensor> named() {
+            Map<String, Tensor> named = new LinkedHashMap<>();
+            for (Part part : parts) {
+                if (part.names().size() == 1) {
+                    named.put(part.names().getFirst(), part.tensor());
+                    continue;
+                }
+                Shape each = Shape.of(part.tensor().dim(1), part.tensor().dim(2));
+                for (int e = 0; e < part.names().size(); e++) {
+                    named.put(part.names().get(e), part.tensor().view(e * each.size(), each));
+                }
+            }
+            return named;
+        }
+
+        @Override
+        public void save(Path folder) {
+            List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+            named().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, scope.device())));
+            SafetensorsWriter.writeModel(folder, entries, SHARD);
+            copyCompanions(base, folder);
+        }
+
+        @Override
+        public void restore(Path folder) {
+            try (Safetensors file = Safetensors.open(folder)) {
+                named().forEach((name, tensor) -> fill(file, name, tensor, scope.device()));
+            }
+        }
+
+        @Override
+        public void close() {
+            scope.close();
+        }
+    }
+
+    static void copyCompanions(Path from, Path to) {
+        for (String name : COMPANIONS) {
+            if (Files.isRegularFile(from.resolve(name))) {
+                try {
+                    Files.copy(from.resolve(name), to.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+                } catch (IOException failure) {
+                    throw new TrainException(to.resolve(name) + ": cannot be written: " + failure, failure);
+                }
+            }
+        }
+    }
+}

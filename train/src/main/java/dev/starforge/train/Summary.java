@@ -1,0 +1,87 @@
+package dev.starforge.train;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** {@code summary.json}: how a run ended, its losses, what the machine did, and the curves. */
+final class Summary {
+    private Summary() {}
+
+    static ObjectNode of(
+            Path run,
+            TrainRun.End end,
+            RunConfig config,
+            double seconds,
+            double bestLoss,
+            long bestStep,
+            double lastEvaluation,
+            String device) {
+        ObjectNode summary = new JsonMapper().createObjectNode();
+        List<JsonNode> lines = Metrics.read(run);
+        List<JsonNode> steps = lines.stream().filter(line -> line.has("loss")).toList();
+        JsonNode last = steps.isEmpty() ? summary : steps.getLast();
+        summary.put("status", end.name().toLowerCase(Locale.ROOT));
+        summary.put("model", config.get(Keys.MODEL));
+        summary.put("device", device);
+        summary.put("epochs", last.path("epoch").asDouble(0));
+        summary.put("steps", last.path("step").asLong(0));
+        summary.put("tokens", last.path("tokens").asLong(0));
+        summary.put("training_seconds", seconds);
+        summary.put("tokens_per_second", seconds > 0 ? last.path("tokens").asLong(0) / seconds : 0);
+        summary.put(
+                "skipped_steps",
+                steps.stream().filter(line -> line.has("skipped")).count());
+        number(summary, "final_train_loss", last.path("loss").asDouble(Double.NaN));
+        number(summary, "final_val_loss", lastEvaluation);
+        number(summary, "best_val_loss", bestLoss);
+        summary.put("best_step", bestStep);
+        number(summary, "final_perplexity", Math.exp(lastEvaluation));
+        number(summary, "best_perplexity", Math.exp(bestLoss));
+        history(summary, "train_loss_history", steps, "loss");
+        history(summary, "lr_history", steps, "lr");
+        history(summary, "grad_norm_history", steps, "grad_norm");
+        List<JsonNode> evaluations =
+                lines.stream().filter(line -> line.has("eval_loss")).toList();
+        history(summary, "val_loss_history", evaluations, "eval_loss");
+        history(summary, "val_steps", evaluations, "step");
+        ObjectNode hardware = summary.putObject("hardware");
+        range(hardware, "tokens_per_second", steps);
+        range(hardware, "memory_bytes", steps);
+        range(hardware, "resident_bytes", steps);
+        range(hardware, "utilization", steps);
+        return summary;
+    }
+
+    /** Left out where there is none: JSON has no infinity. */
+    private static void number(ObjectNode node, String name, double value) {
+        if (Double.isFinite(value)) {
+            node.put(name, value);
+        } else {
+            node.putNull(name);
+        }
+    }
+
+    private static void history(ObjectNode node, String name, List<JsonNode> lines, String field) {
+        ArrayNode list = node.putArray(name);
+        lines.forEach(line -> list.add(line.path(field)));
+    }
+
+    private static void range(ObjectNode node, String field, List<JsonNode> lines) {
+        List<Double> values = new ArrayList<>();
+        for (JsonNode line : lines) {
+            if (line.path(field).isNumber()) {
+                values.add(line.path(field).doubleValue());
+            }
+        }
+        ObjectNode range = node.putObject(field);
+        number(range, "min", values.stream().mapToDouble(v -> v).min().orElse(Double.NaN));
+        number(range, "avg", values.stream().mapToDouble(v -> v).average().orElse(Double.NaN));
+        number(range, "max", values.stream().mapToDouble(v -> v).max().orElse(Double.NaN));
+    }
+}

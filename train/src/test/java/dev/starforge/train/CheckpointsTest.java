@@ -1,0 +1,94 @@
+package dev.starforge.train;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class CheckpointsTest {
+    @TempDir
+    Path run;
+
+    private static void fill(Path folder, String text) {
+        try {
+            Files.writeString(folder.resolve("a"), text);
+            Files.writeString(folder.resolve("b"), text + text);
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+    }
+
+    private Checkpoints checkpoints(int limit) {
+        return new Checkpoints(run, Checkpoints.REAL, limit);
+    }
+
+    @Test
+    void theLastCompleteOneIsFoundAndDamagedOnesAreNamed() throws IOException {
+        Checkpoints checkpoints = checkpoints(10);
+        for (int step = 1; step <= 5; step++) {
+            checkpoints.save(step, 10, folder -> fill(folder, "text"));
+        }
+        Files.delete(run.resolve("checkpoint-5/complete.json"));
+        Files.writeString(run.resolve("checkpoint-4/a"), "texT");
+        Files.delete(run.resolve("checkpoint-3/b"));
+        List<String> damaged = new ArrayList<>();
+        assertThat(checkpoints.newest(damaged::add)).contains(run.resolve("checkpoint-2"));
+        assertThat(damaged)
+                .containsExactly(
+                        run.resolve("checkpoint-5") + ": is damaged: it has no complete.json",
+                        run.resolve("checkpoint-4") + ": is damaged: a is not what was written",
+                        run.resolve("checkpoint-3") + ": is damaged: b is missing");
+    }
+
+    @Test
+    void aFailureLeavesNothingButTheOneBefore() {
+        Checkpoints checkpoints = checkpoints(10);
+        checkpoints.save(1, 10, folder -> fill(folder, "text"));
+        assertThatThrownBy(() -> checkpoints.save(2, 10, folder -> {
+                    fill(folder, "text");
+                    throw new TrainException("the disk is full");
+                }))
+                .hasMessage("the disk is full");
+        assertThat(checkpoints.all()).containsExactly(run.resolve("checkpoint-1"));
+        assertThat(Checkpoints.target(run, "latest")).contains(run.resolve("checkpoint-1"));
+        assertThat(run.toFile().list()).containsExactlyInAnyOrder("checkpoint-1", "latest");
+    }
+
+    @Test
+    void tooLittleRoomIsSaidBeforeAnythingIsWritten() {
+        Checkpoints checkpoints = new Checkpoints(run, folder -> 5 << 20, 3);
+        checkpoints.save(1, 1 << 20, folder -> fill(folder, "text"));
+        assertThatThrownBy(() -> checkpoints.save(2, 2 << 20, folder -> fill(folder, "text")))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining(
+                        "checkpoint-2: cannot be written: it needs about 6291456 bytes, the disk has 5242880");
+        assertThat(checkpoints.all()).containsExactly(run.resolve("checkpoint-1"));
+    }
+
+    @Test
+    void theBestOutlivesTheLimit() {
+        Checkpoints checkpoints = checkpoints(2);
+        checkpoints.markBest(checkpoints.save(1, 10, folder -> fill(folder, "1")));
+        for (int step = 2; step <= 12; step++) {
+            checkpoints.save(step, 10, folder -> fill(folder, "text"));
+            checkpoints.prune();
+        }
+        assertThat(checkpoints.all()).containsExactly(run.resolve("checkpoint-1"), run.resolve("checkpoint-12"));
+        assertThat(Checkpoints.resolve(run)).isEqualTo(run.resolve("checkpoint-1"));
+    }
+
+    @Test
+    void whatAnEndedProcessLeftIsRemoved() throws IOException {
+        Files.createDirectories(run.resolve(".partial-checkpoint-7"));
+        fill(run.resolve(".partial-checkpoint-7"), "half");
+        checkpoints(3).clean();
+        assertThat(run.toFile().list()).isEmpty();
+    }
+}

@@ -1,0 +1,186 @@
+package dev.starforge.train;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+final class RunConfigTest {
+    private static final Path DOCS = Path.of("..", "docs", "config.md");
+
+    @TempDir
+    Path folder;
+
+    private RunConfig read(String yaml) throws IOException {
+        return RunConfig.read(Files.writeString(folder.resolve("train.yaml"), yaml));
+    }
+
+    @Test
+    void readsWhatASeedWrote() throws IOException {
+        RunConfig config = read("""
+                model:
+                  pretrained_model: "bigcode/starcoder2-3b"
+                  mps_prefer_fp16: true  # Use fp16 on MPS for memory savings
+                quantization:
+                  load_in_4bit: true  # On CUDA: 4-bit; on MPS: int8
+                  lora_enabled: true
+                  lora_rank: 32
+                  lora_alpha: 64
+                  lora_dropout: 0.05
+                  mps_quant_dtype: "int8"
+                  mps_group_size: 64
+                  mps_compute_dtype: "float16"
+                  train_path: "data_enhanced/dataset_enhanced/training_data_enhanced_train.json"
+                optimization:
+                  batch_size: 2
+                  gradient_accumulation_steps: 8  # Effective batch = 16
+                  learning_rate: 2.0e-4
+                  mixed_precision: "fp16"  # or "bf16"
+                  gradient_checkpointing: true
+                training:
+                  num_epochs: 3
+                  seed: 42
+                device_backend:
+                  force_device: null  # Will auto-detect
+                output:
+                  output_dir: "models/starcoder2-mps-optimized"
+                """);
+        assertThat(config.show("optimization.learning_rate")).isEqualTo("2.0E-4");
+        assertThat(config.show("quantization.group_size")).isEqualTo("64");
+        assertThat(config.show("device.metal_precision")).isEqualTo("fp16");
+        assertThat(config.show("data.train")).endsWith("enhanced_train.json");
+        assertThat(config.show("optimization.gradient_checkpointing")).isEqualTo("true");
+        assertThat(config.device()).isEqualTo("auto");
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+                    optimization: {learning_rat: 1}    | 2 | unknown key optimization.learning_rat; the nearest one is optimization.learning_rate
+                    training: {lora_rank: 3}           | 2 | unknown key training.lora_rank; the nearest one is quantization.lora_rank
+                    nonsense: 3                        | 2 | unknown key nonsense
+                    optimization: {batch_size: 0}      | 2 | expected whole number 1..65536, got 0
+                    optimization: {batch_size: two}    | 2 | expected whole number 1..65536, got two
+                    optimization: {batch_size: 1.5}    | 2 | expected whole number 1..65536, got 1.5
+                    optimization: {batch_size: '2'}    | 2 | expected whole number 1..65536, got 2
+                    training: {packing: 1}             | 2 | expected true or false, got 1
+                    quantization: {lora_dropout: 1.2}  | 2 | expected number 0.0..0.99, got 1.2
+                    optimization: {lr_scheduler: step} | 2 | expected one of cosine, linear, constant, wsd, got step
+                    optimization: {betas: [0.9]}       | 2 | expected two numbers
+                    output: {output_dir: [a]}          | 2 | expected text, got [a]
+                    training: {seed: 1, seed: 2}       | 2 | seed
+                    training: [1, 2]                   | 2 | unknown key training
+                    training: {seed: 1                 | 3 | is not YAML
+                    """)
+    void saysWhichLineIsWrong(String line, int number, String message) throws IOException {
+        assertThatThrownBy(() -> read("model: {dtype: bf16}\n" + line + "\n"))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("train.yaml:" + number + ": ")
+                .hasMessageContaining(message);
+    }
+
+    @Test
+    void assignmentsComeLast() throws IOException {
+        RunConfig config = read("training: {seed: 1}")
+                .set(List.of(
+                        "training.seed=7",
+                        "quantization.lora_target_modules=[q_proj, v_proj]",
+                        "optimization.eps=1e-6"));
+        assertThat(config.show("training.seed")).isEqualTo("7");
+        assertThat(config.show("quantization.lora_target_modules")).isEqualTo("[q_proj, v_proj]");
+        assertThat(config.show("optimization.eps")).isEqualTo("1.0E-6");
+        assertThatThrownBy(() -> config.set(List.of("training.sed=7")))
+                .hasMessage("--set training.sed=7: unknown key training.sed; the nearest one is training.seed");
+        assertThatThrownBy(() -> config.set(List.of("training.seed")))
+                .hasMessage("--set training.seed: expected section.key=value");
+    }
+
+    @Test
+    void whatIsWrittenReadsBackTheSame() throws IOException {
+        RunConfig config = RunConfig.defaults()
+                .set(List.of(
+                        "training.directory_weights={src/core: 2, \"a b\": 0.5}",
+                        "model.pretrained_model=\"C:\\\\models\\\\x \\\"y\\\"\"",
+                        "device.force=cpu",
+                        "optimization.betas=[0.8, 0.95]"));
+        assertThat(read(config.yaml()).yaml()).isEqualTo(config.yaml());
+        assertThat(read(config.yaml()).show("training.directory_weights")).isEqualTo("{src/core=2.0, a b=0.5}");
+    }
+
+    /** One row of the table in docs/config.md each. */
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+                    device_backend.force_device=mps         | device.force                     | metal
+                    device_backend.force_device=null        | device.force                     | null
+                    device_backend.attention_backend=metal  | device.attention                 | flash
+                    attention_backend=xformers              | device.attention                 | flash
+                    attention_backend=sdpa                  | device.attention                 | auto
+                    attention_backend=native                | device.attention                 | plain
+                    optimization.use_mixed_precision=true   | optimization.mixed_precision     | bf16
+                    optimization.use_mixed_precision=false  | optimization.mixed_precision     | no
+                    quantization.train_path=a.json          | data.train                       | a.json
+                    dataset.val_path=b.json                 | data.validation                  | b.json
+                    data.test_path=c.json                   | data.test                        | c.json
+                    dataset.context_window=512              | model.context_window             | 512
+                    dataset.target_window=256               | model.context_window             | 2304
+                    quantization.bnb_4bit_compute_dtype=float16 | optimization.mixed_precision | fp16
+                    quantization.bnb_4bit_use_double_quant=false | quantization.double_quantization | false
+                    quantization.mps_group_size=64          | quantization.group_size          | 64
+                    quantization.mps_compute_dtype=float16  | device.metal_precision           | fp16
+                    model.mps_prefer_fp16=true              | device.metal_precision           | fp16
+                    quantization.mps_quant_dtype=int8       | quantization.metal_storage       | int8
+                    training.num_workers=3                  | device.threads                   | 3
+                    model.torch_dtype=bfloat16              | model.dtype                      | bf16
+                    """)
+    void otherSpellingsAreOurs(String assignment, String key, String value) {
+        assertThat(RunConfig.defaults().set(List.of(assignment)).show(key)).isEqualTo(value);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"trust_remote_code=false", "num_beams=1", "bnb_4bit_quant_type=nf4"})
+    void whatIsDoneAnywayIsTaken(String assignment) {
+        assertThat(RunConfig.defaults().set(List.of("model." + assignment)).yaml())
+                .isEqualTo(RunConfig.defaults().yaml());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "trust_remote_code=true, code that comes with a model is never executed",
+        "num_beams=4, there is no beam search",
+        "bnb_4bit_quant_type=fp4, 4-bit bases are NF4",
+        "device_map=auto, a model runs on one device",
+        "fp16=true, see optimization.mixed_precision",
+        "deepspeed=x.json, training runs in one process"
+    })
+    void whatIsNotDoneIsRefusedByName(String assignment, String reason) {
+        assertThatThrownBy(() -> RunConfig.defaults().set(List.of("model." + assignment)))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining(assignment.substring(0, assignment.indexOf('=')))
+                .hasMessageContaining("refused: " + reason);
+    }
+
+    @Test
+    void everyKeyAndEverySpellingIsInTheDocs() throws IOException {
+        String docs = Files.readString(DOCS);
+        List<String> missing = new ArrayList<>();
+        for (Key<?> key : Keys.ALL) {
+            String row = "| `" + key.path() + "` | " + key.kind() + " | `"
+                    + RunConfig.defaults().show(key.path()) + "` | " + key.doc() + " |";
+            if (!docs.contains(row)) {
+                missing.add(row);
+            }
+        }
+        Spellings.BY_NAME.keySet().stream()
+                .filter(name -> !docs.contains("| `" + name + "` |"))
+                .forEach(missing::add);
+        assertThat(missing).isEmpty();
+    }
+}

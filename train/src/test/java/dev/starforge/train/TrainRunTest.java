@@ -1,0 +1,303 @@
+package dev.starforge.train;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenShardWriter;
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.SafetensorsFile;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** Whole runs on a golden model: what they write, and what they do when something goes wrong. */
+final class TrainRunTest {
+    @TempDir
+    Path folder;
+
+    /** What a run said. */
+    private static final class Said implements RunEvents {
+        private final List<Step> steps = new ArrayList<>();
+        private final List<String> notes = new ArrayList<>();
+        private final List<Double> evaluations = new ArrayList<>();
+
+        @Override
+        public void step(Step step) {
+            steps.add(step);
+        }
+
+        @Override
+        public void evaluated(long step, double loss, boolean best) {
+            evaluations.add(loss);
+        }
+
+        @Override
+        public void note(String text) {
+            notes.add(text);
+        }
+
+        List<Double> losses() {
+            return steps.stream().map(Step::loss).toList();
+        }
+    }
+
+    private Path sequences(String name, int count, int length) throws IOException {
+        String all = IntStream.range(0, count)
+                .mapToObj(s -> IntStream.range(0, length)
+                        .mapToObj(i -> String.valueOf((int) (Philox.uniform(name.length(), s, i) * 40)))
+                        .collect(Collectors.joining(",", "[", "]")))
+                .collect(Collectors.joining(",", "[", "]"));
+        return Files.writeString(
+                folder.resolve(name),
+                "{\"token_sequences\": " + all + ", \"vocab_size\": 640, \"num_sequences\": " + count + "}");
+    }
+
+    private RunConfig config(String... settings) throws IOException {
+        List<String> all = new ArrayList<>(List.of(
+                "model.pretrained_model=\"" + Tiny.STARCODER + "\"",
+                "model.context_window=64",
+                "model.dtype=fp32",
+                "quantization.load_in_4bit=false",
+                "quantization.lora_rank=4",
+                "data.train=\"" + sequences("train.json", 24, 50) + "\"",
+                "data.validation=\"" + sequences("valid.json", 3, 40) + "\"",
+                "optimization.batch_size=4",
+                "optimization.gradient_accumulation_steps=1",
+                "optimization.learning_rate=1e-2",
+                "training.num_epochs=2",
+                "training.eval_steps=3",
+                "training.save_steps=4",
+                "training.patience=0",
+                "output.output_dir=\"" + folder.resolve("run") + "\""));
+        all.addAll(List.of(settings));
+        return RunConfig.defaults().set(all);
+    }
+
+    private static TrainRun.Setup setup(RunConfig config, Device device, boolean resume, RunEvents events) {
+        return new TrainRun.Setup(
+                config,
+                Path.of(config.model()),
+                Optional.empty(),
+                device,
+                Precision.FLOAT32,
+                Fallback.FORBIDDEN,
+                0,
+                resume,
+                Checkpoints.REAL,
+                System::nanoTime,
+                events);
+    }
+
+    private static Said run(RunConfig config, boolean resume) {
+        Said said = new Said();
+        TrainRun.claim(config, resume);
+        try (Device device = Tiny.cpu(2);
+                TrainRun run = new TrainRun(setup(config, device, resume, said))) {
+            run.run();
+        }
+        return said;
+    }
+
+    @Test
+    void writesWhatOthersRead() throws IOException {
+        Said said = run(config(), false);
+        Path run = folder.resolve("run");
+        assertThat(said.steps).hasSize(12);
+        assertThat(said.losses().getLast()).isLessThan(said.losses().getFirst() - 1);
+        assertThat(Metrics.read(run)).hasSize(12 + 4);
+        JsonNode summary = new JsonMapper().readTree(run.resolve("summary.json"));
+        assertThat(summary.path("steps").intValue()).isEqualTo(12);
+        assertThat(summary.path("epochs").doubleValue()).isEqualTo(2);
+        assertThat(summary.path("train_loss_history").size()).isEqualTo(12);
+        assertThat(summary.path("final_val_loss").doubleValue()).isEqualTo(said.evaluations.getLast());
+        assertThat(Files.readString(run.resolve("report.html")))
+                .contains("<svg")
+                .doesNotContain("http");
+        assertThat(RunConfig.read(run.resolve("config.yaml")).yaml()).isEqualTo(config().yaml());
+        // the adapter is one of PEFT's, and gives the loss that was reported
+        try (Device device = Tiny.cpu(2);
+                ModelFiles files = ModelFiles.open(Tiny.STARCODER);
+                Scope scope = new Scope(device);
+                LoraAdapter adapter = LoraAdapter.open(Checkpoints.resolve(run), scope)) {
+            files.load(scope, Precision.FLOAT32, adapter);
+            assertThat(adapter.parameters()).hasSize(2 * 2 * 6);
+        }
+    }
+
+    @Test
+    void aSmallerBatchAfterTooLittleMemoryChangesNothingElse() throws IOException {
+        RunConfig config = config("optimization.gradient_checkpointing=false", "training.num_epochs=1");
+        List<Double> whole = run(config, false).losses();
+        Said said = new Said();
+        RunConfig again = config.set(List.of("output.overwrite=true"));
+        TrainRun.claim(again, false);
+        long least = smallestLimit(again);
+        try (Device device = new LimitedDevice(Tiny.cpu(2), least);
+                TrainRun run = new TrainRun(setup(again, device, false, said))) {
+            run.run();
+        }
+        assertThat(said.notes).anyMatch(note -> note.startsWith("out of memory"));
+        for (int i = 0; i < whole.size(); i++) {
+            assertThat(said.losses().get(i) / whole.get(i)).isBetween(1 - 1e-4, 1 + 1e-4);
+        }
+    }
+
+    /** A little less than a run takes. */
+    private long smallestLimit(RunConfig config) {
+        LimitedDevice device = new LimitedDevice(Tiny.cpu(2), Long.MAX_VALUE);
+        try (device;
+                TrainRun run = new TrainRun(setup(config, device, false, new Said()))) {
+            run.run();
+        }
+        TrainRun.claim(config, false);
+        return device.mostReserved() - 1;
+    }
+
+    @Test
+    void oneSequenceThatDoesNotFitIsAnErrorThatSaysWhatWould() throws IOException {
+        RunConfig config = config("optimization.batch_size=1", "optimization.gradient_checkpointing=false");
+        TrainRun.claim(config, false);
+        LimitedDevice loading = new LimitedDevice(Tiny.cpu(2), Long.MAX_VALUE);
+        new TrainRun(setup(config, loading, false, new Said())).close();
+        loading.close();
+        RunConfig again = config.set(List.of("output.overwrite=true"));
+        TrainRun.claim(again, false);
+        try (Device device = new LimitedDevice(Tiny.cpu(2), loading.mostReserved() + (1 << 19));
+                TrainRun run = new TrainRun(setup(again, device, false, new Said()))) {
+            assertThatThrownBy(run::run)
+                    .isInstanceOf(TrainException.class)
+                    .hasMessageContaining("one sequence of 64 tokens does not fit")
+                    .hasMessageContaining("set model.context_window lower");
+        }
+    }
+
+    @Test
+    void stopsWhenTheLossNoLongerFalls() throws IOException {
+        Said said = run(
+                config(
+                        "training.patience=2",
+                        "training.num_epochs=50",
+                        "training.eval_steps=2",
+                        "optimization.lr_scheduler=constant"),
+                false);
+        assertThat(said.steps.size()).isLessThan(200);
+        double best = said.evaluations.stream().mapToDouble(loss -> loss).min().orElseThrow();
+        List<Double> last = said.evaluations.subList(said.evaluations.size() - 2, said.evaluations.size());
+        assertThat(last).allMatch(loss -> loss > best - 1e-4);
+        assertThat(Checkpoints.target(folder.resolve("run"), "best")).isPresent();
+    }
+
+    /** A base with a NaN in its last norm: no loss is ever finite, nothing may move, and three such steps are the end. */
+    @Test
+    void stepsThatAreNotFiniteAreSkippedAndSeveralEndTheRun() throws IOException {
+        Path broken = Files.createDirectories(folder.resolve("broken"));
+        Files.copy(Tiny.STARCODER.resolve("config.json"), broken.resolve("config.json"));
+        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        try (SafetensorsFile file = SafetensorsFile.open(Tiny.STARCODER.resolve("model.safetensors"))) {
+            for (String name : file.tensors().keySet()) {
+                float[] values = file.readFloats(name);
+                if (name.equals("model.norm.weight")) {
+                    values[0] = Float.NaN;
+                }
+                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+            }
+        }
+        SafetensorsFile.write(broken.resolve("model.safetensors"), entries);
+        RunConfig config = config("model.pretrained_model=\"" + broken + "\"", "training.eval_steps=0");
+        TrainRun.claim(config, false);
+        Said said = new Said();
+        try (Device device = Tiny.cpu(2);
+                TrainRun run = new TrainRun(setup(config, device, false, said))) {
+            assertThatThrownBy(run::run)
+                    .isInstanceOf(TrainException.class)
+                    .hasMessageContaining("3 steps in a row were not finite")
+                    .hasMessageContaining("checkpoint-3");
+        }
+        assertThat(said.notes)
+                .filteredOn(note -> note.contains("skipped: loss NaN"))
+                .hasSize(3);
+        assertThat(said.steps).noneMatch(RunEvents.Step::moved);
+        assertThat(Checkpoints.defect(folder.resolve("run/checkpoint-3"))).isEmpty();
+    }
+
+    @Test
+    void goesOnWithTheSameSettingsAndDataOnly() throws IOException {
+        run(config("training.max_steps=4"), false);
+        assertThatThrownBy(() -> run(config("training.max_steps=4"), false))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("there is a run already");
+        assertThatThrownBy(() -> run(config("training.max_steps=4", "training.seed=1"), true))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("training.seed")
+                .hasMessageContaining("was begun with 42");
+        RunConfig other = config("training.max_steps=4");
+        sequences("train.json", 24, 49);
+        assertThatThrownBy(() -> run(other, true))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining("was trained on other data");
+    }
+
+    /** Three documents of three commits in two directories. */
+    private Path dataset() throws IOException {
+        Path dataset = Files.createDirectories(folder.resolve("dataset"));
+        for (String split : List.of("train", "val", "test")) {
+            try (TokenShardWriter writer = new TokenShardWriter(dataset.resolve(split + ".shard"), 640)) {
+                for (int d = 0; d < 3; d++) {
+                    int[] ids = IntStream.range(d, d + 30).toArray();
+                    boolean[] counted = new boolean[30];
+                    Arrays.fill(counted, true);
+                    writer.add(
+                            new TokenDocument(split + d, ids, counted),
+                            new SampleOrigin("abc" + d, 86_400L * 10 * d, d == 2 ? "src/core/x" : "src"));
+                }
+                writer.finish();
+            }
+        }
+        String splits = "{\"train\": {\"documents\": 3}, \"val\": {\"documents\": 3}, \"test\": {\"documents\": 3}}";
+        Files.writeString(
+                dataset.resolve(Dataset.MANIFEST),
+                "{\"format\": \"starforge-dataset\", \"version\": 1, \"tokenizer\": {\"sha256\": \"\", \"vocabulary\": 640},"
+                        + " \"generations\": [{\"directory\": \".\", \"splits\": " + splits + "}]}");
+        return dataset;
+    }
+
+    @Test
+    void newerCommitsAndSomeDirectoriesWeighMore() throws IOException {
+        RunConfig config = RunConfig.defaults()
+                .set(List.of(
+                        "data.path=\"" + dataset() + "\"",
+                        "training.recency_half_life_days=10",
+                        "training.directory_weights={src: 3, src/core: 5}"));
+        try (Sources sources = Sources.open(config, 640, Optional.empty())) {
+            assertThat(sources.weights().of(0)).isEqualTo(0.25 * 3);
+            assertThat(sources.weights().of(1)).isEqualTo(0.5 * 3);
+            assertThat(sources.weights().of(2)).isEqualTo(5);
+        }
+        try (Sources sources = Sources.open(config.set(List.of("training.since_commit=abc0")), 640, Optional.empty())) {
+            assertThat(sources.weights().of(0)).isZero();
+            assertThat(sources.weights().of(1)).isPositive();
+        }
+        assertThatThrownBy(() -> Sources.open(config.set(List.of("training.since_commit=zzz")), 640, Optional.empty()))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("no document of the dataset is of this commit");
+    }
+}
