@@ -182,6 +182,96 @@ final class RepeatableTest {
         assertThat(alone).isEqualTo(Arrays.copyOfRange(prompt, (t - 1) * h * d, t * h * d));
     }
 
+    /**
+     * Far along a sequence there are several stretches of keys: one after another in a prompt, shared among threads for one
+     * token, and all heads of a stretch together where the table has room for many.
+     */
+    @ParameterizedTest
+    @CsvSource({"1, 0, 1", "2, 0, 40", "2, 0, 200", "1, 700, 200", "2, 700, 40"})
+    void stretchesOfALongSequenceMeetInOneOrder(int threads, int window, int width) {
+        Scope scope = threads == 1 ? scopeOfOne : scopeOfTwo;
+        int t = 1100;
+        int asked = 70;
+        int h = 10;
+        int hk = 2;
+        int d = 64;
+        int block = 32;
+        int blocks = (t + block - 1) / block;
+        int[] table = new int[Math.max(blocks, width)];
+        for (int i = 0; i < blocks; i++) {
+            table[i] = (i * 11 + 3) % blocks;
+        }
+        int[] used = Arrays.copyOf(table, blocks);
+        Tensor k = half(scope, finite(paged(random(t * hk * d), hk * d, used, block)), blocks * block, hk, d);
+        Tensor v = half(scope, finite(paged(random(t * hk * d), hk * d, used, block)), blocks * block, hk, d);
+        float[] q = random(asked * h * d);
+        int[] positions = new int[asked];
+        Arrays.setAll(positions, i -> t - asked + i);
+        Op op = new Fused.Attention(0.3f, window, block);
+        float[] prompt = run(
+                scope,
+                op,
+                tensor(scope, q, asked, h, d),
+                k,
+                v,
+                tensor(scope, new int[] {0, asked}, 2),
+                tensor(scope, positions, asked),
+                tensor(scope, table, 1, table.length));
+        for (int n : new int[] {0, 33, asked - 1}) {
+            float[] alone = run(
+                    scope,
+                    op,
+                    tensor(scope, Arrays.copyOfRange(q, n * h * d, (n + 1) * h * d), 1, h, d),
+                    k,
+                    v,
+                    tensor(scope, new int[] {0, 1}, 2),
+                    tensor(scope, new int[] {positions[n]}, 1),
+                    tensor(scope, table, 1, table.length));
+            assertThat(alone).as("query %d", n).isEqualTo(Arrays.copyOfRange(prompt, n * h * d, (n + 1) * h * d));
+        }
+    }
+
+    /** Values that float16 has no finite number for reach the sum as what they are. */
+    @Test
+    void infinityInTheCacheStaysInfinity() {
+        int d = 64;
+        float[] values = random(3 * d);
+        values[d + 5] = Float.POSITIVE_INFINITY;
+        values[2 * d + 9] = Float.NaN;
+        float[] y = run(
+                scopeOfOne,
+                new Fused.Attention(0.3f, 0, 1),
+                tensor(scopeOfOne, random(d), 1, 1, d),
+                half(scopeOfOne, random(3 * d), 3, 1, d),
+                half(scopeOfOne, values, 3, 1, d),
+                tensor(scopeOfOne, new int[] {0, 1}, 2),
+                tensor(scopeOfOne, new int[] {2}, 1),
+                tensor(scopeOfOne, new int[] {0, 1, 2}, 1, 3));
+        for (int i = 0; i < d; i++) {
+            if (i == 5) {
+                assertThat(y[i]).isEqualTo(Float.POSITIVE_INFINITY);
+            } else if (i == 9) {
+                assertThat(y[i]).isNaN();
+            } else {
+                assertThat(y[i]).isFinite();
+            }
+        }
+    }
+
+    private static Tensor half(Scope scope, float[] values, long... dims) {
+        Tensor wide = tensor(scope, values, dims);
+        Tensor narrow = scope.allocate(new Spec(DType.F16, Shape.of(dims)));
+        scope.device().run(new Plain.Cast(DType.F16), new Tensor[] {wide}, new Tensor[] {narrow});
+        return narrow;
+    }
+
+    private static float[] finite(float[] values) {
+        for (int i = 0; i < values.length; i++) {
+            values[i] = Float.isNaN(values[i]) ? 0 : values[i];
+        }
+        return values;
+    }
+
     private static float[] paged(float[] x, int width, int[] table, int block) {
         float[] cache = new float[table.length * block * width];
         Arrays.fill(cache, Float.NaN);
