@@ -3,6 +3,7 @@ module dev.starforge.cli {
     requires dev.starforge.data;
     requires dev.starforge.train;
     requires info.picocli;
+    requires java.management;
     requires tools.jackson.databind;
 
     opens dev.starforge.cli to

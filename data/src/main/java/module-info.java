@@ -1,6 +1,13 @@
-/** Tokenizers: text to ids and back; no tensors, nothing of the other modules. */
+/** Tokenizers, and the way from a git repository to tokenized samples; no tensors, nothing of the other modules. */
 module dev.starforge.data {
+    requires org.eclipse.jgit;
+    requires org.snakeyaml.engine;
     requires tools.jackson.databind;
+    // JGit, no module itself yet, cannot say that it needs these
+    requires com.googlecode.javaewah;
+    requires java.management;
+    requires org.slf4j;
 
     exports dev.starforge.data;
+    exports dev.starforge.data.dataset;
 }

@@ -35,7 +35,8 @@ final class DeviceFlags {
             names = "--threads",
             defaultValue = "0",
             paramLabel = "N",
-            description = "Worker threads on the CPU; 0 is one for each core. Results do not depend on it.")
+            description = "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
+                    + "Results do not depend on it.")
     private int threads;
 
     @Option(
@@ -56,8 +57,7 @@ final class DeviceFlags {
     @Option(
             names = "--kv-dtype",
             paramLabel = "TYPE",
-            defaultValue = "F32",
-            description = "How cached keys and values are kept: F32, BF16 or F16. Default: F32.")
+            description = "How cached keys and values are kept: F32, BF16 or F16. Default: F16; F32 for verify.")
     private DType kv;
 
     @Option(
@@ -119,18 +119,18 @@ final class DeviceFlags {
         }
     }
 
-    /** For those who use a model: weights as they are stored unless a flag says otherwise. */
+    /** For those who use a model: weights as they are stored and a cache of half the size, unless a flag says otherwise. */
     Precision precision() {
-        return precision(Storage.AS_STORED);
+        return precision(Storage.AS_STORED, DType.F16);
     }
 
-    /** For those who compare it: weights in float32 unless a flag says otherwise. */
+    /** For those who compare it: weights and cache in float32 unless a flag says otherwise. */
     Precision convertedPrecision() {
-        return precision(new Storage(Optional.of(DType.F32)));
+        return precision(new Storage(Optional.of(DType.F32)), DType.F32);
     }
 
-    private Precision precision(Storage otherwise) {
-        Precision precision = Precision.FLOAT32.withKv(kv);
+    private Precision precision(Storage otherwise, DType otherwiseKv) {
+        Precision precision = Precision.FLOAT32.withKv(kv == null ? otherwiseKv : kv);
         return (storage == null ? otherwise : storage)
                 .converted()
                 .map(precision::withStorage)

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
@@ -19,6 +20,7 @@ import picocli.CommandLine.Spec;
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
         subcommands = {
             BenchVerb.class,
+            DatasetVerb.class,
             DevicesVerb.class,
             GenerateVerb.class,
             InspectVerb.class,
@@ -34,6 +36,7 @@ import picocli.CommandLine.Spec;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge devices",
+            "  starforge dataset --repo . --out data",
             "  starforge inspect MODEL",
             "  starforge generate MODEL --prompt 'def fibonacci(n):'",
             "  starforge VERB --help",
@@ -73,7 +76,8 @@ final class Main implements Runnable {
     /** What we foresaw is one line; anything else is our defect and shows where it happened. */
     private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
         PrintWriter err = command.getErr();
-        if (failure instanceof ModelException
+        if (failure instanceof DatasetException
+                || failure instanceof ModelException
                 || failure instanceof TensorException
                 || failure instanceof TokenizerException) {
             err.println("starforge: " + failure.getMessage());

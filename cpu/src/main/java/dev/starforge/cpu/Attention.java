@@ -7,25 +7,43 @@ import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Attention in tiles with a running softmax (Dao et al. 2022), so that no matrix of scores ever exists. Every lane is one
- * query of one head: keys and values are spread over the lanes, maxima and sums run along the keys, and no lane meets
- * another. A tile holds keys 48 i .. 48 i + 47 of a sequence, wherever the cache has them. The order of summation of a
- * query therefore follows from its position alone: not from the other queries, the blocks of the cache, the width of the
- * machine or the threads. Grouped heads are neighbouring lanes, so one token's heads share the keys they read.
+ * Attention in tiles with a running softmax (Dao et al. 2022), so that no matrix of scores ever exists.
  *
- * <p>The gradient recomputes probabilities from the saved log-sum-exp. dq runs as the forward pass does. For dk and dv the
- * lanes are keys and the queries are spread over them: the same loops with the roles exchanged, one writer for each row.
+ * <p>Forward, lanes are dimensions of a head. A tile is 32 keys of a sequence, wherever the cache has them, widened to
+ * float32 once for all queries and grouped heads of a chunk. Scores and weighted sums are {@link HeadTile}'s; maxima and sums
+ * run along the keys. Tiles are gathered into stretches of 512 keys with a softmax of their own, and stretches are
+ * combined from the first to the last. Tiles and stretches begin at multiples of their length, so the order of summation
+ * of a query follows from its position alone: not from the other queries, the blocks of the cache, the width of the
+ * machine or the threads. A prompt has chunks enough for all threads and walks through its stretches; where there are
+ * few chunks, as for one token, every stretch is a chunk and the stretches meet in a second pass. The bits are the same.
  *
- * <p>Legend: N queries, H heads, D head size, t a key's position; tiles are [panel][d][lane].
+ * <p>The gradient recomputes probabilities from the saved log-sum-exp; its lanes are queries, and keys and values are
+ * spread over them. For dk and dv the lanes are keys: the same loops with the roles exchanged, one writer for each row.
+ *
+ * <p>Legend: N queries, H heads, D head size, t a key's position; tiles of the gradient are [panel][d][lane].
  */
 final class Attention {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
 
-    /** Keys (or, for dk and dv, queries of the group's heads) that are spread over the lanes at a time. */
+    /** Keys that a softmax runs over before it meets others; a multiple of {@link HeadTile#KEYS}. */
+    private static final int STRETCH = 512;
+
+    /** About how many queries, times heads of a group, share the keys and values of a tile. */
+    private static final int SHARING = 16;
+
+    /** With so many chunks, one for a group of heads, or fewer, stretches are chunks too. */
+    private static final int FEW = 64;
+
+    /** With so many stretches, heads that lie in so many neighbouring elements of a row share a chunk, and its cache lines. */
+    private static final int MANY_STRETCHES = 8;
+
+    private static final int TOGETHER = 1024;
+
+    /** Of the gradient: keys (or, for dk and dv, queries of the group's heads) that are spread over the lanes at a time. */
     private static final int SPREAD = 48;
 
-    /** About how many lanes a chunk fills. */
+    /** Of the gradient: about how many lanes a chunk fills. */
     private static final int LANES = 64;
 
     private final float scale;
@@ -38,10 +56,14 @@ final class Attention {
     private final int d;
     private final int rows; // d, for whole tiles
     private final int stride; // distance of keys in scratch
-    private final int queries; // of a chunk
-    private final int lanes; // of a chunk
+    private final int queries; // of a chunk of the gradient
+    private final int lanes; // of a chunk of the gradient
+    private final int width; // d, for whole vectors of any machine
+    private final int sharing; // queries of a chunk
+    private final int stretches; // that a table has room for
+    private final int together; // groups of heads of a chunk
 
-    Attention(float scale, int window, int block, Shape q, Shape k) {
+    Attention(float scale, int window, int block, Shape q, Shape k, Shape tables) {
         this.scale = scale;
         this.window = window;
         this.block = block;
@@ -54,15 +76,27 @@ final class Attention {
         stride = rows + 4;
         queries = Math.max(1, LANES / Math.max(1, group));
         lanes = Lanes.pad(Math.max(LANES, queries * group), W);
+        width = Lanes.pad(d, HeadTile.WIDTH);
+        sharing = Math.max(1, SHARING / Math.max(1, group));
+        stretches = Math.toIntExact(Workers.count(tables.dim(1) * block, STRETCH));
+        together = few() && stretches >= MANY_STRETCHES ? Math.clamp(TOGETHER / Math.max(1, d), 1, kvHeads) : 1;
     }
 
     static int first(int window, int position) {
         return window == 0 ? 0 : Math.max(0, position - window + 1);
     }
 
-    /** Queries and sums of all lanes, keys and values, scores of a panel, maxima and denominators. */
+    private boolean few() {
+        return tokens * kvHeads <= FEW;
+    }
+
+    /** Shared: a state for each query and stretch, where stretches are chunks. */
     Scratch forwardScratch() {
-        return new Scratch(0, 2L * lanes * rows + 2 * SPREAD * stride + (SPREAD + 1) * W + 2 * lanes + rows);
+        long rows = (long) sharing * group;
+        long states = few() ? tokens * heads * stretches * (width + 2) : 0;
+        long queries = together * rows * width + (together + 1) * rows * (width + 2);
+        long tile = 2L * HeadTile.KEYS * width + rows * (HeadTile.KEYS + W);
+        return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
 
     /** Four tiles of all lanes, two of what is spread, two of scores, two numbers for each spread row or lane; shared: delta. */
@@ -96,14 +130,14 @@ final class Attention {
         return new Pieces(sequence, start);
     }
 
-    private Pieces queryPieces(View starts) {
+    private static Pieces queryPieces(View starts, int step) {
         int[] from = new int[Math.toIntExact(starts.size - 1)];
         int[] to = new int[from.length];
         for (int s = 0; s < from.length; s++) {
             from[s] = starts.index(s);
             to[s] = starts.index(s + 1);
         }
-        return pieces(from, to, queries);
+        return pieces(from, to, step);
     }
 
     private Pieces keyPieces(View starts, View positions) {
@@ -147,61 +181,237 @@ final class Attention {
 
     /** (q, k, v, starts, positions, tables) -> y, lse. */
     void forward(Workers workers, View[] in, View[] out) {
-        Pieces pieces = queryPieces(in[3]);
+        Pieces pieces = queryPieces(in[3], sharing);
+        if (!few()) {
+            workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
+                Chunk c = chunk(in, pieces, chunk, at);
+                gather(in[0], c, s);
+                boolean first = true;
+                for (int stretch = c.first / STRETCH; stretch <= c.last / STRETCH; stretch++) {
+                    attend(in, c, stretch, s, first ? c.state : c.other);
+                    if (!first) {
+                        for (int r = 0; r < c.rows; r++) {
+                            combine(s, c.state + r * (width + 2), c.other + r * (width + 2), c.strip);
+                        }
+                    }
+                    first = false;
+                }
+                deliver(out, c, s);
+            });
+            return;
+        }
+        long parts = Workers.count(kvHeads, together);
+        workers.run(pieces.size() * stretches * parts, (index, s, at) -> {
+            long block = index / parts; // heads of one stretch follow each other: they lie side by side
+            int kvHead = (int) (index % parts) * together;
+            Chunk c = chunk(in, pieces, block / stretches * kvHeads + kvHead, at);
+            c.groups = Math.min(together, kvHeads - kvHead);
+            int stretch = (int) (block % stretches);
+            if (stretch >= c.first / STRETCH && stretch <= c.last / STRETCH) {
+                gather(in[0], c, s);
+                attend(in, c, stretch, s, c.state);
+                for (int r = 0; r < c.groups * c.rows; r++) {
+                    int to = state(row(c.n, kvHead + r / c.rows, r % c.rows), stretch);
+                    System.arraycopy(s, c.state + r * (width + 2), s, to, width + 2);
+                }
+            }
+        });
         workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
-            int piece = (int) (chunk / kvHeads);
-            int n = pieces.from[piece];
-            int end = Math.min(n + queries, in[3].index(pieces.sequence[piece] + 1));
-            forward(in, out, pieces.sequence[piece], n, end, (int) (chunk % kvHeads), s, at);
+            Chunk c = chunk(in, pieces, chunk, at);
+            for (int r = 0; r < c.rows; r++) {
+                int to = c.state + r * (width + 2);
+                long row = row(c.n, c.kvHead, r);
+                System.arraycopy(s, state(row, c.first / STRETCH), s, to, width + 2);
+                for (int stretch = c.first / STRETCH + 1; stretch <= c.last / STRETCH; stretch++) {
+                    combine(s, to, state(row, stretch), c.strip);
+                }
+            }
+            deliver(out, c, s);
         });
     }
 
-    private void forward(View[] in, View[] out, int sequence, int n, int end, int kvHead, float[] s, int at) {
-        int used = (end - n) * group;
-        int panels = Lanes.pad(used, W) / W;
-        int q = at;
-        int y = q + lanes * rows;
-        int k = y + lanes * rows;
-        int v = k + SPREAD * stride;
-        int scores = v + SPREAD * stride;
-        int max = scores + (SPREAD + 1) * W;
-        int sum = max + lanes;
-        int strip = sum + lanes;
-        gather(in[0], n, kvHead, used, s, q, strip);
-        scale(s, q, panels * rows * W, scale);
-        Arrays.fill(s, y, y + panels * rows * W, 0);
-        Arrays.fill(s, max, max + lanes, Float.NEGATIVE_INFINITY);
-        Arrays.fill(s, sum, sum + lanes, 0);
-        int last = lastKey(in[4], n, end);
+    /** Where the state of a row and stretch is in what the workers share. */
+    private int state(long row, int stretch) {
+        return (int) ((row * stretches + stretch) * (width + 2));
+    }
+
+    /**
+     * Some neighbouring queries of one sequence and one group of heads, and where a worker has what belongs to them. A state
+     * is a row's weighted sum of values, the maximum of its scores and the sum of its weights.
+     */
+    private static final class Chunk {
+        private int sequence;
+        private int n;
+        private int kvHead;
+        private int groups = 1; // of heads, from kvHead on
+        private int rows; // of a group
+        private int first; // key that any of the queries sees
+        private int last;
+        private int q;
+        private int state;
+        private int other;
+        private int k;
+        private int v;
+        private int scores;
+        private int factors;
+        private int strip;
+    }
+
+    private Chunk chunk(View[] in, Pieces pieces, long index, int at) {
+        Chunk c = new Chunk();
+        int piece = (int) (index / kvHeads);
+        c.sequence = pieces.sequence[piece];
+        c.n = pieces.from[piece];
+        int end = Math.min(c.n + sharing, in[3].index(c.sequence + 1));
+        c.kvHead = (int) (index % kvHeads);
+        c.rows = (end - c.n) * group;
+        c.first = firstKey(in[4], c.n, end);
+        c.last = lastKey(in[4], c.n, end);
+        int most = sharing * group;
+        c.q = at;
+        c.state = c.q + together * most * width;
+        c.other = c.state + together * most * (width + 2);
+        c.k = c.other + most * (width + 2);
+        c.v = c.k + HeadTile.KEYS * width;
+        c.scores = c.v + HeadTile.KEYS * width;
+        c.factors = c.scores + most * HeadTile.KEYS;
+        c.strip = c.factors + most * W;
+        return c;
+    }
+
+    /** The queries of a chunk, scaled, with zeros behind each. */
+    private void gather(View q, Chunk c, float[] s) {
+        for (int r = 0; r < c.groups * c.rows; r++) {
+            int to = c.q + r * width;
+            q.load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
+            Arrays.fill(s, to + d, to + width, 0);
+            scale(s, to, width, scale);
+        }
+    }
+
+    /** The states of a chunk's rows over the keys of one stretch. */
+    private void attend(View[] in, Chunk c, int stretch, float[] s, int state) {
+        for (int r = 0; r < c.groups * c.rows; r++) {
+            int y = state + r * (width + 2);
+            Arrays.fill(s, y, y + width, 0);
+            s[y + width] = Float.NEGATIVE_INFINITY;
+            s[y + width + 1] = 0;
+        }
+        int end = Math.min(c.last + 1, (stretch + 1) * STRETCH);
         int next;
-        for (int t = firstKey(in[4], n, end); t <= last; t = next) {
-            next = Math.min(last + 1, (t / SPREAD + 1) * SPREAD);
-            fetch(in[1], in[5], sequence, kvHead, t, next, s, k);
-            fetch(in[2], in[5], sequence, kvHead, t, next, s, v);
-            for (int panel = 0; panel < panels; panel++) {
-                int to = y + panel * rows * W;
-                spread(s, k, q + panel * rows * W, next - t, scores);
-                maskKeys(in[4], n, panel * W, used, t, next, s, scores);
-                soften(s, scores, next - t, max + panel * W, sum + panel * W);
-                scaleRows(s, to, rows, scores + (next - t) * W);
-                collect(s, v, scores, next - t, to);
+        for (int t = Math.max(c.first, stretch * STRETCH); t < end; t = next) {
+            next = Math.min(end, (t / HeadTile.KEYS + 1) * HeadTile.KEYS);
+            if (c.groups > 1) {
+                touch(in[1], in[5], c, t, next, s);
+                touch(in[2], in[5], c, t, next, s);
+            }
+            int start = t % HeadTile.KEYS;
+            for (int group = 0; group < c.groups; group++) {
+                int y = state + group * c.rows * (width + 2);
+                fetch(in[1], in[5], c, group, t, next, s, c.k + start * width);
+                fetch(in[2], in[5], c, group, t, next, s, c.v + start * width);
+                HeadTile.dots(s, c.q + group * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
+                soften(in[4], c, t, next, s, y);
+                HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
             }
         }
-        for (int r = 0; r < used; r++) {
-            int from = y + r / W * rows * W + r % W;
-            for (int i = 0; i < d; i++) {
-                s[strip + i] = s[from + i * W] / s[sum + r];
+    }
+
+    /** Brings the lines of a chunk's heads from memory in the order they lie there, which is what it is fastest at. */
+    private void touch(View x, View tables, Chunk c, int t, int next, float[] s) {
+        int lines = 0;
+        for (int i = t; i < next; i++) {
+            lines += HeadTile.touch(x, key(tables, c.sequence, i, c.kvHead), c.groups * d);
+        }
+        s[c.strip] = lines; // or nobody would read them
+    }
+
+    /** Scores to weights relative to the maximum so far, the sums moved along, and what sums of values have to be scaled by. */
+    private void soften(View positions, Chunk c, int t, int next, float[] s, int state) {
+        int tile = t / HeadTile.KEYS * HeadTile.KEYS;
+        for (int r = 0; r < c.rows; r++) {
+            int x = c.scores + r * HeadTile.KEYS;
+            int position = positions.index(c.n + r / group);
+            int from = Math.max(t, first(window, position)) - tile;
+            int to = Math.min(next, position + 1) - tile;
+            Arrays.fill(s, x, x + Math.clamp(from, 0, HeadTile.KEYS), Float.NEGATIVE_INFINITY);
+            Arrays.fill(s, x + Math.clamp(to, 0, HeadTile.KEYS), x + HeadTile.KEYS, Float.NEGATIVE_INFINITY);
+            int max = state + r * (width + 2) + width;
+            float before = s[max];
+            float most = Math.max(before, max(s, x));
+            float shift = most == Float.NEGATIVE_INFINITY ? 0 : most;
+            Elementwise.affine(s, x, HeadTile.KEYS, 1, -shift);
+            s[max] = most;
+            s[c.factors + r] = before - shift;
+        }
+        Exp.run(s, c.scores, c.rows * HeadTile.KEYS);
+        Exp.run(s, c.factors, c.rows);
+        for (int r = 0; r < c.rows; r++) {
+            int sum = state + r * (width + 2) + width + 1;
+            int x = c.scores + r * HeadTile.KEYS;
+            s[sum] = Math.fma(s[sum], s[c.factors + r], HeadTile.sum(s, x, c.strip));
+        }
+    }
+
+    private static float max(float[] s, int x) {
+        FloatVector most = FloatVector.fromArray(SPECIES, s, x);
+        for (int i = W; i < HeadTile.KEYS; i += W) {
+            most = most.max(FloatVector.fromArray(SPECIES, s, x + i));
+        }
+        return most.reduceLanes(VectorOperators.MAX);
+    }
+
+    /** The state at {@code y} as if it had gone on over the keys of the state at {@code other}. */
+    private void combine(float[] s, int y, int other, int strip) {
+        float more = s[other + width];
+        if (more == Float.NEGATIVE_INFINITY) {
+            return;
+        }
+        float before = s[y + width];
+        float most = Math.max(before, more);
+        s[strip] = before - most;
+        s[strip + 1] = more - most;
+        Exp.run(s, strip, 2);
+        float f = s[strip];
+        float g = s[strip + 1];
+        for (int i = 0; i < width; i += W) {
+            FloatVector added = FloatVector.fromArray(SPECIES, s, other + i).mul(g);
+            FloatVector.fromArray(SPECIES, s, y + i)
+                    .fma(FloatVector.broadcast(SPECIES, f), added)
+                    .intoArray(s, y + i);
+        }
+        s[y + width] = most;
+        s[y + width + 1] = Math.fma(s[y + width + 1], f, s[other + width + 1] * g);
+    }
+
+    private void deliver(View[] out, Chunk c, float[] s) {
+        for (int r = 0; r < c.rows; r++) {
+            int y = c.state + r * (width + 2);
+            float sum = s[y + width + 1];
+            for (int i = 0; i < width; i += W) {
+                FloatVector.fromArray(SPECIES, s, y + i).div(sum).intoArray(s, y + i);
             }
-            long row = row(n, kvHead, r);
-            out[0].store(row * d, d, s, strip);
-            out[1].set(row, (float) (s[max + r] + StrictMath.log(s[sum + r])));
+            long row = row(c.n, c.kvHead, r);
+            out[0].store(row * d, d, s, y);
+            out[1].set(row, (float) (s[y + width] + StrictMath.log(sum)));
+        }
+    }
+
+    /** Keys or values t..next-1 of a sequence, block by block, each followed by zeros to the width of a row. */
+    private void fetch(View x, View tables, Chunk c, int group, int t, int next, float[] s, int to) {
+        int at = to;
+        int end;
+        for (int i = t; i < next; i = end) {
+            end = Math.min(next, (i / block + 1) * block);
+            HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + group), end - i, kvHeads * d, d, width, s, at);
+            at += (end - i) * width;
         }
     }
 
     /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
     void gradient(Workers workers, View[] in, View[] out) {
         workers.rows(tokens * heads, d, (row, s, at) -> s[(int) row] = delta(in[6], in[8], row));
-        Pieces byQuery = queryPieces(in[3]);
+        Pieces byQuery = queryPieces(in[3], queries);
         workers.run(byQuery.size() * kvHeads, (chunk, s, at) -> {
             int piece = (int) (chunk / kvHeads);
             int n = byQuery.from[piece];
@@ -408,41 +618,8 @@ final class Attention {
         }
     }
 
-    /**
-     * Scores to weights relative to the maximum so far, the sums moved along, and behind the last row the factor that what
-     * was collected before has to take. A lane that has seen no key yet has maximum -infinity and weights 0.
-     */
-    private static void soften(float[] s, int scores, int count, int max, int sum) {
-        FloatVector before = FloatVector.fromArray(SPECIES, s, max);
-        FloatVector most = before;
-        for (int row = 0; row < count; row++) {
-            most = most.max(FloatVector.fromArray(SPECIES, s, scores + row * W));
-        }
-        most.intoArray(s, max);
-        FloatVector shift = most.blend(0, most.compare(VectorOperators.EQ, Float.NEGATIVE_INFINITY));
-        for (int row = 0; row < count; row++) {
-            FloatVector.fromArray(SPECIES, s, scores + row * W).sub(shift).intoArray(s, scores + row * W);
-        }
-        before.sub(shift).intoArray(s, scores + count * W);
-        Exp.run(s, scores, (count + 1) * W);
-        FloatVector total = FloatVector.zero(SPECIES);
-        for (int row = 0; row < count; row++) {
-            total = total.add(FloatVector.fromArray(SPECIES, s, scores + row * W));
-        }
-        FloatVector factor = FloatVector.fromArray(SPECIES, s, scores + count * W);
-        FloatVector.fromArray(SPECIES, s, sum).fma(factor, total).intoArray(s, sum);
-    }
-
     private static void scale(float[] s, int x, int n, float factor) {
         Elementwise.affine(s, x, n, factor, 0);
-    }
-
-    /** Every row times the vector at {@code factor}. */
-    private static void scaleRows(float[] s, int x, int count, int factor) {
-        FloatVector f = FloatVector.fromArray(SPECIES, s, factor);
-        for (int row = 0; row < count; row++) {
-            FloatVector.fromArray(SPECIES, s, x + row * W).mul(f).intoArray(s, x + row * W);
-        }
     }
 
     /** Every row minus the vector at {@code y}. */

@@ -23,7 +23,7 @@ import jdk.incubator.vector.VectorSpecies;
  */
 final class CodeTile {
     /** Tokens of a tile. */
-    static final int TOKENS = 8;
+    static final int TOKENS = 4;
 
     private static final int ROWS = Panels.ROWS;
     private static final int SLOTS = Codes.SLOTS;
@@ -37,8 +37,8 @@ final class CodeTile {
     private CodeTile() {}
 
     /**
-     * Eight tokens with the 32 rows of a panel whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum
-     * over a run of (code - centre) * x.
+     * Four tokens with two panels whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum over a run of
+     * (code - centre) * x. Eight sums share four broadcasts.
      *
      * @param runs how many runs, each of {@code run} elements
      * @param dRuns runs that share a scale of w
@@ -47,69 +47,88 @@ final class CodeTile {
     static void tile(
             float[] s,
             int codes,
+            int codes2,
             int[] x,
             int xAt,
             int biases,
             int runs,
             int run,
             int d,
+            int d2,
             int dRuns,
             int xs,
             int xRuns,
-            int y) {
+            int y,
+            int y2) {
         for (int part = 0; part < SLOTS; part += W) {
-            int w = codes + part;
-            int p = xAt;
+            int p = codes + part;
+            int p2 = codes2 + part;
+            int q = xAt;
             int to = y + part;
-            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to + 0 * ROWS);
-            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + 0 * ROWS + SLOTS);
-            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + 1 * ROWS);
-            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + 1 * ROWS + SLOTS);
+            int to2 = y2 + part;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector h0 = FloatVector.fromArray(FLOATS, s, to2);
+            FloatVector i0 = FloatVector.fromArray(FLOATS, s, to2 + SLOTS);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            FloatVector h1 = FloatVector.fromArray(FLOATS, s, to2 + ROWS);
+            FloatVector i1 = FloatVector.fromArray(FLOATS, s, to2 + ROWS + SLOTS);
             FloatVector f2 = FloatVector.fromArray(FLOATS, s, to + 2 * ROWS);
             FloatVector g2 = FloatVector.fromArray(FLOATS, s, to + 2 * ROWS + SLOTS);
+            FloatVector h2 = FloatVector.fromArray(FLOATS, s, to2 + 2 * ROWS);
+            FloatVector i2 = FloatVector.fromArray(FLOATS, s, to2 + 2 * ROWS + SLOTS);
             FloatVector f3 = FloatVector.fromArray(FLOATS, s, to + 3 * ROWS);
             FloatVector g3 = FloatVector.fromArray(FLOATS, s, to + 3 * ROWS + SLOTS);
-            FloatVector f4 = FloatVector.fromArray(FLOATS, s, to + 4 * ROWS);
-            FloatVector g4 = FloatVector.fromArray(FLOATS, s, to + 4 * ROWS + SLOTS);
-            FloatVector f5 = FloatVector.fromArray(FLOATS, s, to + 5 * ROWS);
-            FloatVector g5 = FloatVector.fromArray(FLOATS, s, to + 5 * ROWS + SLOTS);
-            FloatVector f6 = FloatVector.fromArray(FLOATS, s, to + 6 * ROWS);
-            FloatVector g6 = FloatVector.fromArray(FLOATS, s, to + 6 * ROWS + SLOTS);
-            FloatVector f7 = FloatVector.fromArray(FLOATS, s, to + 7 * ROWS);
-            FloatVector g7 = FloatVector.fromArray(FLOATS, s, to + 7 * ROWS + SLOTS);
+            FloatVector h3 = FloatVector.fromArray(FLOATS, s, to2 + 3 * ROWS);
+            FloatVector i3 = FloatVector.fromArray(FLOATS, s, to2 + 3 * ROWS + SLOTS);
             for (int r = 0; r < runs; r++) {
                 int bias = biases + r * TOKENS;
-                ShortVector c0 = IntVector.broadcast(INTS, x[bias + 0]).reinterpretAsShorts();
+                ShortVector c0 = IntVector.broadcast(INTS, x[bias]).reinterpretAsShorts();
+                ShortVector e0 = c0;
                 ShortVector c1 = IntVector.broadcast(INTS, x[bias + 1]).reinterpretAsShorts();
+                ShortVector e1 = c1;
                 ShortVector c2 = IntVector.broadcast(INTS, x[bias + 2]).reinterpretAsShorts();
+                ShortVector e2 = c2;
                 ShortVector c3 = IntVector.broadcast(INTS, x[bias + 3]).reinterpretAsShorts();
-                ShortVector c4 = IntVector.broadcast(INTS, x[bias + 4]).reinterpretAsShorts();
-                ShortVector c5 = IntVector.broadcast(INTS, x[bias + 5]).reinterpretAsShorts();
-                ShortVector c6 = IntVector.broadcast(INTS, x[bias + 6]).reinterpretAsShorts();
-                ShortVector c7 = IntVector.broadcast(INTS, x[bias + 7]).reinterpretAsShorts();
-                for (int k = 0; k < run; k++, w += SLOTS, p += TOKENS) {
-                    ShortVector v = FloatVector.fromArray(FLOATS, s, w).reinterpretAsShorts();
-                    c0 = c0.add(v.mul(IntVector.broadcast(INTS, x[p + 0]).reinterpretAsShorts()));
-                    c1 = c1.add(v.mul(IntVector.broadcast(INTS, x[p + 1]).reinterpretAsShorts()));
-                    c2 = c2.add(v.mul(IntVector.broadcast(INTS, x[p + 2]).reinterpretAsShorts()));
-                    c3 = c3.add(v.mul(IntVector.broadcast(INTS, x[p + 3]).reinterpretAsShorts()));
-                    c4 = c4.add(v.mul(IntVector.broadcast(INTS, x[p + 4]).reinterpretAsShorts()));
-                    c5 = c5.add(v.mul(IntVector.broadcast(INTS, x[p + 5]).reinterpretAsShorts()));
-                    c6 = c6.add(v.mul(IntVector.broadcast(INTS, x[p + 6]).reinterpretAsShorts()));
-                    c7 = c7.add(v.mul(IntVector.broadcast(INTS, x[p + 7]).reinterpretAsShorts()));
+                ShortVector e3 = c3;
+                for (int k = 0; k < run; k++, p += SLOTS, p2 += SLOTS, q += TOKENS) {
+                    ShortVector w = FloatVector.fromArray(FLOATS, s, p).reinterpretAsShorts();
+                    ShortVector v = FloatVector.fromArray(FLOATS, s, p2).reinterpretAsShorts();
+                    ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
+                    c0 = c0.add(w.mul(x0));
+                    e0 = e0.add(v.mul(x0));
+                    ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                    c1 = c1.add(w.mul(x1));
+                    e1 = e1.add(v.mul(x1));
+                    ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                    c2 = c2.add(w.mul(x2));
+                    e2 = e2.add(v.mul(x2));
+                    ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                    c3 = c3.add(w.mul(x3));
+                    e3 = e3.add(v.mul(x3));
                 }
-                int scale = d + r / dRuns * ROWS + part;
+                int scale = r / dRuns * ROWS + part;
                 int token = xs + r / xRuns * TOKENS;
-                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
-                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + scale + SLOTS);
+                FloatVector b0 = FloatVector.fromArray(FLOATS, s, d2 + scale);
+                FloatVector b1 = FloatVector.fromArray(FLOATS, s, d2 + scale + SLOTS);
                 IntVector a;
                 a = c0.reinterpretAsInts();
                 f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 0])
+                        .mul(s[token])
                         .fma(d0, f0);
                 g0 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 0])
+                        .mul(s[token])
                         .fma(d1, g0);
+                a = e0.reinterpretAsInts();
+                h0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token])
+                        .fma(b0, h0);
+                i0 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token])
+                        .fma(b1, i0);
                 a = c1.reinterpretAsInts();
                 f1 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                         .mul(s[token + 1])
@@ -117,6 +136,13 @@ final class CodeTile {
                 g1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
                         .mul(s[token + 1])
                         .fma(d1, g1);
+                a = e1.reinterpretAsInts();
+                h1 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 1])
+                        .fma(b0, h1);
+                i1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 1])
+                        .fma(b1, i1);
                 a = c2.reinterpretAsInts();
                 f2 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                         .mul(s[token + 2])
@@ -124,6 +150,13 @@ final class CodeTile {
                 g2 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
                         .mul(s[token + 2])
                         .fma(d1, g2);
+                a = e2.reinterpretAsInts();
+                h2 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 2])
+                        .fma(b0, h2);
+                i2 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 2])
+                        .fma(b1, i2);
                 a = c3.reinterpretAsInts();
                 f3 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                         .mul(s[token + 3])
@@ -131,53 +164,33 @@ final class CodeTile {
                 g3 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
                         .mul(s[token + 3])
                         .fma(d1, g3);
-                a = c4.reinterpretAsInts();
-                f4 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 4])
-                        .fma(d0, f4);
-                g4 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 4])
-                        .fma(d1, g4);
-                a = c5.reinterpretAsInts();
-                f5 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 5])
-                        .fma(d0, f5);
-                g5 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 5])
-                        .fma(d1, g5);
-                a = c6.reinterpretAsInts();
-                f6 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 6])
-                        .fma(d0, f6);
-                g6 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 6])
-                        .fma(d1, g6);
-                a = c7.reinterpretAsInts();
-                f7 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 7])
-                        .fma(d0, f7);
-                g7 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(s[token + 7])
-                        .fma(d1, g7);
+                a = e3.reinterpretAsInts();
+                h3 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 3])
+                        .fma(b0, h3);
+                i3 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(s[token + 3])
+                        .fma(b1, i3);
             }
-            f0.intoArray(s, to + 0 * ROWS);
-            g0.intoArray(s, to + 0 * ROWS + SLOTS);
-            f1.intoArray(s, to + 1 * ROWS);
-            g1.intoArray(s, to + 1 * ROWS + SLOTS);
+            f0.intoArray(s, to);
+            g0.intoArray(s, to + SLOTS);
+            h0.intoArray(s, to2);
+            i0.intoArray(s, to2 + SLOTS);
+            f1.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+            h1.intoArray(s, to2 + ROWS);
+            i1.intoArray(s, to2 + ROWS + SLOTS);
             f2.intoArray(s, to + 2 * ROWS);
             g2.intoArray(s, to + 2 * ROWS + SLOTS);
+            h2.intoArray(s, to2 + 2 * ROWS);
+            i2.intoArray(s, to2 + 2 * ROWS + SLOTS);
             f3.intoArray(s, to + 3 * ROWS);
             g3.intoArray(s, to + 3 * ROWS + SLOTS);
-            f4.intoArray(s, to + 4 * ROWS);
-            g4.intoArray(s, to + 4 * ROWS + SLOTS);
-            f5.intoArray(s, to + 5 * ROWS);
-            g5.intoArray(s, to + 5 * ROWS + SLOTS);
-            f6.intoArray(s, to + 6 * ROWS);
-            g6.intoArray(s, to + 6 * ROWS + SLOTS);
-            f7.intoArray(s, to + 7 * ROWS);
-            g7.intoArray(s, to + 7 * ROWS + SLOTS);
+            h3.intoArray(s, to2 + 3 * ROWS);
+            i3.intoArray(s, to2 + 3 * ROWS + SLOTS);
         }
     }
+
     /** One token with the 32 rows of a panel whose codes are unpacked; the arithmetic of {@link #tile}. */
     static void dot(
             float[] s,
@@ -328,7 +341,28 @@ final class CodeTile {
             ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
             ShortVector e = c;
             int i = 0;
+            FloatVector d0 = f0;
+            FloatVector d1 = f0;
+            FloatVector e0 = f0;
+            FloatVector e1 = f0;
             for (long p = from + 4 * part; p < end; p += LANES) {
+                if ((i & 31) == 0) {
+                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    d1 = h.lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    e1 = h2.lanewise(ASHR, 3)
+                            .and(Codes.HALF)
+                            .reinterpretAsFloats()
+                            .mul(Codes.TWO_TO_112);
+                    p += LANES;
+                }
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                 int q = xAt + i;
@@ -346,20 +380,8 @@ final class CodeTile {
                 e = e.add(u.lanewise(LSHR, 12).and(NIBBLE).reinterpretAsShorts().mul(x3));
                 i += 4;
                 if ((i & 31) == 0) {
-                    p += LANES;
                     float token = s[xs + (i >> 5) - 1];
-                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                     IntVector a = c.reinterpretAsInts();
-                    FloatVector d0 = h.lanewise(LSHL, 16)
-                            .lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
-                    FloatVector d1 = h.lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
                     f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                             .mul(token)
                             .fma(d0, f0);
@@ -367,15 +389,6 @@ final class CodeTile {
                             .mul(token)
                             .fma(d1, f1);
                     IntVector b = e.reinterpretAsInts();
-                    FloatVector e0 = h2.lanewise(LSHL, 16)
-                            .lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
-                    FloatVector e1 = h2.lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
                     g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
                             .mul(token)
                             .fma(e0, g0);

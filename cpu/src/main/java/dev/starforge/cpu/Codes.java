@@ -68,7 +68,7 @@ final class Codes {
         int each = panels.type.blockElements();
         for (int k0 = 0; k0 < k; k0 += each) {
             long block = from + panels.at(k0);
-            nibbles(w, block, each, s, to + k0 * SLOTS);
+            nibbles(w, block + panels.lowAt(), each, s, to + k0 * SLOTS);
             if (panels.high > 0) {
                 upper(w, block + panels.highAt(), panels.high, each, s, to + k0 * SLOTS);
             }
@@ -108,18 +108,22 @@ final class Codes {
         }
     }
 
-    /** Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on. */
-    static void scales(Panels panels, MemorySegment w, long from, int k, float[] s, int d, int m) {
+    /**
+     * Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on. The
+     * shifts are those of codes measured from {@code centre}, where they have any.
+     */
+    static void scales(Panels panels, MemorySegment w, long from, int k, int centre, float[] s, int d, int m) {
         int groups = panels.type.blockElements() / group(panels.type) * ROWS;
         for (int k0 = 0; k0 < k; k0 += panels.type.blockElements(), d += groups, m += groups) {
-            long at = from + panels.at(k0) + panels.scalesAt();
+            long at = from + panels.at(k0);
             switch (panels.type) {
                 case Q4_0, Q5_0, Q8_0 -> halves(w, at, s, d);
                 case Q4_1, Q5_1 -> {
                     halves(w, at, s, d);
                     halves(w, at + LANES, s, m);
+                    shift(s, d, m, centre);
                 }
-                case Q4_K, Q5_K -> sixBits(w, at, s, d, m);
+                case Q4_K, Q5_K -> sixBits(w, at, centre, s, d, m);
                 case Q6_K -> bytes(w, at, s, d);
                 case NF4 -> words(w, at, s, d);
                 default -> throw new IllegalStateException("scales: " + panels.type + " has no panels");
@@ -151,7 +155,7 @@ final class Codes {
     }
 
     /** d, m, then twelve bytes of six-bit scales and offsets in the order of {@code Q45kCodec}. */
-    private static void sixBits(MemorySegment w, long from, float[] s, int d, int m) {
+    private static void sixBits(MemorySegment w, long from, int centre, float[] s, int d, int m) {
         halves(w, from, s, d);
         halves(w, from + LANES, s, m);
         for (int part = 0; part < SLOTS; part += W) {
@@ -173,30 +177,22 @@ final class Codes {
                     IntVector scale4 = mixed.and(0x000f000f).or(scaleTop);
                     IntVector shift4 = mixed.lanewise(LSHR, 4).and(0x000f000f).or(shiftTop);
                     int q = (2 * pair + odd) * ROWS + part;
-                    ((FloatVector) scale.and(0xffff).convert(I2F, 0)).mul(d0).intoArray(s, d + q);
-                    ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0))
-                            .mul(d1)
-                            .intoArray(s, d + q + SLOTS);
-                    ((FloatVector) shift.and(0xffff).convert(I2F, 0))
-                            .mul(m0)
-                            .neg()
-                            .intoArray(s, m + q);
-                    ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0))
-                            .mul(m1)
-                            .neg()
-                            .intoArray(s, m + q + SLOTS);
-                    ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).mul(d0).intoArray(s, d + q + 4 * ROWS);
-                    ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0))
-                            .mul(d1)
-                            .intoArray(s, d + q + 4 * ROWS + SLOTS);
-                    ((FloatVector) shift4.and(0xffff).convert(I2F, 0))
-                            .mul(m0)
-                            .neg()
-                            .intoArray(s, m + q + 4 * ROWS);
-                    ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0))
-                            .mul(m1)
-                            .neg()
-                            .intoArray(s, m + q + 4 * ROWS + SLOTS);
+                    FloatVector da = ((FloatVector) scale.and(0xffff).convert(I2F, 0)).mul(d0);
+                    FloatVector ma = ((FloatVector) shift.and(0xffff).convert(I2F, 0)).mul(m0);
+                    da.intoArray(s, d + q);
+                    da.mul(centre).sub(ma).intoArray(s, m + q);
+                    FloatVector db = ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0)).mul(d1);
+                    FloatVector mb = ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0)).mul(m1);
+                    db.intoArray(s, d + q + SLOTS);
+                    db.mul(centre).sub(mb).intoArray(s, m + q + SLOTS);
+                    FloatVector d4a = ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).mul(d0);
+                    FloatVector m4a = ((FloatVector) shift4.and(0xffff).convert(I2F, 0)).mul(m0);
+                    d4a.intoArray(s, d + q + 4 * ROWS);
+                    d4a.mul(centre).sub(m4a).intoArray(s, m + q + 4 * ROWS);
+                    FloatVector d4b = ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0)).mul(d1);
+                    FloatVector m4b = ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0)).mul(m1);
+                    d4b.intoArray(s, d + q + 4 * ROWS + SLOTS);
+                    d4b.mul(centre).sub(m4b).intoArray(s, m + q + 4 * ROWS + SLOTS);
                 }
             }
         }
@@ -227,8 +223,8 @@ final class Codes {
     }
 
     /** m += centre * d: the shift of a weight whose code is measured from a centre. */
-    static void shift(float[] s, int d, int m, int centre, int groups) {
-        for (int i = 0; i < groups * ROWS; i += W) {
+    private static void shift(float[] s, int d, int m, int centre) {
+        for (int i = 0; i < ROWS; i += W) {
             FloatVector.fromArray(FLOATS, s, d + i)
                     .fma(FloatVector.broadcast(FLOATS, centre), FloatVector.fromArray(FLOATS, s, m + i))
                     .intoArray(s, m + i);
@@ -241,7 +237,7 @@ final class Codes {
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
-                case Q8_0 -> plain(w, from + panels.at(k0), group, s, d + g, to + k0 * ROWS);
+                case Q8_0 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
                 case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
                 default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }

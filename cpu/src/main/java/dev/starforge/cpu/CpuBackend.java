@@ -31,7 +31,7 @@ public final class CpuBackend implements Backend {
     @Override
     public Probe probe() {
         int bits = Lanes.SPECIES.vectorBitSize();
-        int cores = Runtime.getRuntime().availableProcessors();
+        int cores = Cores.ofMachine().count();
         Probe.Found found = new Probe.Found(
                 0,
                 field(CPUS, "model name", "CPU"),
@@ -39,8 +39,8 @@ public final class CpuBackend implements Backend {
                 true,
                 false,
                 "tiled",
-                "a running softmax over tiles of 48 keys; lanes are queries, so it needs no instruction beyond "
-                        + "multiply-add",
+                "a running softmax over tiles of " + HeadTile.KEYS
+                        + " keys; lanes run along the head, so one query costs as little as its arithmetic",
                 bits + "-bit vectors, " + cores + " cores");
         return new Probe(List.of(found), "Vector API, " + bits + "-bit vectors, " + cores + " cores");
     }
@@ -55,7 +55,7 @@ public final class CpuBackend implements Backend {
         if (options.index() != 0) {
             throw new DeviceException("cpu: no device " + options.index() + "; there is only 0");
         }
-        int threads = options.threads() == 0 ? Runtime.getRuntime().availableProcessors() : options.threads();
+        int threads = options.threads() == 0 ? Cores.ofMachine().count() : options.threads();
         return new CpuDevice(threads, !options.roundActivations());
     }
 

@@ -23,6 +23,7 @@ import java.util.Optional;
 final class CpuDevice implements Device {
     private final Workers workers;
     private final boolean exact;
+    private final Rope rope = new Rope();
 
     CpuDevice(int threads, boolean exact) {
         workers = new Workers(threads);
@@ -77,6 +78,18 @@ final class CpuDevice implements Device {
         }
     }
 
+    /** Without a buffer: a step of generated text begins with some of these. */
+    @Override
+    public void write(Tensor to, int... values) {
+        HostMemory.write(to, values);
+    }
+
+    /** The same on the way back. */
+    @Override
+    public int[] ints(Tensor from) {
+        return HostMemory.ints(from);
+    }
+
     @Override
     public Optional<Limits> limits(long bytes) {
         return Optional.of(Ceilings.measure(workers, bytes));
@@ -94,8 +107,8 @@ final class CpuDevice implements Device {
             case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1], exact);
             case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
-            case Fused.Attention o -> attention(o, in[0], in[1]).forwardScratch();
-            case Fused.AttentionGrad o -> attention(o, in[0], in[1]).gradientScratch();
+            case Fused.Attention o -> attention(o, in).forwardScratch();
+            case Fused.AttentionGrad o -> attention(o, in).gradientScratch();
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
@@ -124,12 +137,12 @@ final class CpuDevice implements Device {
         }
     }
 
-    private static Attention attention(Fused.Attention op, Spec q, Spec k) {
-        return new Attention(op.scale(), op.window(), op.block(), q.shape(), k.shape());
+    private static Attention attention(Fused.Attention op, Spec[] in) {
+        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
     }
 
-    private static Attention attention(Fused.AttentionGrad op, Spec q, Spec k) {
-        return new Attention(op.scale(), op.window(), op.block(), q.shape(), k.shape());
+    private static Attention attention(Fused.AttentionGrad op, Spec[] in) {
+        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
     }
 
     @Override
@@ -176,13 +189,13 @@ final class CpuDevice implements Device {
             case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, in, out);
             case Fused.RmsNorm o -> RmsNorm.forward(workers, o.eps(), in, out);
             case Fused.RmsNormGrad o -> RmsNorm.gradient(workers, in, out);
-            case Fused.Rope o -> Rope.run(workers, o.magnitude(), o.inverse(), specs[0].shape(), in, out[0]);
+            case Fused.Rope o -> rope.run(workers, o.magnitude(), o.inverse(), specs[0].shape(), in, out[0]);
             case Fused.Gated o -> Gated.forward(workers, o.fn(), in[0], in[1], out[0]);
             case Fused.GatedGrad o -> Gated.gradient(workers, o.fn(), in, out);
             case Fused.CrossEntropy o -> CrossEntropy.forward(workers, in, out);
             case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
-            case Fused.Attention o -> attention(o, specs[0], specs[1]).forward(workers, in, out);
-            case Fused.AttentionGrad o -> attention(o, specs[0], specs[1]).gradient(workers, in, out);
+            case Fused.Attention o -> attention(o, specs).forward(workers, in, out);
+            case Fused.AttentionGrad o -> attention(o, specs).gradient(workers, in, out);
         }
     }
 

@@ -70,7 +70,7 @@ final class PanelMatMul implements Product {
 
     @Override
     public Scratch scratch() {
-        long each = (few ? 2 * ROWS * FEW : PANELS * TOKENS * ROWS) + 4 * GROUPS * ROWS + DEPTH * SLOTS;
+        long each = (few ? 2 * ROWS * FEW : (PANELS + 1) * TOKENS * ROWS) + 4 * GROUPS * ROWS + 2 * DEPTH * SLOTS;
         return exact
                 ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
                 : new Scratch(
@@ -99,9 +99,10 @@ final class PanelMatMul implements Product {
     private void multiply(
             Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
         if (few) {
-            workers.run(Workers.count(count, PANELS), (chunk, s, own) -> {
-                long first = chunk * PANELS;
-                int used = (int) Math.min(PANELS, count - first);
+            long band = Math.clamp(count / workers.threads(), PANELS, 4 * PANELS);
+            workers.run(Workers.count(count, band), (chunk, s, own) -> {
+                long first = chunk * band;
+                int used = (int) Math.min(band, count - first);
                 int half = used / 2;
                 for (int i = 0; i < half; i++) {
                     pair(workers.ints(), tokens, w, at, first + i, first + i + half, rows, y, to, s, own);
@@ -270,10 +271,10 @@ final class PanelMatMul implements Product {
                 addShifts(s, shift2, depth, xs, yt + ROWS);
                 if (panels.high == 0) {
                     int block = type.blockElements();
-                    int skip = (int) panels.at(block) - panels.scalesAt();
+                    int skip = panels.lowAt();
                     CodeTile.nibbles(
                             w,
-                            from,
+                            from + skip,
                             b - a,
                             a + panels.at(k0 + depth),
                             block,
@@ -287,8 +288,8 @@ final class PanelMatMul implements Product {
                             xs,
                             yt);
                 } else {
-                    int high = panels.highAt();
-                    CodeTile.sixths(w, from, b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
+                    int high = panels.highAt() - panels.lowAt();
+                    CodeTile.sixths(w, from + panels.lowAt(), b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
                 }
             }
         }
@@ -354,14 +355,20 @@ final class PanelMatMul implements Product {
 
     /** Scales of a stretch, and the shifts as the kernels want them. */
     private void scales(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift) {
-        Codes.scales(panels, w, panel + panels.at(k0), depth, s, d, shift);
-        if (!exact && Codes.shifts(type)) {
-            Codes.shift(s, d, shift, centre, depth / X_GROUP);
-        }
+        int from = exact ? 0 : centre;
+        Codes.scales(panels, w, panel + panels.at(k0), depth, from, s, d, shift);
     }
 
     private int dRuns() {
         return Codes.group(type) / run;
+    }
+
+    /** Scales and codes of a stretch. */
+    private void unpack(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift, int codes) {
+        scales(w, panel, k0, depth, s, d, shift);
+        if (panels.low < Byte.SIZE) {
+            Codes.unpack(panels, w, panel + panels.at(k0), depth, s, codes);
+        }
     }
 
     /** Up to {@link #TOKENS} tokens with up to {@link #PANELS} panels. */
@@ -379,45 +386,52 @@ final class PanelMatMul implements Product {
             float[] s,
             int own) {
         int y = own;
-        int d = y + PANELS * TOKENS * ROWS;
-        int shift = d + GROUPS * ROWS;
-        int codes = shift + GROUPS * ROWS;
-        int weights = codes + DEPTH * SLOTS;
-        Arrays.fill(s, y, y + used * TOKENS * ROWS, 0);
+        int d = y + (PANELS + 1) * TOKENS * ROWS;
+        int d2 = d + GROUPS * ROWS;
+        int shift = d2 + GROUPS * ROWS;
+        int shift2 = shift + GROUPS * ROWS;
+        int codes = shift2 + GROUPS * ROWS;
+        int codes2 = codes + DEPTH * SLOTS;
+        Arrays.fill(s, y, y + (PANELS + 1) * TOKENS * ROWS, 0);
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
-            for (int i = 0; i < used; i++) {
+            for (int i = 0; i < used; i += exact ? 1 : 2) {
                 long from = at + (panel + i) * panels.at(k);
-                scales(w, from, k0, depth, s, d, shift);
-                if (panels.low < 8) {
-                    Codes.unpack(panels, w, from + panels.at(k0), depth, s, codes);
-                }
                 int yi = y + i * TOKENS * ROWS;
+                unpack(w, from, k0, depth, s, d, shift, codes);
                 if (exact) {
+                    int weights = codes + DEPTH * SLOTS;
                     Codes.weights(panels, w, from + panels.at(k0), depth, s, codes, d, shift, weights);
                     for (int t = 0; t < tokens; t += tile) {
                         PanelTile.tile(s, (first + t) * k + k0 * tile, weights, depth, yi + t * ROWS);
                     }
                     continue;
                 }
+                boolean two = i + 1 < used; // else the same one twice, the second for nobody
+                int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
+                unpack(w, two ? from + panels.at(k) : from, k0, depth, s, d2, shift2, codes2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xs = (first + t) * (k / X_GROUP) + k0 / X_GROUP * tile;
                     int bias = biases() + (first + t) * (k / run) + k0 / run * tile;
-                    int yt = yi + t * ROWS;
-                    addShifts(s, shift, depth, xs, yt);
+                    int xAt = (first + t) * k + k0 * tile;
+                    addShifts(s, shift, depth, xs, yi + t * ROWS);
+                    addShifts(s, shift2, depth, xs, y2 + t * ROWS);
                     CodeTile.tile(
                             s,
                             codes,
+                            codes2,
                             x,
-                            (first + t) * k + k0 * tile,
+                            xAt,
                             bias,
                             depth / run,
                             run,
                             d,
+                            d2,
                             dRuns(),
                             xs,
                             X_GROUP / run,
-                            yt);
+                            yi + t * ROWS,
+                            y2 + t * ROWS);
                 }
             }
         }

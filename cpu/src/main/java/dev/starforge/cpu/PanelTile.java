@@ -21,8 +21,7 @@ final class PanelTile {
 
     private static final int ROWS = Panels.ROWS;
     private static final int HALF = ROWS / 2;
-    private static final int CODES = 32 * ROWS; // bytes of a block of Q8_0 in a panel, and of its scales
-    private static final int SCALES = Short.BYTES * ROWS;
+    private static final int SCALES = Short.BYTES * ROWS; // bytes before the codes of a block of Q8_0
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
@@ -172,8 +171,9 @@ final class PanelTile {
             int i = 0;
             for (long p = from + 4 * part; p < end; p += 4 * ROWS) {
                 if ((i & 31) == 0) {
-                    IntVector h = IntVector.fromMemorySegment(INTS, w, p + CODES, LITTLE_ENDIAN);
-                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + CODES + off, LITTLE_ENDIAN);
+                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    p += SCALES;
                     IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
                     IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
                     d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
@@ -245,18 +245,15 @@ final class PanelTile {
                         .mul(e1)
                         .fma(v3, g1);
                 i += 4;
-                if ((i & 31) == 0) {
-                    p += SCALES;
-                    if ((i & depth - 1) == 0) {
-                        y0 = y0.add(f0);
-                        y1 = y1.add(f1);
-                        z0 = z0.add(g0);
-                        z1 = z1.add(g1);
-                        f0 = zero;
-                        f1 = zero;
-                        g0 = zero;
-                        g1 = zero;
-                    }
+                if ((i & depth - 1) == 0) {
+                    y0 = y0.add(f0);
+                    y1 = y1.add(f1);
+                    z0 = z0.add(g0);
+                    z1 = z1.add(g1);
+                    f0 = zero;
+                    f1 = zero;
+                    g0 = zero;
+                    g1 = zero;
                 }
             }
             y0.add(f0).intoArray(s, to);

@@ -15,7 +15,7 @@ import java.util.function.IntUnaryOperator;
 /**
  * How a matrix of block-typed weights lies in this device's memory. A file keeps a row's blocks one after the other, which
  * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
- * the low bits of the codes, then the upper bits of types that have them, then the scales, each as the same 16 bits of 32
+ * the scales, then the low bits of the codes, then the upper bits of types that have them, each as the same 16 bits of 32
  * rows side by side. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
  * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file.
  *
@@ -120,13 +120,13 @@ final class Panels {
         return ROWS * rowBytes(k);
     }
 
-    /** Where in a block of a panel the second plane begins, and where its scales do. */
-    int highAt() {
-        return ROWS * elements * low / Byte.SIZE;
+    /** Where in a block of a panel, which begins with the scales, the first plane begins, and the second. */
+    int lowAt() {
+        return ROWS * scales;
     }
 
-    int scalesAt() {
-        return ROWS * elements * (low + high) / Byte.SIZE;
+    int highAt() {
+        return lowAt() + ROWS * elements * low / Byte.SIZE;
     }
 
     private static int lane(int row) {
@@ -153,11 +153,11 @@ final class Panels {
                 int to = b * ROWS * bytes;
                 for (int row = 0; row < rows; row++) {
                     int block = (row * now + b) * bytes;
-                    put(file, block, lowAt, low, packed, to, row);
+                    put(file, block, lowAt, low, packed, to + lowAt(), row);
                     if (high > 0) {
                         put(file, block, highAt, high, packed, to + highAt(), row);
                     }
-                    int scale = to + scalesAt() + lane(row) * Short.BYTES;
+                    int scale = to + lane(row) * Short.BYTES;
                     for (int i = 0; i < scales; i += Short.BYTES, scale += LANES) {
                         SHORTS.set(packed, scale, (short) SHORTS.get(file, block + scalesAt + i));
                     }
@@ -240,11 +240,11 @@ final class Panels {
     void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
         long from = panel + at(k);
-        get(in, from, row, lowAt, low, block, to);
+        get(in, from + lowAt(), row, lowAt, low, block, to);
         if (high > 0) {
             get(in, from + highAt(), row, highAt, high, block, to);
         }
-        from += scalesAt() + lane(row) * Short.BYTES;
+        from += lane(row) * Short.BYTES;
         for (int i = 0; i < scales; i += Short.BYTES) {
             short pair = in.get(SHORT, from + i * ROWS);
             block[to + scalesAt + i] = (byte) pair;

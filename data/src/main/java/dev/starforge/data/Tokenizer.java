@@ -1,6 +1,7 @@
 package dev.starforge.data;
 
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -22,6 +23,8 @@ public final class Tokenizer {
 
     /** A worker that has seen more text than this keeps buffers of that size, and is let go. */
     private static final int LARGE_TEXT = 1 << 22;
+
+    private static final String ANCHOR = "\u263A";
 
     private static final char MARK = '\u2581';
 
@@ -144,6 +147,37 @@ public final class Tokenizer {
                 });
             }
         });
+    }
+
+    /**
+     * Appends the ids of a text that stands after others: it gets no space of its own in front, and what looks like an
+     * added token in it is ordinary text, so that a file about a vocabulary cannot end its own document.
+     */
+    public void encodeInside(String text, TokenBuffer ids) {
+        if (token(encodeOrdinary("a")[0]).charAt(0) != MARK) {
+            ids.addAll(encodeOrdinary(text));
+            return;
+        }
+        // behind a character that merges with nothing, which is then taken off
+        int[] anchor = encodeOrdinary(ANCHOR);
+        int[] both = encodeOrdinary(ANCHOR + text);
+        ids.addAll(Arrays.copyOfRange(both, anchor.length, both.length));
+    }
+
+    private int[] encodeOrdinary(String text) {
+        String whole = wellFormed(text);
+        Worker polled = idle.poll();
+        Worker worker = polled == null ? new Worker() : polled;
+        TokenBuffer ids = new TokenBuffer();
+        worker.budget.begin(whole.length());
+        worker.encoder.into(ids);
+        char[] chars = normalizer.apply(whole, worker.budget).toCharArray();
+        worker.pieces.piece(chars, 0, chars.length, true);
+        if (whole.length() < LARGE_TEXT) {
+            worker.encoder.into(new TokenBuffer());
+            idle.offer(worker);
+        }
+        return ids.toArray();
     }
 
     /** The text of some ids; an id that no token has is left out. */

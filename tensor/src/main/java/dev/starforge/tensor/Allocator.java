@@ -1,9 +1,8 @@
 package dev.starforge.tensor;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
 
 /**
  * First fit by address over chunks that are reserved as needed and kept until close. The same sequence of requests gives
@@ -87,24 +86,27 @@ final class Allocator {
         reserved = 0;
     }
 
+    /** The gaps of a chunk by ascending offset, in arrays: a step takes and gives hundreds of times, and makes no objects for it. */
     private static final class Chunk {
         private final Memory memory;
-        private final TreeMap<Long, Long> free = new TreeMap<>();
+        private long[] offsets = new long[16];
+        private long[] lengths = new long[16];
+        private int gaps = 1;
 
         Chunk(Memory memory) {
             this.memory = memory;
-            free.put(0L, memory.bytes());
+            lengths[0] = memory.bytes();
         }
 
         /** Where a gap of this size began that is taken now, or -1. */
         long take(long size) {
-            for (Map.Entry<Long, Long> gap : free.entrySet()) {
-                long offset = gap.getKey();
-                long length = gap.getValue();
-                if (length >= size) {
-                    free.remove(offset);
-                    if (length > size) {
-                        free.put(offset + size, length - size);
+            for (int i = 0; i < gaps; i++) {
+                if (lengths[i] >= size) {
+                    long offset = offsets[i];
+                    offsets[i] += size;
+                    lengths[i] -= size;
+                    if (lengths[i] == 0) {
+                        remove(i);
                     }
                     return offset;
                 }
@@ -113,14 +115,39 @@ final class Allocator {
         }
 
         void give(long offset, long size) {
-            Map.Entry<Long, Long> before = free.lowerEntry(offset);
-            if (before != null && before.getKey() + before.getValue() == offset) {
-                free.remove(before.getKey());
-                offset = before.getKey();
-                size += before.getValue();
+            int at = Arrays.binarySearch(offsets, 0, gaps, offset);
+            int i = at < 0 ? -at - 1 : at;
+            boolean before = i > 0 && offsets[i - 1] + lengths[i - 1] == offset;
+            boolean after = i < gaps && offset + size == offsets[i];
+            if (before) {
+                lengths[i - 1] += size + (after ? lengths[i] : 0);
+                if (after) {
+                    remove(i);
+                }
+            } else if (after) {
+                offsets[i] = offset;
+                lengths[i] += size;
+            } else {
+                insert(i, offset, size);
             }
-            Long after = free.remove(offset + size);
-            free.put(offset, after == null ? size : size + after);
+        }
+
+        private void remove(int i) {
+            gaps--;
+            System.arraycopy(offsets, i + 1, offsets, i, gaps - i);
+            System.arraycopy(lengths, i + 1, lengths, i, gaps - i);
+        }
+
+        private void insert(int i, long offset, long size) {
+            if (gaps == offsets.length) {
+                offsets = Arrays.copyOf(offsets, 2 * gaps);
+                lengths = Arrays.copyOf(lengths, 2 * gaps);
+            }
+            System.arraycopy(offsets, i, offsets, i + 1, gaps - i);
+            System.arraycopy(lengths, i, lengths, i + 1, gaps - i);
+            offsets[i] = offset;
+            lengths[i] = size;
+            gaps++;
         }
     }
 }

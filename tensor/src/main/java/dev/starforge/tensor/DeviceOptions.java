@@ -6,7 +6,7 @@ import java.nio.file.Path;
  * How to open a device.
  *
  * @param index which one of its kind
- * @param threads worker threads of a CPU device, 0 for all cores
+ * @param threads worker threads of a CPU device, 0 for one on each physical core
  * @param kernelCache where compiled kernels are kept between runs
  * @param roundActivations whether a product with weights of a few bits may round its activations to eight, where that is
  *     faster: for generating text, never for training

@@ -2,10 +2,7 @@ package dev.starforge.tensor;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Collections;
-import java.util.IdentityHashMap;
 import java.util.List;
-import java.util.Set;
 import java.util.function.Supplier;
 
 /**
@@ -51,20 +48,32 @@ public final class Scope implements AutoCloseable {
             throw new TensorException("release without a mark");
         }
         int mark = marks.pop();
-        Set<Block> kept = Collections.newSetFromMap(new IdentityHashMap<>());
-        for (Tensor tensor : escaping) {
-            kept.add(tensor.block());
+        Block[] kept = new Block[escaping.length];
+        for (int i = 0; i < kept.length; i++) {
+            kept[i] = escaping[i].block();
         }
         int write = mark;
         for (int read = mark; read < owned.size(); read++) {
             Block block = owned.get(read);
-            if (kept.remove(block)) {
+            if (takes(kept, block)) {
                 owned.set(write++, block);
             } else if (block.drop()) {
                 allocator.free(block);
             }
         }
         owned.subList(write, owned.size()).clear();
+    }
+
+    /** Whether a block is among those kept; each is kept once. A set would cost more than the few comparisons. */
+    private static boolean takes(Block[] kept, Block block) {
+        boolean found = false;
+        for (int i = 0; i < kept.length; i++) {
+            if (kept[i] == block) {
+                kept[i] = null;
+                found = true;
+            }
+        }
+        return found;
     }
 
     /** Runs a body in a lifetime of its own that also ends when the body fails; nothing escapes but what it returns. */

@@ -9,6 +9,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
@@ -16,6 +17,7 @@ public final class HostMemory implements Memory {
     private static final long EXPONENTS = 0x7c007c007c007c00L;
     private static final long ONES = 0x0400040004000400L;
     private static final long SIGNS = 0x8000800080008000L;
+    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Arena arena = Arena.ofShared();
     private final MemorySegment segment;
@@ -85,6 +87,24 @@ public final class HostMemory implements Memory {
             carried |= (halves.get(ValueLayout.JAVA_SHORT_UNALIGNED, i) & EXPONENTS & 0xffff) + 0x0400;
         }
         return (carried & SIGNS) == 0;
+    }
+
+    public static void write(Tensor to, int... values) {
+        requireInts(to, values.length);
+        MemorySegment.copy(values, 0, segment(to), INT, 0, values.length);
+    }
+
+    public static int[] ints(Tensor from) {
+        int[] values = new int[Math.toIntExact(from.shape().size())];
+        requireInts(from, values.length);
+        MemorySegment.copy(segment(from), INT, 0, values, 0, values.length);
+        return values;
+    }
+
+    private static void requireInts(Tensor tensor, int count) {
+        if (tensor.dtype() != DType.I32 || tensor.shape().size() != count) {
+            throw new ShapeException("copy: " + count + " elements of " + DType.I32 + " against tensor " + tensor);
+        }
     }
 
     public static void read(Tensor from, ByteBuffer to) {

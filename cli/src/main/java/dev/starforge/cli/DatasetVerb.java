@@ -1,0 +1,338 @@
+package dev.starforge.cli;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.Split;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.ConfigFile;
+import dev.starforge.data.dataset.DatasetBuilder;
+import dev.starforge.data.dataset.DatasetConfig;
+import dev.starforge.data.dataset.DatasetReport;
+import dev.starforge.data.dataset.ParserStarter;
+import dev.starforge.data.dataset.Preview;
+import dev.starforge.data.dataset.TokenizerChoice;
+import java.io.Console;
+import java.io.File;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
+import java.lang.management.MemoryType;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.function.LongSupplier;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "dataset",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Turns the history of a git repository into samples to train and test a model on.",
+            "",
+            "Reads git objects only; nothing of the repository is run or checked out. Writes commits, chunks, files, token "
+                    + "shards, a manifest and report.html to DIR. If DIR holds a dataset already, newer commits are added "
+                    + "to it as a generation of their own.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge dataset --repo . --out data",
+            "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
+            "  starforge dataset --repo . --out data --tokenizer train:16384 --set samples.context_length=4096",
+            "  starforge dataset --out data --preview 3 --split test",
+        })
+final class DatasetVerb implements Callable<Integer> {
+    private static final String TRAIN = "train:";
+
+    private final LongSupplier nanoTime;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--repo", paramLabel = "PATH", description = "A work tree or a bare repository.")
+    private Path repository;
+
+    @Option(names = "--out", required = true, paramLabel = "DIR", description = "Where the dataset is or will be.")
+    private Path out;
+
+    @Option(names = "--config", paramLabel = "FILE", description = "Settings in YAML; docs/dataset.md lists them.")
+    private Path config;
+
+    @Option(names = "--set", paramLabel = "KEY=VALUE", description = "One setting; wins over the file.")
+    private Map<String, String> settings = Map.of();
+
+    @Option(
+            names = "--rev",
+            defaultValue = "HEAD",
+            paramLabel = "REV",
+            description = "The newest commit to read. Default: HEAD.")
+    private String revision;
+
+    @Option(names = "--since", defaultValue = "", paramLabel = "REV", description = "Leave out what this commit contains.")
+    private String since;
+
+    @Option(
+            names = "--tokenizer",
+            defaultValue = "train:8192",
+            paramLabel = "FILE|train:N",
+            description = "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
+                    + "split. Default: ${DEFAULT-VALUE}.")
+    private String tokenizer;
+
+    @Option(
+            names = "--licenses",
+            paramLabel = "any|permissive",
+            description = "permissive leaves out files that no permissive licence covers. Default: any.")
+    private String licenses;
+
+    @Option(names = "--threads", paramLabel = "N", description = "Default: all cores. The result is the same.")
+    private Integer threads;
+
+    @Option(
+            names = "--preview",
+            paramLabel = "N",
+            arity = "0..1",
+            fallbackValue = "5",
+            description = "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5.")
+    private Integer preview;
+
+    @Option(
+            names = "--split",
+            defaultValue = "train",
+            paramLabel = "train|val|test",
+            description = "Which split --preview shows. Default: train.")
+    private String split;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    DatasetVerb() {
+        this(System::nanoTime);
+    }
+
+    DatasetVerb(LongSupplier nanoTime) {
+        this.nanoTime = nanoTime;
+    }
+
+    @Override
+    public Integer call() throws IOException {
+        if (preview != null) {
+            preview();
+            return 0;
+        }
+        if (repository == null) {
+            throw new ParameterException(spec.commandLine(), "Missing required option: '--repo=PATH'");
+        }
+        DatasetConfig effective = effective();
+        TokenizerChoice choice = choice();
+        ProgressBar progress = new ProgressBar(spec.commandLine().getErr(), terminal(), nanoTime);
+        long began = nanoTime.getAsLong();
+        DatasetReport report;
+        try {
+            report = new DatasetBuilder(effective, choice, parsers(), progress, nanoTime).build();
+        } finally {
+            progress.finish();
+        }
+        double seconds = (nanoTime.getAsLong() - began) / 1e9;
+        PrintWriter print = spec.commandLine().getOut();
+        if (json) {
+            Json.print(print, describe(report, seconds));
+        } else {
+            summary(print, report, seconds);
+        }
+        return 0;
+    }
+
+    private DatasetConfig effective() {
+        ConfigFile file = new ConfigFile();
+        if (config != null) {
+            file.read(config);
+        }
+        try {
+            settings.forEach(file::set);
+            if (licenses != null) {
+                file.set("filters.licenses", licenses);
+            }
+            if (threads != null) {
+                file.set("threads", threads.toString());
+            }
+        } catch (IllegalArgumentException wrong) {
+            throw new ParameterException(spec.commandLine(), "--set: " + wrong.getMessage(), wrong);
+        }
+        return file.config(repository, out, revision, since);
+    }
+
+    private TokenizerChoice choice() {
+        if (tokenizer.startsWith(TRAIN)) {
+            try {
+                return new TokenizerChoice.Trained(Integer.parseInt(tokenizer.substring(TRAIN.length())));
+            } catch (NumberFormatException notOne) {
+                throw new ParameterException(
+                        spec.commandLine(), "--tokenizer: expected train:N with a number, got " + tokenizer, notOne);
+            }
+        }
+        Path path = Path.of(tokenizer);
+        if (!Files.exists(path)) {
+            throw new DatasetException(path, "there is no such tokenizer; train:N makes one");
+        }
+        if (path.toString().endsWith(".json")) {
+            return new TokenizerChoice.Given(path, Tokenizer.read(path));
+        }
+        Path file = Files.isDirectory(path) ? path.resolve("tokenizer.json") : path;
+        return new TokenizerChoice.Given(
+                file,
+                Tokenizers.find(path)
+                        .orElseThrow(() -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
+    }
+
+    private void preview() {
+        Split shown = List.of(Split.values()).stream()
+                .filter(each -> each.label().equals(split))
+                .findFirst()
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(), "--split: expected train, val or test, got " + split));
+        try (Dataset dataset = Dataset.open(out)) {
+            Path own = out.resolve("tokenizer.json");
+            Tokenizer reader = Files.exists(own) && tokenizer.startsWith(TRAIN)
+                    ? Tokenizer.read(own)
+                    : choice() instanceof TokenizerChoice.Given given ? given.tokenizer() : null;
+            if (reader == null) {
+                throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
+            }
+            Preview.print(spec.commandLine().getOut(), dataset, reader, shown, preview, terminal());
+        }
+    }
+
+    private static boolean terminal() {
+        Console console = System.console();
+        return console != null && console.isTerminal();
+    }
+
+    /** Grammars are native code and run in a process of their own, the only one with native access. */
+    private ParserStarter parsers() {
+        String path = grammarPath();
+        Path temporary = DatasetBuilder.parserFolder(out);
+        return () -> new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-XX:+UseSerialGC",
+                        "-XX:TieredStopAtLevel=1",
+                        "-Xmx256m",
+                        "-Xshare:auto",
+                        "--enable-native-access=ALL-UNNAMED",
+                        "-Djava.io.tmpdir=" + temporary.toAbsolutePath(),
+                        "-cp",
+                        path,
+                        "dev.starforge.grammar.GrammarMain")
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+    }
+
+    /** Beside our own jar in an installation; on the class path in a test. */
+    private static String grammarPath() {
+        try {
+            Path own = Path.of(DatasetVerb.class
+                    .getProtectionDomain()
+                    .getCodeSource()
+                    .getLocation()
+                    .toURI());
+            Path folder = own.resolveSibling("grammar");
+            return Files.isDirectory(folder)
+                    ? folder + File.separator + "*"
+                    : System.getProperty("java.class.path");
+        } catch (URISyntaxException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    /** The most that the heap held, summed over its parts. */
+    private static long peakHeap() {
+        return ManagementFactory.getMemoryPoolMXBeans().stream()
+                .filter(pool -> pool.getType() == MemoryType.HEAP)
+                .map(MemoryPoolMXBean::getPeakUsage)
+                .mapToLong(usage -> usage.getUsed())
+                .sum();
+    }
+
+    private ObjectNode describe(DatasetReport report, double seconds) {
+        ObjectNode root = Json.object();
+        root.put("out", out.toString()).put("generation", report.generation()).put("commits", report.commits());
+        root.put("files", report.files()).put("files_kept", report.filesKept());
+        root.put("chunks", report.chunks()).put("chunks_kept", report.chunksKept());
+        root.put("family", report.family()).put("parsed", report.parsed()).put("guessed", report.guessed());
+        ObjectNode splits = root.putObject("splits");
+        report.splits().forEach((each, count) -> splits.putObject(each.label())
+                .put("documents", count.documents())
+                .put("tokens", count.tokens())
+                .put("commits", count.commits()));
+        ObjectNode dropped = root.putObject("dropped");
+        report.dropped().forEach(dropped::put);
+        root.putObject("leakage")
+                .put("shared_windows", 0)
+                .put("dropped", report.leakingDropped())
+                .put("boilerplate_windows", report.boilerplateWindows())
+                .put("tombstones", report.tombstones());
+        root.putObject("redactions")
+                .put("keys", report.redacted().keys())
+                .put("passwords", report.redacted().passwords())
+                .put("emails", report.redacted().emails());
+        ObjectNode licences = root.putObject("licenses");
+        report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
+        ObjectNode stages = root.putObject("seconds");
+        report.seconds().forEach((stage, took) -> stages.put(stage, Math.round(took * 1000) / 1000.0));
+        double history = report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);
+        root.put("history_commits_per_second", history == 0 ? 0 : Math.round(report.commits() / history));
+        root.put("total_seconds", Math.round(seconds * 1000) / 1000.0);
+        return root.put("peak_heap_bytes", peakHeap());
+    }
+
+    private void summary(PrintWriter print, DatasetReport report, double seconds) {
+        if (report.generation() < 0) {
+            print.println(out + ": up to date, no new commits");
+            print.flush();
+            return;
+        }
+        print.printf(
+                Locale.ROOT,
+                "%s: generation %d, %d commits, %d of %d files, %d of %d chunks, %.1f s%n",
+                out,
+                report.generation(),
+                report.commits(),
+                report.filesKept(),
+                report.files(),
+                report.chunksKept(),
+                report.chunks(),
+                seconds);
+        report.splits()
+                .forEach((each, count) -> print.printf(
+                        Locale.ROOT,
+                        "  %-6s %,d tokens in %,d documents of %,d commits%n",
+                        each.label(),
+                        count.tokens(),
+                        count.documents(),
+                        count.commits()));
+        print.println("Dropped:");
+        report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
+        print.printf(
+                Locale.ROOT,
+                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails.%n",
+                report.leakingDropped(),
+                report.tombstones(),
+                report.redacted().keys(),
+                report.redacted().passwords(),
+                report.redacted().emails());
+        print.println("Samples for " + report.family() + "; see " + out.resolve("report.html"));
+        print.flush();
+    }
+}

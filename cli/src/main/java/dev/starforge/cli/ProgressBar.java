@@ -1,0 +1,99 @@
+package dev.starforge.cli;
+
+import dev.starforge.data.dataset.Progress;
+import java.io.PrintWriter;
+import java.util.Locale;
+import java.util.function.LongSupplier;
+
+/** Progress as a person wants it: a bar with rate and time left on a terminal, a line for each stage elsewhere. */
+final class ProgressBar implements Progress {
+    private static final int WIDTH = 30;
+    private static final long REDRAW = 100_000_000;
+
+    private final PrintWriter err;
+    private final boolean terminal;
+    private final LongSupplier nanoTime;
+    private String stage = "";
+    private long total;
+    private long done;
+    private long began;
+    private long drawn;
+
+    ProgressBar(PrintWriter err, boolean terminal, LongSupplier nanoTime) {
+        this.err = err;
+        this.terminal = terminal;
+        this.nanoTime = nanoTime;
+    }
+
+    @Override
+    public void begin(String name, long steps) {
+        finish();
+        stage = name;
+        total = steps;
+        done = 0;
+        began = nanoTime.getAsLong();
+        if (terminal) {
+            draw();
+        } else {
+            err.println(steps > 0 ? name + ": " + steps : name);
+            err.flush();
+        }
+    }
+
+    @Override
+    public void advance() {
+        done++;
+        if (terminal && nanoTime.getAsLong() - drawn > REDRAW) {
+            draw();
+        }
+    }
+
+    @Override
+    public void say(String message) {
+        clear();
+        err.println(message);
+        err.flush();
+    }
+
+    /** Leaves the terminal as it was. */
+    void finish() {
+        clear();
+        err.flush();
+    }
+
+    private void clear() {
+        if (terminal) {
+            err.print("\r\u001b[K");
+        }
+    }
+
+    private void draw() {
+        drawn = nanoTime.getAsLong();
+        err.print("\r\u001b[K" + line());
+        err.flush();
+    }
+
+    private String line() {
+        if (total == 0) {
+            return stage + "…";
+        }
+        double seconds = (nanoTime.getAsLong() - began) / 1e9;
+        int filled = (int) (WIDTH * done / total);
+        String rate = done == 0 ? "" : String.format(Locale.ROOT, "%.0f/s, %s left", done / seconds, left(seconds));
+        return String.format(
+                Locale.ROOT,
+                "%-10s %s%s %3d%% %d/%d %s",
+                stage,
+                "█".repeat(filled),
+                "░".repeat(WIDTH - filled),
+                100 * done / total,
+                done,
+                total,
+                rate);
+    }
+
+    private String left(double seconds) {
+        long rest = Math.round(seconds * (total - done) / done);
+        return rest < 60 ? rest + " s" : rest / 60 + " min " + rest % 60 + " s";
+    }
+}

@@ -1,0 +1,143 @@
+package dev.starforge.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** The dataset verb as a user types it, on a repository that git made. */
+final class DatasetVerbTest {
+    @TempDir
+    Path folder;
+
+    private record Outcome(int code, String out, String err) {}
+
+    private static Outcome run(String... args) {
+        StringWriter out = new StringWriter();
+        StringWriter err = new StringWriter();
+        CommandLine command = Main.commandLine().setOut(new PrintWriter(out)).setErr(new PrintWriter(err));
+        return new Outcome(command.execute(args), out.toString(), err.toString());
+    }
+
+    private Path repository() {
+        return folder.resolve("repo");
+    }
+
+    private String out() {
+        return folder.resolve("out").toString();
+    }
+
+    private void git(String... args) throws IOException, InterruptedException {
+        ProcessBuilder builder = new ProcessBuilder(args).directory(repository().toFile());
+        builder.environment().put("HOME", folder.toString());
+        builder.environment().put("GIT_AUTHOR_NAME", "A");
+        builder.environment().put("GIT_AUTHOR_EMAIL", "a@b.example");
+        builder.environment().put("GIT_COMMITTER_NAME", "A");
+        builder.environment().put("GIT_COMMITTER_EMAIL", "a@b.example");
+        assertThat(builder.inheritIO().start().waitFor()).isZero();
+    }
+
+    @BeforeEach
+    void makeRepository() throws IOException, InterruptedException {
+        Files.createDirectory(repository());
+        git("git", "init", "-q", "-b", "main");
+        for (int i = 0; i < 4; i++) {
+            Files.writeString(
+                    repository().resolve("part" + i + ".py"),
+                    "def part" + i + "(value):\n    total = value * " + i + "\n    return total + alpha" + i + "\n");
+            git("git", "add", ".");
+            git("git", "commit", "-q", "-m", "Part " + i, "--date", "2024-01-0" + (i + 1));
+        }
+    }
+
+    @Test
+    void buildsShowsAndGrows() throws IOException, InterruptedException {
+        Outcome built = run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400", "--json");
+        assertThat(built.code()).as(built.err()).isZero();
+        JsonNode report = new JsonMapper().readTree(built.out());
+        assertThat(report.path("commits").intValue()).isEqualTo(4);
+        assertThat(report.path("parsed").intValue()).isPositive();
+        assertThat(report.path("guessed").intValue()).isZero();
+        assertThat(report.path("peak_heap_bytes").longValue()).isPositive();
+        assertThat(report.path("seconds").path("history").isNumber()).isTrue();
+        assertThat(report.path("dropped").isObject()).isTrue();
+        assertThat(built.err()).contains("history: 4").doesNotContain("\u001b");
+
+        Outcome preview = run("dataset", "--out", out(), "--preview", "2");
+        assertThat(preview.code()).as(preview.err()).isZero();
+        assertThat(preview.out()).contains("--- train 0 of ").contains("⟦").doesNotContain("\u001b");
+
+        Outcome again = run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400");
+        assertThat(again.out()).contains("up to date, no new commits");
+        Files.writeString(repository().resolve("new.py"), "def fresh(thing):\n    return thing\n");
+        git("git", "add", ".");
+        git("git", "commit", "-q", "-m", "Fresh");
+        Outcome grown = run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400");
+        assertThat(grown.out()).contains("generation 1, 1 commits");
+    }
+
+    @Test
+    void saysWhatIsWrong() throws IOException {
+        String repo = repository().toString();
+        record Case(List<String> args, int code, String message) {}
+        Path config = folder.resolve("c.yaml");
+        Path bad = Files.writeString(folder.resolve("bad.yaml"), "samples:\n  context_length: many\n");
+        Files.writeString(config, "seed: 1\nsamples:\n  contxt_length: 5\n");
+        for (Case each : List.of(
+                new Case(List.of("--repo", folder.resolve("none").toString()), 1, "none: is not a git repository"),
+                new Case(List.of("--repo", folder.toString()), 1, "is not a git repository"),
+                new Case(List.of("--repo", repo, "--rev", "nope"), 1, "has no commit called nope"),
+                new Case(List.of("--repo", repo, "--since", "nope"), 1, "has no commit called nope"),
+                new Case(
+                        List.of("--repo", repo, "--config", config.toString()),
+                        1,
+                        "c.yaml: line 3: there is no key samples.contxt_length; the nearest is samples.context_length"),
+                new Case(
+                        List.of("--repo", repo, "--config", bad.toString()),
+                        1,
+                        "bad.yaml: line 2: samples.context_length: expected a whole number, got many"),
+                new Case(List.of("--repo", repo, "--set", "sed=1"), 2, "there is no key sed; the nearest is seed"),
+                new Case(List.of("--repo", repo, "--tokenizer", "none.json"), 1, "there is no such tokenizer"),
+                new Case(List.of("--repo", repo, "--tokenizer", "train:many"), 2, "expected train:N"),
+                new Case(List.of("--repo", repo, "--licenses", "free"), 1, "expected any or permissive, got free"),
+                new Case(List.of(), 2, "--repo=PATH"))) {
+            List<String> args = new ArrayList<>(List.of("dataset", "--out", out()));
+            args.addAll(each.args);
+            Outcome outcome = run(args.toArray(String[]::new));
+            assertThat(outcome.code()).as(each.message).isEqualTo(each.code);
+            assertThat(outcome.err()).contains(each.message);
+            assertThat(Path.of(out())).doesNotExist();
+        }
+    }
+
+    @Test
+    void saysThatItMayNotRead() throws IOException {
+        Assumptions.assumeFalse(System.getProperty("user.name").equals("root"), "root may read everything");
+        Files.setPosixFilePermissions(repository(), PosixFilePermissions.fromString("---------"));
+        Outcome outcome = run("dataset", "--repo", repository().toString(), "--out", out());
+        Files.setPosixFilePermissions(repository(), PosixFilePermissions.fromString("rwxr-xr-x"));
+        assertThat(outcome.err()).contains("cannot be read: no permission");
+    }
+
+    @Test
+    void saysThatItMayNotWrite() throws IOException {
+        Path file = Files.writeString(folder.resolve("file"), "in the way");
+        Outcome outcome = run("dataset", "--repo", repository().toString(), "--out", file.resolve("out").toString());
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).contains("starforge: " + file.resolve("out") + ": cannot be written");
+        assertThat(file).hasContent("in the way");
+    }
+}

@@ -1,0 +1,62 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.sun.management.ThreadMXBean;
+import dev.starforge.model.Generator;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Precision;
+import java.lang.management.BufferPoolMXBean;
+import java.lang.management.ManagementFactory;
+import org.junit.jupiter.api.Test;
+
+/** Generating a token allocates a few small objects: no buffer, and nothing that grows with the weights. */
+final class AllocationTest {
+    private static final int WARM = 3000;
+    private static final int COUNTED = 200;
+    private static final long MOST_BYTES = 128 << 10;
+
+    private static long allocated() {
+        return ((ThreadMXBean) ManagementFactory.getThreadMXBean()).getTotalThreadAllocatedBytes();
+    }
+
+    private static long buffers() {
+        return ManagementFactory.getPlatformMXBeans(BufferPoolMXBean.class).stream()
+                .filter(pool -> pool.getName().equals("direct"))
+                .mapToLong(BufferPoolMXBean::getCount)
+                .sum();
+    }
+
+    /** Vectors that the compiler has not yet reached are objects too, hence the tokens before. */
+    @Test
+    void aTokenCostsFewObjectsAndNoBuffer() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu", 2, Precision.FLOAT32);
+                Generator generator = new Generator(
+                        tiny.model,
+                        tiny.device,
+                        Precision.FLOAT32.withKv(DType.F16),
+                        Fallback.QUIET,
+                        tiny.model.facts().context())) {
+            for (int i = 0; i < WARM; i++) {
+                token(generator, i);
+            }
+            generator.rewind();
+            long buffers = buffers();
+            long before = allocated();
+            for (int i = 0; i < COUNTED; i++) {
+                token(generator, i);
+            }
+            long each = (allocated() - before) / COUNTED;
+            assertThat(each).as("bytes of objects for a token").isLessThan(MOST_BYTES);
+            assertThat(buffers() - buffers).as("direct buffers").isZero();
+        }
+    }
+
+    private static void token(Generator generator, int i) {
+        if (i % COUNTED == 0) {
+            generator.rewind();
+        }
+        generator.feedOne(generator.next() % 7 + i % 5);
+    }
+}

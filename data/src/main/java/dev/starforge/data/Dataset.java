@@ -1,0 +1,182 @@
+package dev.starforge.data;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/**
+ * A folder that the {@code dataset} verb wrote, as a trainer sees it: {@code manifest.json} and the shards it names. A
+ * dataset grows by generations, each with its own three splits; here they are one list for each split, oldest generation
+ * first, without the documents that a later generation has tombstoned.
+ */
+public final class Dataset implements AutoCloseable {
+    public static final String MANIFEST = "manifest.json";
+
+    private static final String FORMAT = "starforge-dataset";
+    private static final int VERSION = 1;
+
+    private final Path folder;
+    private final JsonNode manifest;
+    private final Map<Split, Documents> splits = new EnumMap<>(Split.class);
+
+    private Dataset(Path folder, JsonNode manifest) {
+        this.folder = folder;
+        this.manifest = manifest;
+        Set<String> tombstones = new HashSet<>();
+        for (JsonNode generation : manifest.path("generations")) {
+            for (JsonNode id : generation.path("tombstones")) {
+                tombstones.add(id.asString());
+            }
+        }
+        try {
+            for (Split split : Split.values()) {
+                List<TokenShard> shards = new ArrayList<>();
+                splits.put(split, new Documents(shards));
+                for (JsonNode generation : manifest.path("generations")) {
+                    shards.add(open(generation, split));
+                }
+                splits.get(split).index(tombstones);
+            }
+        } catch (RuntimeException failure) {
+            close();
+            throw failure;
+        }
+    }
+
+    /** Opens a dataset and checks every shard. */
+    public static Dataset open(Path folder) {
+        Path file = folder.resolve(MANIFEST);
+        if (!Files.isRegularFile(file)) {
+            throw new DatasetException(folder, "is not a dataset: it has no " + MANIFEST);
+        }
+        JsonNode manifest;
+        try {
+            manifest = new JsonMapper().readTree(file);
+        } catch (JacksonException failure) {
+            throw new DatasetException(file, "is not readable JSON: " + failure.getOriginalMessage(), failure);
+        }
+        if (!manifest.path("format").asString("").equals(FORMAT)
+                || manifest.path("version").asInt(0) != VERSION) {
+            throw new DatasetException(
+                    file,
+                    "expected format " + FORMAT + " version " + VERSION + ", got " + manifest.path("format")
+                            + " version " + manifest.path("version"));
+        }
+        return new Dataset(folder, manifest);
+    }
+
+    private TokenShard open(JsonNode generation, Split split) {
+        TokenShard shard = TokenShard.open(
+                folder.resolve(generation.path("directory").asString(".")).resolve(split.shard()));
+        int documents =
+                generation.path("splits").path(split.label()).path("documents").asInt(-1);
+        if (shard.count() != documents || shard.vocabularySize() != vocabularySize()) {
+            shard.close();
+            throw new DatasetException(
+                    shard.file(),
+                    "has " + shard.count() + " documents of a vocabulary of " + shard.vocabularySize()
+                            + ", but the manifest says " + documents + " of " + vocabularySize());
+        }
+        return shard;
+    }
+
+    public Path folder() {
+        return folder;
+    }
+
+    /** SHA-256 of the tokenizer's file, in hex; a trainer refuses a tokenizer with another one. */
+    public String tokenizerHash() {
+        return manifest.path("tokenizer").path("sha256").asString("");
+    }
+
+    /** Ids are below it. */
+    public int vocabularySize() {
+        return manifest.path("tokenizer").path("vocabulary").asInt(0);
+    }
+
+    /** The commit the newest generation was read at. */
+    public String head() {
+        return manifest.path("repository").path("head").asString("");
+    }
+
+    /** The documents of a split, all generations. They are closed with the dataset. */
+    public TokenDocuments documents(Split split) {
+        return splits.get(split);
+    }
+
+    /** Where a document of a split came from, for weights by age or directory. */
+    public SampleOrigin origin(Split split, int document) {
+        return splits.get(split).origin(document);
+    }
+
+    @Override
+    public void close() {
+        splits.values().forEach(Documents::close);
+    }
+
+    /** The shards of all generations as one list. */
+    private static final class Documents implements TokenDocuments {
+        private final List<TokenShard> shards;
+        private int[] shardOf = new int[0];
+        private int[] placeIn = new int[0];
+        private long tokens;
+
+        Documents(List<TokenShard> shards) {
+            this.shards = shards;
+        }
+
+        void index(Set<String> tombstones) {
+            TokenBuffer shard = new TokenBuffer();
+            TokenBuffer place = new TokenBuffer();
+            for (int s = 0; s < shards.size(); s++) {
+                for (int d = 0; d < shards.get(s).count(); d++) {
+                    if (!tombstones.contains(shards.get(s).id(d))) {
+                        shard.add(s);
+                        place.add(d);
+                        tokens += shards.get(s).length(d);
+                    }
+                }
+            }
+            shardOf = shard.toArray();
+            placeIn = place.toArray();
+        }
+
+        @Override
+        public int count() {
+            return shardOf.length;
+        }
+
+        @Override
+        public int length(int document) {
+            return shards.get(shardOf[document]).length(placeIn[document]);
+        }
+
+        @Override
+        public TokenDocument read(int document) {
+            return shards.get(shardOf[document]).read(placeIn[document]);
+        }
+
+        SampleOrigin origin(int document) {
+            return shards.get(shardOf[document]).origin(placeIn[document]);
+        }
+
+        @Override
+        public long tokens() {
+            return tokens;
+        }
+
+        @Override
+        public void close() {
+            shards.forEach(TokenShard::close);
+            shards.clear();
+        }
+    }
+}

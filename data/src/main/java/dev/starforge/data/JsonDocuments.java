@@ -1,0 +1,304 @@
+package dev.starforge.data;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.stream.Stream;
+import tools.jackson.core.JacksonException;
+import tools.jackson.core.JsonParser;
+import tools.jackson.core.JsonToken;
+import tools.jackson.core.StreamReadFeature;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/**
+ * Reads datasets that other programs wrote: two JSON schemas of token ids, and lines of JSON with text. The files are
+ * untrusted; ids are checked against the vocabulary and never clamped. What is read stays in memory, as the numbers it
+ * is, which is less than the file took.
+ */
+public final class JsonDocuments {
+    private static final JsonMapper MAPPER = JsonMapper.builder()
+            .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
+            .build();
+
+    /** What tokenizers call the end of a text; the first that a vocabulary has is taken. */
+    private static final List<String> ENDS =
+            List.of("<|endoftext|>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "<|end_of_text|>", "</s>");
+
+    private final Path file;
+    private final int vocabularySize;
+
+    private JsonDocuments(Path file, int vocabularySize) {
+        this.file = file;
+        this.vocabularySize = vocabularySize;
+    }
+
+    /**
+     * Reads {@code token_sequences.json}: {@code {token_sequences, vocab_size, num_sequences, total_tokens,
+     * sequence_length, metadata}}. Every id counts, but for a run of {@code metadata.pad_token_id} at the end, which is
+     * left out, and what {@code metadata.loss_masks} excludes.
+     */
+    public static TokenDocuments tokenSequences(Path file, int vocabularySize) {
+        return new JsonDocuments(file, vocabularySize).tokenSequences();
+    }
+
+    /**
+     * Reads {@code training_data_enhanced_*.json}: an array of {@code {context, target, context_mask, target_mask,
+     * commit_hash, num_chunks, example_type}}. A zero in a mask marks padding, which is left out; the target counts, its
+     * context does not.
+     */
+    public static TokenDocuments enhanced(Path file, int vocabularySize) {
+        return new JsonDocuments(file, vocabularySize).enhanced();
+    }
+
+    /**
+     * Reads lines of JSON: {@code {"text"}}, or {@code {"prompt", "completion"}}, of which the completion counts alone.
+     * Each text ends with the vocabulary's end of text, where it has one.
+     */
+    public static TokenDocuments lines(Path file, Tokenizer tokenizer) {
+        return new JsonDocuments(file, tokenizer.size()).lines(tokenizer);
+    }
+
+    private TokenDocuments tokenSequences() {
+        List<int[]> sequences = new ArrayList<>();
+        List<int[]> masks = new ArrayList<>();
+        int padding = -1;
+        long declared = -1;
+        try (JsonParser json = MAPPER.createParser(file)) {
+            expect(json, json.nextToken(), JsonToken.START_OBJECT, "an object");
+            while (json.nextToken() == JsonToken.PROPERTY_NAME) {
+                String key = json.currentName();
+                JsonToken value = json.nextToken();
+                switch (key) {
+                    case "token_sequences" -> {
+                        expect(json, value, JsonToken.START_ARRAY, "a list of sequences");
+                        while (json.nextToken() != JsonToken.END_ARRAY) {
+                            sequences.add(ids(json, "token_sequences[" + sequences.size() + "]", vocabularySize));
+                        }
+                    }
+                    case "num_sequences" -> declared = json.getLongValue();
+                    case "vocab_size" -> {
+                        int size = json.getIntValue();
+                        if (size > vocabularySize) {
+                            throw wrong(json, "vocab_size is " + size + ", but the tokenizer has " + vocabularySize);
+                        }
+                    }
+                    case "metadata" -> {
+                        JsonNode metadata = json.readValueAsTree();
+                        padding = metadata.path("pad_token_id").asInt(-1);
+                        for (JsonNode mask : metadata.path("loss_masks")) {
+                            masks.add(numbers(mask));
+                        }
+                    }
+                    default -> json.skipChildren();
+                }
+            }
+        } catch (JacksonException failure) {
+            throw new DatasetException(file, "is not readable JSON: " + failure.getOriginalMessage(), failure);
+        }
+        if (declared >= 0 && declared != sequences.size()) {
+            throw new DatasetException(
+                    file, "num_sequences is " + declared + ", but there are " + sequences.size() + " sequences");
+        }
+        if (!masks.isEmpty() && masks.size() != sequences.size()) {
+            throw new DatasetException(
+                    file, "metadata.loss_masks: expected " + sequences.size() + " masks, got " + masks.size());
+        }
+        List<TokenDocument> documents = new ArrayList<>();
+        for (int i = 0; i < sequences.size(); i++) {
+            int[] ids = sequences.get(i);
+            int length = ids.length;
+            while (length > 0 && ids[length - 1] == padding) {
+                length--;
+            }
+            boolean[] counted = new boolean[length];
+            Arrays.fill(counted, true);
+            if (!masks.isEmpty()) {
+                int[] mask = masks.get(i);
+                if (mask.length < length) {
+                    throw new DatasetException(
+                            file,
+                            "metadata.loss_masks[" + i + "]: expected " + ids.length + " numbers, got " + mask.length);
+                }
+                for (int j = 0; j < length; j++) {
+                    counted[j] = mask[j] != 0;
+                }
+            }
+            documents.add(new TokenDocument("sequence-" + i, Arrays.copyOf(ids, length), counted));
+        }
+        return DocumentList.of(documents);
+    }
+
+    private TokenDocuments enhanced() {
+        List<TokenDocument> documents = new ArrayList<>();
+        try (JsonParser json = MAPPER.createParser(file)) {
+            expect(json, json.nextToken(), JsonToken.START_ARRAY, "a list of examples");
+            while (json.nextToken() != JsonToken.END_ARRAY) {
+                expect(json, json.currentToken(), JsonToken.START_OBJECT, "an object");
+                documents.add(example(json, documents.size()));
+            }
+        } catch (JacksonException failure) {
+            throw new DatasetException(file, "is not readable JSON: " + failure.getOriginalMessage(), failure);
+        }
+        return DocumentList.of(documents);
+    }
+
+    private TokenDocument example(JsonParser json, int index) {
+        int[] context = null;
+        int[] target = null;
+        int[] contextMask = new int[0];
+        int[] targetMask = new int[0];
+        while (json.nextToken() == JsonToken.PROPERTY_NAME) {
+            String key = json.currentName();
+            String place = "[" + index + "]." + key;
+            json.nextToken();
+            switch (key) {
+                case "context" -> context = ids(json, place, vocabularySize);
+                case "target" -> target = ids(json, place, vocabularySize);
+                case "context_mask" -> contextMask = ids(json, place, 2);
+                case "target_mask" -> targetMask = ids(json, place, 2);
+                default -> json.skipChildren();
+            }
+        }
+        if (context == null || target == null) {
+            throw wrong(json, "[" + index + "]: expected context and target");
+        }
+        int[] left = unpadded(json, context, contextMask, "[" + index + "].context_mask");
+        int[] right = unpadded(json, target, targetMask, "[" + index + "].target_mask");
+        int[] ids = Arrays.copyOf(left, left.length + right.length);
+        System.arraycopy(right, 0, ids, left.length, right.length);
+        boolean[] counted = new boolean[ids.length];
+        Arrays.fill(counted, left.length, ids.length, true);
+        return new TokenDocument("example-" + index, ids, counted);
+    }
+
+    /** What a mask keeps; no mask keeps all. */
+    private int[] unpadded(JsonParser json, int[] ids, int[] mask, String place) {
+        if (mask.length == 0) {
+            return ids;
+        }
+        if (mask.length != ids.length) {
+            throw wrong(json, place + ": expected " + ids.length + " numbers, got " + mask.length);
+        }
+        TokenBuffer kept = new TokenBuffer();
+        for (int i = 0; i < ids.length; i++) {
+            if (mask[i] != 0) {
+                kept.add(ids[i]);
+            }
+        }
+        return kept.toArray();
+    }
+
+    private int[] ids(JsonParser json, String place, int bound) {
+        if (json.currentToken() != JsonToken.START_ARRAY) {
+            throw wrong(json, place + ": expected a list of numbers");
+        }
+        TokenBuffer ids = new TokenBuffer();
+        while (json.nextToken() != JsonToken.END_ARRAY) {
+            if (json.currentToken() != JsonToken.VALUE_NUMBER_INT
+                    || json.getNumberType() != JsonParser.NumberType.INT
+                    || json.getIntValue() < 0
+                    || json.getIntValue() >= bound) {
+                throw wrong(
+                        json,
+                        place + "[" + ids.size() + "]: expected a whole number below " + bound + ", got "
+                                + json.getString());
+            }
+            ids.add(json.getIntValue());
+        }
+        return ids.toArray();
+    }
+
+    private static int[] numbers(JsonNode list) {
+        int[] numbers = new int[list.size()];
+        for (int i = 0; i < numbers.length; i++) {
+            numbers[i] = list.get(i).asInt(0);
+        }
+        return numbers;
+    }
+
+    private void expect(JsonParser json, JsonToken actual, JsonToken expected, String what) {
+        if (actual != expected) {
+            throw wrong(json, "expected " + what + ", got " + actual);
+        }
+    }
+
+    private DatasetException wrong(JsonParser json, String message) {
+        return new DatasetException(
+                file, "offset " + json.currentTokenLocation().getByteOffset() + ": " + message);
+    }
+
+    private TokenDocuments lines(Tokenizer tokenizer) {
+        List<TokenDocument> documents = new ArrayList<>();
+        OptionalInt end = endOfText(tokenizer);
+        try (BufferedReader reader = Files.newBufferedReader(file, StandardCharsets.UTF_8)) {
+            int number = 0;
+            for (String line = reader.readLine(); line != null; line = reader.readLine()) {
+                number++;
+                if (!line.isBlank()) {
+                    documents.add(line(line, number, tokenizer, end));
+                }
+            }
+        } catch (IOException failure) {
+            throw new DatasetException(file, "cannot be read: " + failure, failure);
+        }
+        return DocumentList.of(documents);
+    }
+
+    /** The id that ends a text in this vocabulary. */
+    public static OptionalInt endOfText(Tokenizer tokenizer) {
+        return ENDS.stream()
+                .map(tokenizer::id)
+                .filter(OptionalInt::isPresent)
+                .findFirst()
+                .orElse(OptionalInt.empty());
+    }
+
+    private TokenDocument line(String line, int number, Tokenizer tokenizer, OptionalInt end) {
+        String place = "line " + number;
+        JsonNode node;
+        try {
+            node = MAPPER.readTree(line);
+        } catch (JacksonException failure) {
+            throw new DatasetException(file, place + ": is not JSON: " + failure.getOriginalMessage(), failure);
+        }
+        Set<String> keys = new HashSet<>();
+        node.properties().forEach(property -> keys.add(property.getKey()));
+        TokenBuffer ids = new TokenBuffer();
+        int counted = 0;
+        if (keys.contains("text")) {
+            tokenizer.encode(text(node, "text", place), true, ids);
+        } else if (keys.containsAll(Set.of("prompt", "completion"))) {
+            tokenizer.encode(text(node, "prompt", place), true, ids);
+            counted = ids.size();
+            tokenizer.encode(text(node, "completion", place), false, ids);
+        } else {
+            throw new DatasetException(
+                    file,
+                    place + ": expected the key text, or prompt and completion, got "
+                            + Stream.of(keys.toArray())
+                                    .map(Object::toString)
+                                    .sorted()
+                                    .toList());
+        }
+        end.ifPresent(ids::add);
+        boolean[] mask = new boolean[ids.size()];
+        Arrays.fill(mask, counted, mask.length, true);
+        return new TokenDocument("line-" + number, ids.toArray(), mask);
+    }
+
+    private String text(JsonNode node, String key, String place) {
+        if (!node.path(key).isString()) {
+            throw new DatasetException(file, place + ": " + key + ": expected a string, got " + node.path(key));
+        }
+        return node.path(key).stringValue();
+    }
+}

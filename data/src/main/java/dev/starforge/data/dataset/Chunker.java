@@ -1,0 +1,290 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.git.Bytes;
+import dev.starforge.data.git.Lines;
+import dev.starforge.data.git.Patch;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.regex.Pattern;
+
+/**
+ * Cuts the change of one file into chunks. Every changed line belongs to the innermost function around it, else to a run
+ * of changed lines in a type, in the imports, or in the file. A function is one chunk however many of its lines changed;
+ * one that is very long gives its changed lines and a few around them.
+ */
+final class Chunker {
+    private static final int LONGEST_FUNCTION = 200;
+    private static final int AROUND = 10;
+    private static final int CONTEXT = 3;
+    private static final Pattern COMMENT = Pattern.compile("\\s*(?://|#|/?\\*|--|\"\"\"|<!--|;).*|\\s*");
+    private static final Pattern FIX = Pattern.compile("\\b(?:fix(?:e[sd]|ing)?|bugs?|defects?|crash(?:e[sd])?|regression|broken)\\b");
+    private static final Pattern FASTER =
+            Pattern.compile("\\b(?:perf(?:ormance)?|optimi[sz]\\w*|speed\\w*|faster|cheaper|cache[sd]?|caching)\\b");
+    private static final Pattern REFACTOR =
+            Pattern.compile("\\b(?:refactor\\w*|renam\\w*|clean\\w*|simplif\\w*|mov(?:e[sd]?|ing)|extract\\w*|tidy\\w*)\\b");
+    private static final Pattern TEST = Pattern.compile("(?:^|.*/)(?:tests?|specs?|__tests__)/.*|.*(?:test|tests|spec|_test)\\.\\w+|(?:^|.*/)test_[^/]*");
+
+    private final Lines oldLines;
+    private final Lines newLines;
+    private final Outline oldOutline;
+    private final Outline newOutline;
+    private final List<Patch.Hunk> edits;
+
+    /** A chunk before it has a name: what owns it, and what changed. */
+    private static final class Piece {
+        private final int owner;
+        private final List<Patch.Hunk> edits = new ArrayList<>();
+        private final List<Chunk.Range> changed = new ArrayList<>();
+
+        Piece(int owner) {
+            this.owner = owner;
+        }
+    }
+
+    /** What the caller still has to say about a chunk. */
+    record Part(
+            Chunk.Category category,
+            String symbol,
+            Chunk.Range lines,
+            List<Chunk.Range> changed,
+            String oldCode,
+            String newCode,
+            String patch) {}
+
+    Chunker(byte[] oldContent, byte[] newContent, Outline oldOutline, Outline newOutline, List<Patch.Hunk> edits) {
+        oldLines = Lines.of(oldContent);
+        newLines = Lines.of(newContent);
+        this.oldOutline = oldOutline;
+        this.newOutline = newOutline;
+        this.edits = edits;
+    }
+
+    List<Part> parts(String path, String subject, Language language) {
+        int[] owners = owners(newLines, newOutline);
+        List<Piece> pieces = new ArrayList<>();
+        Map<Integer, Piece> functions = new HashMap<>();
+        for (Patch.Hunk edit : edits) {
+            boolean first = true;
+            for (int line = edit.fromNew(); line < edit.toNew() || first && edit.fromNew() == edit.toNew(); ) {
+                int owner = owners.length == 0 ? -1 : owners[Math.min(line, owners.length - 1)];
+                int end = line;
+                while (end < edit.toNew() && owners[end] == owner) {
+                    end++;
+                }
+                boolean function = owner >= 0 && newOutline.symbols().get(owner).kind() == Outline.Kind.FUNCTION;
+                Piece piece = function ? functions.get(owner) : joinable(pieces, owner, line);
+                if (piece == null) {
+                    piece = new Piece(owner);
+                    pieces.add(piece);
+                    if (function) {
+                        functions.put(owner, piece);
+                    }
+                }
+                piece.edits.add(new Patch.Hunk(
+                        first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
+                if (end > line) {
+                    piece.changed.add(new Chunk.Range(line, end));
+                }
+                first = false;
+                line = Math.max(end, line + 1);
+            }
+        }
+        Map<String, Outline.Symbol> before = new LinkedHashMap<>();
+        for (Outline.Symbol symbol : oldOutline.symbols()) {
+            before.put(oldOutline.qualifiedName(symbol), symbol);
+        }
+        boolean test = TEST.matcher(path.toLowerCase(Locale.ROOT)).matches();
+        return pieces.stream()
+                .filter(piece -> !blank(piece))
+                .map(piece -> part(piece, before, subject.toLowerCase(Locale.ROOT), language, test))
+                .toList();
+    }
+
+    /** For each line the symbol it belongs to, or -1. */
+    private static int[] owners(Lines lines, Outline outline) {
+        int[] owners = new int[lines.count()];
+        Arrays.fill(owners, -1);
+        for (int s = 0; s < outline.symbols().size(); s++) {
+            Outline.Symbol symbol = outline.symbols().get(s);
+            if (symbol.kind() == Outline.Kind.BLOCK) {
+                continue;
+            }
+            // inner symbols come after outer ones, and take their lines over
+            for (int line = lineOf(lines, symbol.from()); line < lines.count() && lines.start(line) < symbol.to(); line++) {
+                owners[line] = s;
+            }
+        }
+        return owners;
+    }
+
+    private static int lineOf(Lines lines, int place) {
+        int low = 0;
+        int high = lines.count();
+        while (low + 1 < high) {
+            int middle = low + high >>> 1;
+            if (lines.start(middle) <= place) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
+    }
+
+    /** The last piece, if it is of the same owner and near. */
+    private Piece joinable(List<Piece> pieces, int owner, int line) {
+        if (pieces.isEmpty()) {
+            return null;
+        }
+        Piece last = pieces.getLast();
+        boolean imports = kind(owner) == Outline.Kind.IMPORT && kind(last.owner) == Outline.Kind.IMPORT;
+        boolean near = line - last.edits.getLast().toNew() <= CONTEXT;
+        return imports && near || last.owner == owner && kind(owner) != Outline.Kind.FUNCTION && near ? last : null;
+    }
+
+    private Outline.Kind kind(int owner) {
+        return owner < 0 ? Outline.Kind.BLOCK : newOutline.symbols().get(owner).kind();
+    }
+
+    private boolean blank(Piece piece) {
+        return piece.edits.stream()
+                .allMatch(edit -> text(oldLines, edit.fromOld(), edit.toOld()).isBlank()
+                        && text(newLines, edit.fromNew(), edit.toNew()).isBlank());
+    }
+
+    private Part part(
+            Piece piece, Map<String, Outline.Symbol> before, String subject, Language language, boolean test) {
+        Patch.Hunk first = piece.edits.getFirst();
+        Patch.Hunk last = piece.edits.getLast();
+        int from = first.fromNew();
+        int to = last.toNew();
+        String oldCode;
+        String name = piece.owner < 0 ? "" : newOutline.qualifiedName(newOutline.symbols().get(piece.owner));
+        Outline.Symbol counterpart = name.isEmpty() ? null : before.get(name);
+        boolean function = kind(piece.owner) == Outline.Kind.FUNCTION;
+        if (function) {
+            Outline.Symbol symbol = newOutline.symbols().get(piece.owner);
+            int begin = lineOf(newLines, symbol.from());
+            int end = lineOf(newLines, Math.max(symbol.from(), symbol.to() - 1)) + 1;
+            boolean whole = end - begin <= LONGEST_FUNCTION;
+            from = whole ? begin : Math.max(begin, from - AROUND);
+            to = whole ? end : Math.min(end, to + AROUND);
+            oldCode = counterpart == null
+                    ? ""
+                    : whole
+                            ? text(
+                                    oldLines,
+                                    lineOf(oldLines, counterpart.from()),
+                                    lineOf(oldLines, Math.max(counterpart.from(), counterpart.to() - 1)) + 1)
+                            : text(
+                                    oldLines,
+                                    Math.max(0, first.fromOld() - AROUND),
+                                    Math.min(oldLines.count(), last.toOld() + AROUND));
+        } else {
+            oldCode = text(oldLines, first.fromOld(), last.toOld());
+        }
+        boolean gone = piece.changed.isEmpty() && !function;
+        Chunk.Category category = category(piece, counterpart != null, subject, language, test, gone);
+        String newCode = gone ? "" : text(newLines, from, to);
+        Chunk.Range lines = gone
+                ? new Chunk.Range(first.fromOld() + 1, last.toOld())
+                : new Chunk.Range(from + 1, to);
+        String symbol = gone && name.isEmpty() ? removedName(first) : name;
+        return new Part(category, symbol, lines, List.copyOf(piece.changed), oldCode, newCode, patch(piece.edits));
+    }
+
+    private String removedName(Patch.Hunk edit) {
+        return oldOutline.symbols().stream()
+                .filter(symbol -> symbol.kind() == Outline.Kind.FUNCTION || symbol.kind() == Outline.Kind.TYPE)
+                .filter(symbol -> {
+                    int line = lineOf(oldLines, symbol.from());
+                    return line >= edit.fromOld() && line < edit.toOld();
+                })
+                .map(oldOutline::qualifiedName)
+                .findFirst()
+                .orElse("");
+    }
+
+    private Chunk.Category category(
+            Piece piece, boolean existed, String subject, Language language, boolean test, boolean gone) {
+        if (language.kind() == Language.Kind.DOCUMENTATION || comments(piece)) {
+            return Chunk.Category.DOCUMENTATION;
+        }
+        if (language.kind() != Language.Kind.CODE) {
+            return Chunk.Category.CONFIGURATION;
+        }
+        if (gone) {
+            return Chunk.Category.DELETION;
+        }
+        Outline.Kind kind = kind(piece.owner);
+        if (kind == Outline.Kind.IMPORT) {
+            return Chunk.Category.IMPORTS;
+        }
+        if (!existed && kind != Outline.Kind.BLOCK) {
+            return test
+                    ? Chunk.Category.NEW_TEST
+                    : kind == Outline.Kind.TYPE ? Chunk.Category.NEW_TYPE : Chunk.Category.NEW_FUNCTION;
+        }
+        if (FIX.matcher(subject).find()) {
+            return Chunk.Category.BUG_FIX;
+        }
+        if (FASTER.matcher(subject).find()) {
+            return Chunk.Category.OPTIMISATION;
+        }
+        return REFACTOR.matcher(subject).find() ? Chunk.Category.REFACTORING : Chunk.Category.MODIFIED_LOGIC;
+    }
+
+    private boolean comments(Piece piece) {
+        return piece.edits.stream().allMatch(edit -> comments(oldLines, edit.fromOld(), edit.toOld())
+                && comments(newLines, edit.fromNew(), edit.toNew()));
+    }
+
+    private static boolean comments(Lines lines, int from, int to) {
+        for (int line = from; line < to; line++) {
+            String text = text(lines, line, line + 1).stripTrailing();
+            if (!COMMENT.matcher(text).matches() || text.startsWith("#include")) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** The hunks of a chunk, with lines around them. */
+    private String patch(List<Patch.Hunk> parts) {
+        Bytes out = new Bytes();
+        for (Patch.Hunk part : parts) {
+            int before = Math.min(CONTEXT, Math.min(part.fromOld(), part.fromNew()));
+            int after = Math.min(CONTEXT, Math.min(oldLines.count() - part.toOld(), newLines.count() - part.toNew()));
+            out.addLatin("@@ -" + (part.fromOld() - before + 1) + "," + (part.toOld() - part.fromOld() + before + after)
+                    + " +" + (part.fromNew() - before + 1) + "," + (part.toNew() - part.fromNew() + before + after)
+                    + " @@\n");
+            append(out, ' ', newLines, part.fromNew() - before, part.fromNew());
+            append(out, '-', oldLines, part.fromOld(), part.toOld());
+            append(out, '+', newLines, part.fromNew(), part.toNew());
+            append(out, ' ', newLines, part.toNew(), part.toNew() + after);
+        }
+        return new String(out.array(), 0, out.size(), StandardCharsets.UTF_8);
+    }
+
+    private static void append(Bytes out, char mark, Lines lines, int from, int to) {
+        for (int line = from; line < to; line++) {
+            out.add(mark).add(lines.bytes(), lines.start(line), lines.end(line));
+            if (out.at(out.size() - 1) != '\n') {
+                out.add('\n');
+            }
+        }
+    }
+
+    static String text(Lines lines, int from, int to) {
+        return from >= to
+                ? ""
+                : new String(
+                        lines.bytes(), lines.start(from), lines.start(to) - lines.start(from), StandardCharsets.UTF_8);
+    }
+}

@@ -1,0 +1,39 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.Split;
+import java.util.Map;
+
+/**
+ * What a run did.
+ *
+ * @param generation 0 for the first; -1 if there was nothing new
+ * @param dropped files and chunks that were not used, by reason
+ * @param tombstones documents of older generations that are no longer handed out
+ * @param seconds of each stage
+ */
+public record DatasetReport(
+        int generation,
+        int commits,
+        long files,
+        long filesKept,
+        long chunks,
+        long chunksKept,
+        Map<String, Long> dropped,
+        Map<String, Long> languages,
+        Map<Split, Count> splits,
+        int tombstones,
+        int leakingDropped,
+        int boilerplateWindows,
+        int parsed,
+        int guessed,
+        Redacted redacted,
+        Map<String, String> licences,
+        String family,
+        Map<String, Double> seconds) {
+
+    /** Size of a split. */
+    public record Count(int documents, long tokens, int commits) {}
+
+    /** How much was replaced by placeholders. */
+    public record Redacted(long keys, long passwords, long emails) {}
+}

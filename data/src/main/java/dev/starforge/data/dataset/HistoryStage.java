@@ -1,0 +1,193 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.git.Blobs;
+import dev.starforge.data.git.Bytes;
+import dev.starforge.data.git.FileChange;
+import dev.starforge.data.git.GitHistory;
+import dev.starforge.data.git.GitPath;
+import dev.starforge.data.git.Lines;
+import dev.starforge.data.git.Patch;
+import java.io.IOException;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Supplier;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.PersonIdent;
+import org.eclipse.jgit.revwalk.RevCommit;
+
+/**
+ * One commit as a line of {@code commits.jsonl}: who, when, why, and the real difference of every file to the first
+ * parent. Contents that must not be shown are replaced, and the replacements counted.
+ */
+final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> {
+    /**
+     * A line, and what the run counts of it.
+     *
+     * @param json in pieces: a commit can be larger than memory should be asked for at once
+     */
+    record Line(Spool json, long time, List<String> paths, Redactions redactions) {}
+
+    private final GitHistory.Reader reader;
+    private final Map<ObjectId, List<String>> names;
+    private final DatasetConfig config;
+    private final Supplier<Spool> spools;
+    private final Bytes patch = new Bytes();
+
+    HistoryStage(
+            GitHistory.Reader reader,
+            Map<ObjectId, List<String>> names,
+            DatasetConfig config,
+            Supplier<Spool> spools) {
+        this.reader = reader;
+        this.names = names;
+        this.config = config;
+        this.spools = spools;
+    }
+
+    @Override
+    public Line apply(ObjectId id) {
+        try {
+            return line(reader.commit(id));
+        } catch (IOException failure) {
+            throw new DatasetException(config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
+        }
+    }
+
+    private Line line(RevCommit commit) throws IOException {
+        Spool spool = spools.get();
+        JsonText json = new JsonText();
+        Secrets secrets = new Secrets();
+        PersonIdent author = commit.getAuthorIdent();
+        long time = commit.getCommitTime();
+        json.begin().put("hash", commit.name()).list("parents");
+        for (RevCommit parent : commit.getParents()) {
+            json.add(parent.name());
+        }
+        json.endList().put("is_merge", commit.getParentCount() > 1);
+        json.put("author", person(author.getName(), Secrets.NAME));
+        json.put("email", person(author.getEmailAddress(), Secrets.EMAIL));
+        json.put("time", Instant.ofEpochSecond(time).toString()).put("unix_time", time);
+        json.put("author_unix_time", author.getWhenAsInstant().getEpochSecond());
+        String message = message(commit, config, secrets);
+        int firstEnd = message.indexOf('\n');
+        json.put("subject", firstEnd < 0 ? message : message.substring(0, firstEnd));
+        json.put("body", firstEnd < 0 ? "" : message.substring(firstEnd).strip());
+        List<String> refs = names.getOrDefault(commit, List.of());
+        json.put("branches", refs.stream().filter(name -> !name.startsWith(GitHistory.TAG)).toList());
+        json.put(
+                "tags",
+                refs.stream()
+                        .filter(name -> name.startsWith(GitHistory.TAG))
+                        .map(name -> name.substring(GitHistory.TAG.length()))
+                        .toList());
+        List<FileChange> changes = reader.changes(commit, config.copies());
+        long additions = 0;
+        long deletions = 0;
+        json.list("diffs");
+        for (FileChange change : changes) {
+            Diff diff = diff(change, secrets);
+            additions += diff.additions;
+            deletions += diff.deletions;
+            diff.write(json, change, patch);
+            json.spill(spool);
+        }
+        json.endList().object("stats").put("files", changes.size());
+        json.put("additions", additions).put("deletions", deletions).end().end().newline();
+        json.finish(spool);
+        return new Line(
+                spool,
+                time,
+                changes.stream()
+                        .filter(change -> change.newSide().isFile())
+                        .map(change -> GitPath.text(change.path()))
+                        .toList(),
+                Redactions.of(secrets));
+    }
+
+    private String person(String name, String placeholder) {
+        return config.redactPeople() ? placeholder : name;
+    }
+
+    /** A commit message without secrets and, if so wished, names. */
+    static String message(RevCommit commit, DatasetConfig config, Secrets secrets) {
+        String message = commit.getFullMessage().strip();
+        if (config.redactPeople()) {
+            message = Secrets.withoutNames(
+                    message,
+                    commit.getAuthorIdent().getName(),
+                    commit.getCommitterIdent().getName());
+        }
+        return secrets.redact(message);
+    }
+
+    /** What is said of a changed file. */
+    private record Diff(boolean binary, boolean tooLarge, int additions, int deletions, int redactions) {
+        void write(JsonText json, FileChange change, Bytes patch) {
+            json.begin().put("path", GitPath.text(change.path()));
+            if (change.oldSide().exists() && change.newSide().exists()) {
+                json.put("old_path", GitPath.text(change.oldSide().path()));
+            }
+            json.put("type", change.type().name());
+            if (change.similarity() > 0) {
+                json.put("similarity", change.similarity());
+            }
+            json.put("old_blob", change.oldSide().id().name());
+            json.put("new_blob", change.newSide().id().name());
+            json.put("old_mode", Integer.toOctalString(change.oldSide().mode()));
+            json.put("new_mode", Integer.toOctalString(change.newSide().mode()));
+            json.put("additions", additions).put("deletions", deletions).put("is_binary", binary);
+            if (tooLarge) {
+                json.put("too_large", true);
+            }
+            if (redactions > 0) {
+                json.put("redactions", redactions);
+            }
+            if (Blobs.isUtf8(patch)) {
+                json.putUtf8("patch", patch);
+            } else {
+                json.put("patch_encoding", "latin1").putLatin("patch", patch);
+            }
+            json.end();
+        }
+    }
+
+    /** Compares the two contents and leaves the patch in the buffer. */
+    private Diff diff(FileChange change, Secrets secrets) throws IOException {
+        patch.clear();
+        Optional<byte[]> before = reader.blobs().read(change.oldSide());
+        Optional<byte[]> after = reader.blobs().read(change.newSide());
+        if (before.isEmpty() || after.isEmpty()) {
+            return new Diff(true, true, 0, 0, 0);
+        }
+        byte[] oldContent = before.get();
+        byte[] newContent = after.get();
+        if (Blobs.isBinary(oldContent) || Blobs.isBinary(newContent)) {
+            return new Diff(true, false, 0, 0, 0);
+        }
+        Patch difference = Patch.of(change, oldContent, newContent);
+        difference.write(patch);
+        int found = secrets.count();
+        if (Secrets.suspicious(patch.array(), 0, patch.size())) {
+            patch.clear();
+            if (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent)) {
+                Lines shownOld = Lines.of(new Secrets().redact(oldContent));
+                Lines shownNew = Lines.of(secrets.redact(newContent));
+                difference.write(patch, (out, lines, line) -> {
+                    Lines shown = lines == difference.oldLines() ? shownOld : shownNew;
+                    out.add(shown.bytes(), shown.start(line), shown.end(line));
+                });
+            } else {
+                difference.write(patch, secrets::append);
+            }
+        }
+        return new Diff(false, false, difference.additions(), difference.deletions(), secrets.count() - found);
+    }
+
+    @Override
+    public void close() {
+        reader.close();
+    }
+}

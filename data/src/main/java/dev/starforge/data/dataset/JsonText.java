@@ -1,0 +1,173 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.git.Bytes;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Collection;
+
+/**
+ * Writes one JSON value after another into bytes. Patches are most of what a dataset holds and are bytes already; a
+ * general writer would decode them into characters only to encode them again, which takes longer than computing them.
+ */
+final class JsonText {
+    private static final byte[] HEX = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
+
+    /** For a byte its short escape, 1 where it needs the long one, 0 where it stands for itself. */
+    private static final byte[] ESCAPES = new byte[128];
+
+    static {
+        Arrays.fill(ESCAPES, 0, ' ', (byte) 1);
+        ESCAPES['"'] = '"';
+        ESCAPES['\\'] = '\\';
+        ESCAPES['\n'] = 'n';
+        ESCAPES['\r'] = 'r';
+        ESCAPES['\t'] = 't';
+    }
+
+    private static final int SPILL = 1 << 20;
+
+    private final Bytes out = new Bytes();
+    private byte last = '\n';
+
+    /** What has been written since the last {@link #spill}. */
+    Bytes bytes() {
+        return out;
+    }
+
+    /** Hands a lot of text on; a little stays. */
+    void spill(Spool spool) {
+        if (out.size() > SPILL) {
+            finish(spool);
+        }
+    }
+
+    void finish(Spool spool) {
+        if (out.size() > 0) {
+            last = out.at(out.size() - 1);
+            spool.append(out);
+            out.clear();
+        }
+    }
+
+    /** Goes on with an object whose beginning is elsewhere. */
+    JsonText continueObject() {
+        last = '}';
+        return this;
+    }
+
+    JsonText begin() {
+        comma();
+        out.add('{');
+        return this;
+    }
+
+    JsonText end() {
+        out.add('}');
+        return this;
+    }
+
+    JsonText list(String name) {
+        name(name);
+        out.add('[');
+        return this;
+    }
+
+    JsonText add(String value) {
+        comma();
+        string(value.getBytes(StandardCharsets.UTF_8));
+        return this;
+    }
+
+    JsonText endList() {
+        out.add(']');
+        return this;
+    }
+
+    JsonText newline() {
+        out.add('\n');
+        return this;
+    }
+
+    JsonText object(String name) {
+        name(name);
+        out.add('{');
+        return this;
+    }
+
+    JsonText put(String name, String value) {
+        name(name);
+        string(value.getBytes(StandardCharsets.UTF_8));
+        return this;
+    }
+
+    JsonText put(String name, long value) {
+        name(name);
+        out.addLatin(Long.toString(value));
+        return this;
+    }
+
+    JsonText put(String name, boolean value) {
+        name(name);
+        out.addLatin(Boolean.toString(value));
+        return this;
+    }
+
+    JsonText put(String name, Collection<String> values) {
+        list(name);
+        values.forEach(this::add);
+        return endList();
+    }
+
+    /** Bytes that are well-formed UTF-8. */
+    JsonText putUtf8(String name, Bytes value) {
+        name(name);
+        string(value.array(), value.size());
+        return this;
+    }
+
+    /** Any bytes, as the characters 0 to 255. */
+    JsonText putLatin(String name, Bytes value) {
+        return put(name, new String(value.array(), 0, value.size(), StandardCharsets.ISO_8859_1));
+    }
+
+    private void name(String name) {
+        comma();
+        out.add('"').addLatin(name).add('"').add(':');
+    }
+
+    private void comma() {
+        byte before = out.size() == 0 ? last : out.at(out.size() - 1);
+        if (before != '{' && before != '[' && before != '\n') {
+            out.add(',');
+        }
+    }
+
+    private void string(byte[] utf8) {
+        string(utf8, utf8.length);
+    }
+
+    private void string(byte[] utf8, int length) {
+        out.add('"');
+        out.reserve(length);
+        int copied = 0;
+        for (int i = 0; i < length; i++) {
+            byte b = utf8[i];
+            if (b < 0 || ESCAPES[b] == 0) {
+                continue;
+            }
+            copied = escape(utf8, copied, i);
+        }
+        out.add(utf8, copied, length).add('"');
+    }
+
+    private int escape(byte[] utf8, int from, int at) {
+        out.add(utf8, from, at).add('\\');
+        byte b = utf8[at];
+        if (ESCAPES[b] == 1) {
+            out.addLatin("u00").add(HEX[b >> 4]).add(HEX[b & 15]);
+        } else {
+            out.add(ESCAPES[b]);
+        }
+        return at + 1;
+    }
+}

@@ -1,0 +1,264 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenShard;
+import dev.starforge.data.Tokenizer;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.SerializationFeature;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * {@code manifest.json}: what a dataset was made from and what is in it. It names every file of every generation by its
+ * hash, holds no times of clocks and no places, and so is the same for the same repository, settings and seed.
+ */
+final class Manifest {
+    static final String TOKENIZER = "tokenizer.json";
+
+    private static final JsonMapper JSON =
+            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
+
+    private final DatasetConfig config;
+    private final ObjectNode root;
+
+    private Manifest(DatasetConfig config, ObjectNode root) {
+        this.config = config;
+        this.root = root;
+    }
+
+    /** The manifest of an existing dataset, which must have been made with the same settings; else a new one. */
+    static Manifest open(DatasetConfig config, TokenizerChoice choice) {
+        Path file = config.out().resolve(Dataset.MANIFEST);
+        if (!Files.exists(file)) {
+            refuseForeign(config.out());
+            ObjectNode root = JSON.createObjectNode();
+            root.put("format", "starforge-dataset").put("version", 1);
+            root.putObject("repository").put("name", config.name());
+            root.set("config", settings(config));
+            root.putObject("tokenizer");
+            root.putArray("generations");
+            root.putObject("blobs");
+            return new Manifest(config, root);
+        }
+        try {
+            ObjectNode root = (ObjectNode) JSON.readTree(file);
+            Manifest manifest = new Manifest(config, root);
+            manifest.requireSame(file, choice);
+            return manifest;
+        } catch (JacksonException | ClassCastException failure) {
+            throw new DatasetException(file, "is not a manifest: " + failure.getMessage(), failure);
+        }
+    }
+
+    /** A folder with other things in it is somebody's; a dataset is not mixed into them. */
+    private static void refuseForeign(Path out) {
+        if (!Files.isDirectory(out)) {
+            return;
+        }
+        try (Stream<Path> files = Files.list(out)) {
+            Optional<Path> foreign = files.filter(file -> !file.getFileName().toString().startsWith("."))
+                    .findFirst();
+            if (foreign.isPresent()) {
+                throw new DatasetException(
+                        out, "is not empty and not a dataset: it has " + foreign.get().getFileName());
+            }
+        } catch (IOException failure) {
+            throw new DatasetException(out, "cannot be read: " + failure.getMessage(), failure);
+        }
+    }
+
+    private void requireSame(Path file, TokenizerChoice choice) {
+        ObjectNode now = settings(config);
+        for (Map.Entry<String, JsonNode> setting : now.properties()) {
+            JsonNode before = root.path("config").path(setting.getKey());
+            if (!before.equals(JSON.readTree(setting.getValue().toString()))) {
+                throw new DatasetException(
+                        file,
+                        "was built with " + setting.getKey() + " = " + before + ", not " + setting.getValue()
+                                + "; use the same settings, or another folder");
+            }
+        }
+        JsonNode tokenizer = root.path("tokenizer");
+        if (choice instanceof TokenizerChoice.Given given
+                && !Hashes.sha256(given.file()).equals(tokenizer.path("sha256").asString(""))) {
+            throw new DatasetException(file, "was built with another tokenizer than " + given.file());
+        }
+    }
+
+    /** What decides the content. */
+    private static ObjectNode settings(DatasetConfig config) {
+        ObjectNode node = JSON.createObjectNode();
+        DatasetConfig.Filters filters = config.filters();
+        DatasetConfig.Samples samples = config.samples();
+        node.put("name", config.name()).put("seed", config.seed());
+        node.put("history.max_blob_bytes", config.largestBlob()).put("history.copies", config.copies());
+        node.put("redact.people", config.redactPeople());
+        node.put("filters.max_lines", filters.mostLines()).put("filters.mean_line", filters.longestMean());
+        node.put("filters.longest_line", filters.longestLine()).put("filters.min_alphabetic", filters.leastAlphabetic());
+        node.put("filters.max_encoded_run", filters.longestRun()).put("filters.max_encoded_share", filters.mostEncoded());
+        node.put("filters.data_lines", filters.dataLines()).put("filters.max_secrets", filters.mostSecrets());
+        filters.include().forEach(node.putArray("filters.include")::add);
+        filters.exclude().forEach(node.putArray("filters.exclude")::add);
+        node.put("filters.licenses", filters.permissiveOnly() ? "permissive" : "any");
+        node.put("duplicates.similarity", config.duplicates().similarity());
+        node.put("duplicates.min_words", config.duplicates().leastWords());
+        node.put("splits.train", config.shares().train()).put("splits.validation", config.shares().validation());
+        node.put("splits.test", config.shares().test()).put("splits.window_words", config.shares().windowWords());
+        node.put("splits.boilerplate_files", config.shares().boilerplateFiles());
+        node.put("samples.files", samples.files()).put("samples.commits", samples.commits());
+        node.put("samples.chunks", samples.chunks()).put("samples.context_length", samples.contextLength());
+        node.put("samples.metadata", samples.metadata()).put("samples.fim_documents", samples.fimDocuments());
+        node.put("samples.fim_files", samples.fimFiles()).put("samples.spm", samples.suffixFirst());
+        node.put("samples.span", samples.span().name().toLowerCase(Locale.ROOT));
+        node.put("samples.order", samples.order().name().toLowerCase(Locale.ROOT));
+        node.put("samples.whole_base", samples.wholeBase()).put("samples.base_lines", samples.baseLines());
+        return node.put("samples.signatures", samples.signatures());
+    }
+
+    int generations() {
+        return root.path("generations").size();
+    }
+
+    /** The commits up to which the dataset knows the history. */
+    List<String> heads() {
+        List<String> heads = new ArrayList<>();
+        root.path("generations").forEach(generation -> heads.add(generation.path("head").asString()));
+        return heads;
+    }
+
+    String family() {
+        return root.path("tokenizer").path("family").asString("");
+    }
+
+    private Path folder(JsonNode generation) {
+        return config.out().resolve(generation.path("directory").asString("."));
+    }
+
+    /** What the older generations test. */
+    Leakage tested(Optional<Tokenizer> tokenizer) {
+        Leakage tested = new Leakage(config.shares().windowWords(), Integer.MAX_VALUE);
+        for (JsonNode generation : root.path("generations")) {
+            for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
+                try (TokenShard shard = TokenShard.open(folder(generation).resolve(split.shard()))) {
+                    tested.hold(shard, tokenizer.orElseThrow());
+                }
+            }
+        }
+        return tested;
+    }
+
+    /** Training documents of older generations that share a window with what is tested now. */
+    List<String> leaking(Leakage tested, Tokenizer tokenizer) {
+        List<String> ids = new ArrayList<>();
+        for (JsonNode generation : root.path("generations")) {
+            try (TokenShard shard = TokenShard.open(folder(generation).resolve(Split.TRAIN.shard()))) {
+                tested.shared(shard, tokenizer).forEach(document -> ids.add(shard.id(document)));
+            }
+        }
+        return ids;
+    }
+
+    /** Adds what was built to the dataset: files first, the manifest last. */
+    void add(
+            Path work,
+            String head,
+            DatasetReport report,
+            Times times,
+            List<String> tombstones,
+            Map<String, List<String>> byBlob,
+            Path tokenizerFile,
+            Tokenizer tokenizer)
+            throws IOException {
+        int number = generations();
+        Path folder = number == 0 ? config.out() : config.out().resolve("generation-" + number);
+        Files.createDirectories(folder);
+        ObjectNode generation = ((ArrayNode) root.path("generations")).addObject();
+        generation.put("directory", number == 0 ? "." : "generation-" + number).put("head", head);
+        generation.put("commits", report.commits());
+        generation.put("train_until", time(times.train())).put("validation_until", time(times.validation()));
+        ObjectNode splits = generation.putObject("splits");
+        report.splits().forEach((split, count) -> splits.putObject(split.label())
+                .put("documents", count.documents())
+                .put("tokens", count.tokens())
+                .put("commits", count.commits()));
+        generation.putObject("counts")
+                .put("files", report.files())
+                .put("files_kept", report.filesKept())
+                .put("chunks", report.chunks())
+                .put("chunks_kept", report.chunksKept());
+        ObjectNode dropped = generation.putObject("dropped");
+        report.dropped().forEach(dropped::put);
+        ObjectNode languages = generation.putObject("languages");
+        report.languages().forEach(languages::put);
+        generation.putObject("redactions")
+                .put("keys", report.redacted().keys())
+                .put("passwords", report.redacted().passwords())
+                .put("emails", report.redacted().emails());
+        generation.putObject("leakage")
+                .put("shared_windows", 0)
+                .put("dropped", report.leakingDropped())
+                .put("boilerplate_windows", report.boilerplateWindows())
+                .put("tombstones", tombstones.size());
+        tombstones.forEach(generation.putArray("tombstones")::add);
+        ((ObjectNode) root.path("repository")).put("head", head);
+        ObjectNode licences = root.putObject("licenses");
+        report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
+        ((ObjectNode) root.path("tokenizer"))
+                .put("sha256", Hashes.sha256(tokenizerFile))
+                .put("vocabulary", tokenizer.size())
+                .put("family", report.family());
+        ObjectNode blobs = (ObjectNode) root.path("blobs");
+        new TreeMap<>(byBlob).forEach((blob, ids) -> {
+            ArrayNode known = blobs.path(blob).isArray() ? (ArrayNode) blobs.path(blob) : blobs.putArray(blob);
+            ids.forEach(known::add);
+        });
+        // kept at the end, where a person who opens the file is not in its way
+        root.remove("blobs");
+        ObjectNode files = generation.putObject("files");
+        try (Stream<Path> built = Files.list(work)) {
+            for (Path file : built.sorted().toList()) {
+                String name = file.getFileName().toString();
+                if (name.endsWith(".part") || Files.isDirectory(file)) {
+                    continue;
+                }
+                sync(file);
+                files.putObject(name).put("bytes", Files.size(file)).put("sha256", Hashes.sha256(file));
+                Path place = name.equals(TOKENIZER) ? config.out() : folder;
+                Files.move(file, place.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+            }
+        }
+        root.set("blobs", blobs);
+        Path fresh = work.resolve(Dataset.MANIFEST);
+        Files.writeString(fresh, JSON.writeValueAsString(root) + "\n");
+        sync(fresh);
+        Files.move(fresh, config.out().resolve(Dataset.MANIFEST), StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    private static String time(long seconds) {
+        return seconds == Long.MAX_VALUE ? "" : Instant.ofEpochSecond(seconds).toString();
+    }
+
+    private static void sync(Path file) throws IOException {
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+            channel.force(true);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+package dev.starforge.data.dataset;
+
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.eclipse.jgit.lib.ObjectId;
+
+/**
+ * Asks child processes what a source file declares, since grammars are native code. A child that dies of a file, or takes
+ * too long, takes only that file with it: the file is split by braces and indentation, and counted. Children that die too
+ * often are not started again.
+ */
+final class ParserPool implements AutoCloseable {
+    private static final int MOST_DEATHS = 50;
+    private static final int REMEMBERED = 4096;
+
+    private final ParserStarter starter;
+    private final Duration patience;
+    private final BlockingQueue<Slot> idle;
+    private final List<Slot> slots = new ArrayList<>();
+    private final ScheduledExecutorService watch = Executors.newSingleThreadScheduledExecutor(
+            Thread.ofPlatform().daemon().name("parser-watch").factory());
+    private final AtomicInteger parsed = new AtomicInteger();
+    private final AtomicInteger guessed = new AtomicInteger();
+    private final AtomicInteger deaths = new AtomicInteger();
+
+    private final Map<ObjectId, Outline> remembered = new LinkedHashMap<>(256, 0.75f, true) {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<ObjectId, Outline> eldest) {
+            return size() > REMEMBERED;
+        }
+    };
+
+    ParserPool(ParserStarter starter, int children, Duration patience) {
+        this.starter = starter;
+        this.patience = patience;
+        idle = new ArrayBlockingQueue<>(children);
+        for (int i = 0; i < children; i++) {
+            slots.add(new Slot());
+        }
+        idle.addAll(slots);
+    }
+
+    /** One child, or the place for one. */
+    private final class Slot {
+        private Process child;
+        private DataInputStream in;
+        private DataOutputStream out;
+
+        Outline ask(String grammar, byte[] content) throws IOException {
+            if (child == null || !child.isAlive()) {
+                child = starter.start();
+                in = new DataInputStream(new BufferedInputStream(child.getInputStream(), 1 << 16));
+                out = new DataOutputStream(new BufferedOutputStream(child.getOutputStream(), 1 << 16));
+            }
+            Process asked = child;
+            Future<?> limit = watch.schedule(asked::destroyForcibly, patience.toMillis(), TimeUnit.MILLISECONDS);
+            try {
+                byte[] name = grammar.getBytes(StandardCharsets.UTF_8);
+                out.writeInt(name.length);
+                out.write(name);
+                out.writeInt(content.length);
+                out.write(content);
+                out.flush();
+                return answer(content.length);
+            } finally {
+                limit.cancel(false);
+            }
+        }
+
+        /** A child is not trusted: what it says must fit the file. */
+        private Outline answer(int length) throws IOException {
+            int count = in.readInt();
+            if (count < 0 || count > length + 1) {
+                throw new IOException("the parser answers " + count + " symbols for " + length + " bytes");
+            }
+            List<Outline.Symbol> symbols = new ArrayList<>(count);
+            for (int i = 0; i < count; i++) {
+                int kind = in.readByte();
+                int from = in.readInt();
+                int to = in.readInt();
+                int body = in.readInt();
+                int parent = in.readInt();
+                String name = in.readUTF();
+                if (kind < 0
+                        || kind >= Outline.Kind.values().length
+                        || from < 0
+                        || to < from
+                        || to > length
+                        || body > to
+                        || parent >= i) {
+                    throw new IOException("the parser answers a symbol from " + from + " to " + to + " of " + length);
+                }
+                Outline.Kind named = Outline.Kind.values()[kind];
+                symbols.add(new Outline.Symbol(named, name, from, to, body < from ? to : body, parent));
+            }
+            return new Outline(List.copyOf(symbols), true);
+        }
+
+        void stop() {
+            if (child != null) {
+                child.destroyForcibly();
+            }
+        }
+    }
+
+    /** The outline of a file, by grammar where there is one. */
+    Outline outline(ObjectId blob, Language language, byte[] content) {
+        synchronized (remembered) {
+            Outline known = remembered.get(blob);
+            if (known != null) {
+                return known;
+            }
+        }
+        Outline outline = language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(language, content);
+        synchronized (remembered) {
+            remembered.put(blob, outline);
+        }
+        return outline;
+    }
+
+    private Outline parse(Language language, byte[] content) {
+        if (deaths.get() < MOST_DEATHS) {
+            Slot slot = take();
+            try {
+                Outline outline = slot.ask(language.grammar(), content);
+                parsed.incrementAndGet();
+                return outline;
+            } catch (IOException died) {
+                slot.stop();
+                deaths.incrementAndGet();
+            } finally {
+                idle.add(slot);
+            }
+        }
+        guessed.incrementAndGet();
+        return IndentSplitter.split(content);
+    }
+
+    private Slot take() {
+        try {
+            return idle.take();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", interrupted);
+        }
+    }
+
+    /** Files that a grammar has read. */
+    int parsed() {
+        return parsed.get();
+    }
+
+    /** Files that have a grammar, but were split without it. */
+    int guessed() {
+        return guessed.get();
+    }
+
+    @Override
+    public void close() {
+        watch.shutdownNow();
+        slots.forEach(Slot::stop);
+    }
+}

@@ -1,0 +1,48 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.Tokenizer;
+import java.io.PrintWriter;
+import java.time.Instant;
+
+/** Shows samples with what counts in the loss told from what does not: by colour on a terminal, by marks elsewhere. */
+public final class Preview {
+    private static final String COUNTED = "\u001b[32m";
+    private static final String SPECIAL = "\u001b[35m";
+    private static final String OTHER = "\u001b[2m";
+    private static final String RESET = "\u001b[0m";
+
+    private Preview() {}
+
+    /** @param coloured else counted text stands between ⟦ and ⟧ */
+    public static void print(
+            PrintWriter out, Dataset dataset, Tokenizer tokenizer, Split split, int count, boolean coloured) {
+        TokenDocuments documents = dataset.documents(split);
+        int shown = Math.min(count, documents.count());
+        for (int i = 0; i < shown; i++) {
+            int number = (int) ((long) i * documents.count() / shown);
+            TokenDocument document = documents.read(number);
+            SampleOrigin origin = dataset.origin(split, number);
+            int counted = 0;
+            for (boolean each : document.counted()) {
+                counted += each ? 1 : 0;
+            }
+            out.println("--- " + split.label() + " " + number + " of " + documents.count() + ": " + document.id() + ", "
+                    + document.ids().length + " tokens, " + counted + " count, "
+                    + Instant.ofEpochSecond(origin.time()) + " " + origin.directory());
+            for (HtmlReport.Run run : HtmlReport.runs(document, tokenizer, Integer.MAX_VALUE)) {
+                if (coloured) {
+                    out.print((run.special() ? SPECIAL : run.counted() ? COUNTED : OTHER) + run.text() + RESET);
+                } else {
+                    out.print(run.counted() ? "⟦" + run.text() + "⟧" : run.text());
+                }
+            }
+            out.println();
+        }
+        out.flush();
+    }
+}

@@ -1,0 +1,377 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.TokenBuffer;
+import dev.starforge.data.Tokenizer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.OptionalInt;
+import java.util.stream.Collectors;
+
+/**
+ * How a family of models wants files, gaps and commits written. The family is known by the special tokens of its
+ * vocabulary; a sample is a list of pieces, each a special token or a text, and each counted in the loss or not.
+ */
+final class SampleFormat {
+    /** Families, the more demanding before the ones whose tokens they share. */
+    enum Family {
+        STARCODER2(
+                "<repo_name>",
+                "<file_sep>",
+                "<fim_prefix>",
+                "<fim_suffix>",
+                "<fim_middle>",
+                "<pr>",
+                "<pr_status>",
+                "<pr_is_merged>",
+                "<pr_base>",
+                "<pr_file>",
+                "<pr_base_code>",
+                "<pr_diff>",
+                "<pr_diff_hunk>",
+                "<|endoftext|>"),
+        STARCODER1(
+                "<reponame>",
+                "<filename>",
+                "<fim_prefix>",
+                "<fim_suffix>",
+                "<fim_middle>",
+                "<commit_before>",
+                "<commit_msg>",
+                "<commit_after>",
+                "<|endoftext|>"),
+        QWEN(
+                "<|repo_name|>",
+                "<|file_sep|>",
+                "<|fim_prefix|>",
+                "<|fim_suffix|>",
+                "<|fim_middle|>",
+                "<|endoftext|>"),
+        DEEPSEEK("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", "<｜end▁of▁sentence｜>"),
+        CODELLAMA("▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>", "</s>"),
+        PLAIN;
+
+        private final List<String> tokens;
+
+        Family(String... tokens) {
+            this.tokens = List.of(tokens);
+        }
+
+        String label() {
+            return name().toLowerCase(Locale.ROOT);
+        }
+    }
+
+    /** A special token, or a text; and whether it counts. */
+    record Piece(boolean special, String text, boolean counted) {}
+
+    /** A file in a sample; the path may be withheld. */
+    record SourceFile(String path, String code) {}
+
+    /** A text with a gap. */
+    record Gap(String prefix, String middle, String suffix) {}
+
+    /**
+     * A changed file of a commit.
+     *
+     * @param base what the commit found, or a part of it
+     * @param hunks of the difference, each of lines that begin with a mark
+     */
+    record ChangedFile(String path, String base, List<String> hunks) {}
+
+    private final Family family;
+    private final Tokenizer tokenizer;
+    private final String end;
+
+    SampleFormat(Tokenizer tokenizer, Path file) {
+        this.tokenizer = tokenizer;
+        family = List.of(Family.values()).stream()
+                .filter(candidate -> candidate.tokens.stream().allMatch(this::has))
+                .findFirst()
+                .orElse(Family.PLAIN);
+        end = List.of("<|endoftext|>", "<｜end▁of▁sentence｜>", "<|end_of_text|>", "</s>").stream()
+                .filter(this::has)
+                .findFirst()
+                .orElseThrow(() -> new DatasetException(
+                        file,
+                        "has no token that ends a text; looked for <|endoftext|>, <｜end▁of▁sentence｜>, <|end_of_text|> "
+                                + "and </s>"));
+    }
+
+    /** Fails unless the vocabulary is of the wanted family, and says what is missing. */
+    static void require(Family wanted, Tokenizer tokenizer, Path file) {
+        List<String> missing = wanted.tokens.stream()
+                .filter(token -> tokenizer.id(token).isEmpty())
+                .toList();
+        if (!missing.isEmpty()) {
+            throw new DatasetException(
+                    file, "cannot write samples for " + wanted.label() + ": its vocabulary lacks " + String.join(" ", missing));
+        }
+    }
+
+    /** The tokens to train a vocabulary with. */
+    static List<String> specialTokens() {
+        List<String> tokens = new ArrayList<>(Family.STARCODER2.tokens);
+        tokens.remove("<|endoftext|>");
+        tokens.addFirst("<|endoftext|>");
+        tokens.addAll(List.of("<fim_pad>", Secrets.KEY, Secrets.PASSWORD, Secrets.EMAIL, Secrets.NAME));
+        return tokens;
+    }
+
+    private boolean has(String token) {
+        return tokenizer.id(token).isPresent();
+    }
+
+    Family family() {
+        return family;
+    }
+
+    /** Whether gaps can be asked for; without tokens for them, everything is plain text. */
+    boolean fillsIn() {
+        return family != Family.PLAIN;
+    }
+
+    Tokenizer tokenizer() {
+        return tokenizer;
+    }
+
+    private static Piece token(String text, boolean counted) {
+        return new Piece(true, text, counted);
+    }
+
+    private static Piece text(String text, boolean counted) {
+        return new Piece(false, text, counted);
+    }
+
+    /** What stands before the first file. */
+    List<Piece> begin(String repository, boolean metadata) {
+        if (!metadata) {
+            return List.of();
+        }
+        return switch (family) {
+            case STARCODER2 -> List.of(token("<repo_name>", true), text(repository, true));
+            case STARCODER1 -> List.of(token("<reponame>", true), text(repository, true));
+            case QWEN -> List.of(token("<|repo_name|>", true), text(repository + "\n", true));
+            case DEEPSEEK, CODELLAMA, PLAIN -> List.of();
+        };
+    }
+
+    List<Piece> end(boolean counted) {
+        return List.of(token(end, counted));
+    }
+
+    /** A file as it is. */
+    List<Piece> file(SourceFile file, boolean metadata, boolean counted) {
+        String named = metadata ? file.path() + "\n" + file.code() : file.code();
+        return switch (family) {
+            case STARCODER2 -> List.of(token("<file_sep>", counted), text(named, counted));
+            case STARCODER1 ->
+                metadata ? List.of(token("<filename>", counted), text(named, counted)) : List.of(text(named, counted));
+            case QWEN -> List.of(token("<|file_sep|>", counted), text(named + "\n", counted));
+            case DEEPSEEK, CODELLAMA, PLAIN ->
+                List.of(text(metadata ? "# " + file.path() + "\n" + file.code() + "\n" : file.code() + "\n", counted));
+        };
+    }
+
+    /**
+     * A file with a gap to be filled in. The path is part of the prefix.
+     *
+     * @param suffixFirst the order suffix, prefix, middle; else prefix, suffix, middle
+     * @param around whether what is around the gap counts
+     */
+    List<Piece> gap(String path, Gap gap, boolean metadata, boolean suffixFirst, boolean around) {
+        return switch (family) {
+            case STARCODER2 -> {
+                List<Piece> pieces = new ArrayList<>();
+                pieces.add(token("<file_sep>", around));
+                String prefix = metadata ? path + "\n" + gap.prefix() : gap.prefix();
+                pieces.addAll(markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
+                yield pieces;
+            }
+            case STARCODER1 -> {
+                String prefix = metadata ? path + "\n" + gap.prefix() : gap.prefix();
+                List<Piece> pieces = new ArrayList<>();
+                if (metadata) {
+                    pieces.add(token("<filename>", around));
+                }
+                pieces.addAll(markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
+                yield pieces;
+            }
+            case QWEN -> {
+                List<Piece> pieces = new ArrayList<>();
+                pieces.add(token("<|file_sep|>", around));
+                if (metadata) {
+                    pieces.add(text(path + "\n", around));
+                }
+                pieces.addAll(markers(
+                        "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", gap.prefix(), gap, suffixFirst, around));
+                yield pieces;
+            }
+            case DEEPSEEK -> {
+                String prefix = metadata ? "# " + path + "\n" + gap.prefix() : gap.prefix();
+                yield markers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", prefix, gap, suffixFirst, around);
+            }
+            case CODELLAMA -> {
+                String prefix = metadata ? "# " + path + "\n" + gap.prefix() : gap.prefix();
+                List<Piece> pieces =
+                        new ArrayList<>(markers("▁<PRE>", "▁<SUF>", "▁<MID>", prefix, gap, suffixFirst, around));
+                pieces.add(token("▁<EOT>", true));
+                yield pieces;
+            }
+            case PLAIN ->
+                List.of(text(gap.prefix(), around), text(gap.middle(), true), text(gap.suffix(), around));
+        };
+    }
+
+    private static List<Piece> markers(
+            String before, String after, String middle, String prefix, Gap gap, boolean suffixFirst, boolean around) {
+        return suffixFirst
+                ? List.of(
+                        token(before, around),
+                        token(after, around),
+                        text(gap.suffix(), around),
+                        token(middle, around),
+                        text(prefix, around),
+                        text(gap.middle(), true))
+                : List.of(
+                        token(before, around),
+                        text(prefix, around),
+                        token(after, around),
+                        text(gap.suffix(), around),
+                        token(middle, around),
+                        text(gap.middle(), true));
+    }
+
+    /** A commit; of its hunks the added lines count. */
+    List<Piece> commit(String repository, String subject, String body, List<ChangedFile> files) {
+        List<Piece> pieces = new ArrayList<>();
+        String description = body.isEmpty() ? subject : subject + "\n" + body;
+        switch (family) {
+            case STARCODER2 -> {
+                pieces.add(token("<pr>", false));
+                pieces.add(text("Title: " + description, false));
+                pieces.add(token("<pr_status>", false));
+                pieces.add(text("opened", false));
+                pieces.add(token("<repo_name>", false));
+                pieces.add(text(repository + "\n\n", false));
+                pieces.add(token("<pr_base>", false));
+                pieces.add(text("\n", false));
+                for (ChangedFile file : files) {
+                    pieces.add(token("<pr_file>", false));
+                    pieces.add(text(file.path() + "\n", false));
+                    pieces.add(token("<pr_base_code>", false));
+                    pieces.add(text(file.base(), false));
+                }
+                pieces.add(token("<pr_diff>", false));
+                pieces.add(text("\n", false));
+                for (ChangedFile file : files) {
+                    pieces.add(token("<pr_file>", false));
+                    pieces.add(text(file.path() + "\n", false));
+                    for (String hunk : file.hunks()) {
+                        pieces.add(token("<pr_diff_hunk>", false));
+                        hunk(hunk, pieces);
+                    }
+                }
+                pieces.add(token("<pr>", false));
+                pieces.add(text("username_0", false));
+                pieces.add(token("<pr_status>", false));
+                pieces.add(text("closed\n", false));
+                pieces.add(token("<pr_is_merged>", false));
+                pieces.add(text("True\n", false));
+            }
+            case STARCODER1 -> {
+                for (ChangedFile file : files) {
+                    pieces.add(token("<commit_before>", false));
+                    pieces.add(text(file.base(), false));
+                    pieces.add(token("<commit_msg>", false));
+                    pieces.add(text(description, false));
+                    pieces.add(token("<commit_after>", false));
+                    file.hunks().forEach(hunk -> after(hunk, pieces));
+                }
+            }
+            case QWEN -> {
+                pieces.add(token("<|repo_name|>", false));
+                pieces.add(text(repository + "\n" + description + "\n", false));
+                for (ChangedFile file : files) {
+                    pieces.add(token("<|file_sep|>", false));
+                    pieces.add(text(file.path() + "\n", false));
+                    file.hunks().forEach(hunk -> hunk(hunk, pieces));
+                }
+            }
+            case DEEPSEEK, CODELLAMA, PLAIN -> {
+                pieces.add(text(description + "\n", false));
+                for (ChangedFile file : files) {
+                    pieces.add(text("# " + file.path() + "\n", false));
+                    file.hunks().forEach(hunk -> hunk(hunk, pieces));
+                }
+            }
+        }
+        return pieces;
+    }
+
+    /** Runs of added lines, which count, and runs of others. */
+    private static void hunk(String hunk, List<Piece> pieces) {
+        StringBuilder run = new StringBuilder();
+        boolean added = false;
+        for (String line : hunk.split("(?<=\n)")) {
+            boolean plus = line.startsWith("+");
+            if (plus != added && !run.isEmpty()) {
+                pieces.add(text(run.toString(), added));
+                run.setLength(0);
+            }
+            added = plus;
+            run.append(line);
+        }
+        if (!run.isEmpty()) {
+            pieces.add(text(run.toString(), added));
+        }
+    }
+
+    /** The new side of a hunk. */
+    private static void after(String hunk, List<Piece> pieces) {
+        String without = hunk.lines()
+                .filter(line -> !line.startsWith("-") && !line.startsWith("@@"))
+                .map(line -> line + "\n")
+                .collect(Collectors.joining());
+        List<Piece> marked = new ArrayList<>();
+        hunk(without, marked);
+        for (Piece piece : marked) {
+            pieces.add(text(piece.text().lines().map(line -> line.substring(1) + "\n").collect(Collectors.joining()), piece.counted()));
+        }
+    }
+
+    /** The sample as one text. */
+    static String text(List<Piece> pieces) {
+        return pieces.stream().map(Piece::text).collect(Collectors.joining());
+    }
+
+    /** Appends the ids of a piece. Placeholders for secrets are tokens where the vocabulary has them. */
+    void encode(Piece piece, TokenBuffer ids) {
+        if (piece.special()) {
+            ids.add(tokenizer.id(piece.text()).orElseThrow());
+            return;
+        }
+        int from = 0;
+        String text = piece.text();
+        for (int at = text.indexOf('<'); at >= 0; at = text.indexOf('<', at + 1)) {
+            for (String placeholder : List.of(Secrets.KEY, Secrets.PASSWORD, Secrets.EMAIL, Secrets.NAME)) {
+                OptionalInt id = text.startsWith(placeholder, at) ? tokenizer.id(placeholder) : OptionalInt.empty();
+                if (id.isPresent()) {
+                    inside(text.substring(from, at), ids);
+                    ids.add(id.getAsInt());
+                    from = at + placeholder.length();
+                    break;
+                }
+            }
+        }
+        inside(text.substring(from), ids);
+    }
+
+    private void inside(String text, TokenBuffer ids) {
+        if (!text.isEmpty()) {
+            tokenizer.encodeInside(text, ids);
+        }
+    }
+}

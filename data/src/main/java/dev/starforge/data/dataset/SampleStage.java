@@ -1,0 +1,445 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenBuffer;
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.git.GitHistory;
+import dev.starforge.data.git.Lines;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.revwalk.RevCommit;
+import tools.jackson.databind.json.JsonMapper;
+
+/**
+ * Turns commits, changed functions and files into tokenized documents, none longer than the context. What is drawn by lot
+ * for a document depends on the seed and its name alone, so the order of work does not matter. Added lines count in the
+ * loss, and whole files do; what is only shown around them does not.
+ */
+final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleStage.Sample>> {
+    private static final Pattern HUNK = Pattern.compile("@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
+    private static final JsonMapper JSON = new JsonMapper();
+    private static final int LONGEST_BODY = 2000;
+    private static final double PREFIX_SHARE = 0.6;
+    private static final double CONTEXT_SHARE = 0.25;
+
+    /** What documents are made of. */
+    sealed interface Task {}
+
+    /**
+     * The chunks of a commit that were kept.
+     *
+     * @param chunks lines of JSON
+     */
+    record CommitTask(Split split, ObjectId commit, List<String> chunks) implements Task {}
+
+    /** Files of a tree that go into one document, if they fit. */
+    record FilesTask(String commit, long time, List<TreeFile> files) implements Task {}
+
+    /** A file by its place and content. */
+    record TreeFile(String path, ObjectId blob) {}
+
+    /**
+     * A document and what it came from.
+     *
+     * @param blobs the contents it shows something of
+     */
+    record Sample(Split split, TokenDocument document, SampleOrigin origin, List<String> blobs, String kind) {}
+
+    private final GitHistory.Reader reader;
+    private final DatasetConfig config;
+    private final SampleFormat format;
+    private final ParserPool parsers;
+    private final Leakage leakage;
+    private final ShownBlobs shownBlobs;
+    private List<Sample> samples = new ArrayList<>();
+
+    SampleStage(
+            GitHistory.Reader reader, DatasetConfig config, SampleFormat format, ParserPool parsers, Leakage leakage) {
+        this.reader = reader;
+        this.config = config;
+        this.format = format;
+        this.parsers = parsers;
+        this.leakage = leakage;
+        shownBlobs = new ShownBlobs(reader.blobs());
+    }
+
+    @Override
+    public List<Sample> apply(Task task) {
+        samples = new ArrayList<>();
+        try {
+            switch (task) {
+                case CommitTask commit -> {
+                    Commit read = read(commit);
+                    if (config.samples().commits()) {
+                        commit(read);
+                    }
+                    if (config.samples().chunks()) {
+                        for (Chunk chunk : read.chunks()) {
+                            chunk(read, chunk);
+                        }
+                    }
+                }
+                case FilesTask files -> files(files);
+            }
+        } catch (IOException failure) {
+            throw new DatasetException(config.repository(), "cannot be read: " + failure.getMessage(), failure);
+        }
+        return samples;
+    }
+
+    private record Commit(Split split, String commit, long time, String subject, String body, List<Chunk> chunks) {}
+
+    private Commit read(CommitTask task) {
+        RevCommit commit = reader.commit(task.commit());
+        String message = HistoryStage.message(commit, config, new Secrets());
+        int end = message.indexOf('\n');
+        return new Commit(
+                task.split(),
+                commit.name(),
+                commit.getCommitTime(),
+                end < 0 ? message : message.substring(0, end),
+                end < 0 ? "" : message.substring(end).strip(),
+                task.chunks().stream().map(line -> Chunk.read(JSON.readTree(line))).toList());
+    }
+
+    private SplittableRandom random(String id) {
+        return new SplittableRandom(Words.mix(config.seed()) ^ Words.of(id).hash());
+    }
+
+    private int tokens(List<SampleFormat.Piece> pieces) {
+        TokenBuffer ids = new TokenBuffer();
+        pieces.forEach(piece -> format.encode(piece, ids));
+        return ids.size();
+    }
+
+    private void emit(
+            Split split, String id, String kind, SampleOrigin origin, List<String> blobs, List<SampleFormat.Piece> all) {
+        List<SampleFormat.Piece> pieces = split == Split.TRAIN ? all : leakage.withoutBoilerplate(all);
+        TokenBuffer ids = new TokenBuffer();
+        int[] ends = new int[pieces.size()];
+        for (int i = 0; i < ends.length; i++) {
+            format.encode(pieces.get(i), ids);
+            ends[i] = ids.size();
+        }
+        boolean[] counted = new boolean[ids.size()];
+        for (int i = 0, from = 0; i < ends.length; from = ends[i++]) {
+            Arrays.fill(counted, from, ends[i], pieces.get(i).counted());
+        }
+        samples.add(new Sample(split, new TokenDocument(id, ids.toArray(), counted), origin, blobs, kind));
+    }
+
+    private static String folder(String path) {
+        return path.substring(0, Math.max(0, path.lastIndexOf('/')));
+    }
+
+    private String shown(String blob) throws IOException {
+        return new String(shownBlobs.read(ObjectId.fromString(blob)).orElse(new byte[0]), StandardCharsets.UTF_8);
+    }
+
+    // commits
+
+    private void commit(Commit task) throws IOException {
+        Map<String, List<Chunk>> byPath = new LinkedHashMap<>();
+        task.chunks().forEach(chunk -> byPath.computeIfAbsent(chunk.path(), path -> new ArrayList<>())
+                .add(chunk));
+        String body = task.body().length() > LONGEST_BODY ? task.body().substring(0, LONGEST_BODY) : task.body();
+        int head = tokens(format.commit(config.name(), task.subject(), body, List.of())) + 1;
+        int room = config.samples().contextLength() - head;
+        List<SampleFormat.ChangedFile> open = new ArrayList<>();
+        List<String> blobs = new ArrayList<>();
+        int used = 0;
+        int number = 0;
+        for (Map.Entry<String, List<Chunk>> entry : byPath.entrySet()) {
+            for (SampleFormat.ChangedFile file : fitting(task, entry.getKey(), entry.getValue(), room)) {
+                int size = size(file);
+                if (used + size > room && !open.isEmpty()) {
+                    emitCommit(task, body, open, blobs, number++);
+                    open = new ArrayList<>();
+                    blobs = new ArrayList<>();
+                    used = 0;
+                }
+                open.add(file);
+                blobs.add(entry.getValue().getFirst().blob());
+                used += size;
+            }
+        }
+        if (!open.isEmpty()) {
+            emitCommit(task, body, open, blobs, number);
+        }
+    }
+
+    private int size(SampleFormat.ChangedFile file) {
+        return tokens(format.commit("", "", "", List.of(file))) - tokens(format.commit("", "", "", List.of()));
+    }
+
+    private void emitCommit(
+            Commit task, String body, List<SampleFormat.ChangedFile> files, List<String> blobs, int number) {
+        List<SampleFormat.Piece> pieces =
+                new ArrayList<>(format.commit(config.name(), task.subject(), body, files));
+        pieces.addAll(format.end(false));
+        emit(
+                task.split(),
+                "commit-" + task.commit().substring(0, 16) + "-" + number,
+                "commit",
+                new SampleOrigin(task.commit(), task.time(), folder(files.getFirst().path())),
+                blobs.stream().distinct().toList(),
+                pieces);
+    }
+
+    /** A changed file in as many parts as it takes for each to fit. */
+    private List<SampleFormat.ChangedFile> fitting(Commit task, String path, List<Chunk> chunks, int room)
+            throws IOException {
+        SplittableRandom random = random(task.commit() + path);
+        List<String> hunks = new ArrayList<>();
+        chunks.forEach(chunk -> hunks.addAll(List.of(chunk.patch().split("(?m)(?=^@@ )"))));
+        String base = base(chunks, random);
+        List<SampleFormat.ChangedFile> fitting = new ArrayList<>();
+        SampleFormat.ChangedFile whole = new SampleFormat.ChangedFile(path, base, hunks);
+        if (size(whole) <= room) {
+            return List.of(whole);
+        }
+        for (String hunk : hunks) {
+            halves(path, hunk, room, fitting);
+        }
+        return fitting;
+    }
+
+    private void halves(String path, String hunk, int room, List<SampleFormat.ChangedFile> fitting) {
+        SampleFormat.ChangedFile file = new SampleFormat.ChangedFile(path, "", List.of(hunk));
+        List<String> lines = List.of(hunk.split("(?<=\n)"));
+        if (size(file) <= room) {
+            fitting.add(file);
+        } else if (lines.size() > 1) {
+            halves(path, String.join("", lines.subList(0, lines.size() / 2)), room, fitting);
+            halves(path, String.join("", lines.subList(lines.size() / 2, lines.size())), room, fitting);
+        }
+    }
+
+    /** The file before the commit: all of it, or some lines around what changed. */
+    private String base(List<Chunk> chunks, SplittableRandom random) throws IOException {
+        String old = shown(chunks.getFirst().oldBlob());
+        boolean whole = random.nextDouble() < config.samples().wholeBase();
+        int around = random.nextInt(config.samples().baseLines() + 1);
+        if (whole || old.isEmpty()) {
+            return old;
+        }
+        int from = Integer.MAX_VALUE;
+        int to = 0;
+        for (Chunk chunk : chunks) {
+            Matcher hunk = HUNK.matcher(chunk.patch());
+            while (hunk.find()) {
+                int start = Integer.parseInt(hunk.group(1)) - 1;
+                from = Math.min(from, start);
+                to = Math.max(to, start + Integer.parseInt(hunk.group(2)));
+            }
+        }
+        Lines lines = Lines.of(old.getBytes(StandardCharsets.UTF_8));
+        return Chunker.text(lines, Math.max(0, from - around), Math.min(lines.count(), to + around));
+    }
+
+    // changed functions, to be filled in
+
+    private void chunk(Commit task, Chunk chunk) throws IOException {
+        boolean code = Language.of(chunk.path()).kind() == Language.Kind.CODE;
+        if (!format.fillsIn() || !code || chunk.changed().isEmpty()) {
+            return;
+        }
+        Chunk.Range longest = chunk.changed().stream()
+                .max(Comparator.comparingInt((Chunk.Range range) -> range.to() - range.from())
+                        .thenComparing(Comparator.comparingInt(Chunk.Range::from).reversed()))
+                .orElseThrow();
+        Lines lines = Lines.of(shown(chunk.blob()).getBytes(StandardCharsets.UTF_8));
+        if (longest.to() > lines.count()) {
+            return;
+        }
+        int context = config.samples().contextLength();
+        int end = longest.to();
+        String middle = Chunker.text(lines, longest.from(), end);
+        while (tokens(List.of(text(middle))) > context / 2 && end > longest.from() + 1) {
+            end = longest.from() + (end - longest.from()) / 2;
+            middle = Chunker.text(lines, longest.from(), end);
+        }
+        int room = context - tokens(List.of(text(middle))) - 32;
+        if (room < 0 || middle.isBlank()) {
+            return;
+        }
+        boolean metadata = random(chunk.id()).nextDouble() < config.samples().metadata();
+        List<SampleFormat.Piece> pieces = new ArrayList<>(context(chunk, (int) (CONTEXT_SHARE * room)));
+        room -= tokens(pieces) + tokens(List.of(text(chunk.path() + "\n")));
+        String suffix = beginning(lines, end, (int) ((1 - PREFIX_SHARE) * room));
+        String prefix = ending(lines, longest.from(), room - tokens(List.of(text(suffix))));
+        boolean suffixFirst =
+                random(chunk.id() + " order").nextDouble() < config.samples().suffixFirst();
+        pieces.addAll(format.gap(
+                chunk.path(), new SampleFormat.Gap(prefix, middle, suffix), metadata, suffixFirst, false));
+        pieces.addAll(format.end(true));
+        emit(
+                task.split(),
+                "chunk-" + chunk.id(),
+                "chunk",
+                new SampleOrigin(task.commit(), task.time(), folder(chunk.path())),
+                List.of(chunk.blob()),
+                pieces);
+    }
+
+    private static SampleFormat.Piece text(String text) {
+        return new SampleFormat.Piece(false, text, false);
+    }
+
+    /** Declarations that the chunk uses, as files before its own. */
+    private List<SampleFormat.Piece> context(Chunk chunk, int room) {
+        Map<String, StringBuilder> byPath = new LinkedHashMap<>();
+        chunk.context().forEach(signature -> byPath.computeIfAbsent(signature.path(), path -> new StringBuilder())
+                .append(signature.text())
+                .append('\n'));
+        List<SampleFormat.Piece> pieces = new ArrayList<>();
+        int used = 0;
+        for (Map.Entry<String, StringBuilder> entry : byPath.entrySet()) {
+            List<SampleFormat.Piece> file = format.file(
+                    new SampleFormat.SourceFile(entry.getKey(), entry.getValue().toString()), true, false);
+            used += tokens(file);
+            if (used > room) {
+                break;
+            }
+            pieces.addAll(file);
+        }
+        return pieces;
+    }
+
+    /** As many whole lines before a place as there is room for. */
+    private String ending(Lines lines, int to, int room) {
+        int from = 0;
+        while (from < to && tokens(List.of(text(Chunker.text(lines, from, to)))) > room) {
+            from += Math.max(1, (to - from) / 4);
+        }
+        return Chunker.text(lines, from, to);
+    }
+
+    private String beginning(Lines lines, int from, int room) {
+        int to = lines.count();
+        while (to > from && tokens(List.of(text(Chunker.text(lines, from, to)))) > room) {
+            to -= Math.max(1, (to - from) / 4);
+        }
+        return Chunker.text(lines, from, to);
+    }
+
+    // files
+
+    private void files(FilesTask task) throws IOException {
+        List<SampleFormat.SourceFile> files = new ArrayList<>();
+        List<Outline> outlines = new ArrayList<>();
+        for (TreeFile file : task.files()) {
+            String code = shown(file.blob().name());
+            files.add(new SampleFormat.SourceFile(file.path(), code));
+            outlines.add(
+                    config.samples().span() == DatasetConfig.Span.NODE
+                            ? parsers.outline(
+                                    file.blob(), Language.of(file.path()), code.getBytes(StandardCharsets.UTF_8))
+                            : Outline.NOTHING);
+        }
+        document(task, files, outlines, task.files().stream().map(file -> file.blob().name()).toList(), "0");
+    }
+
+    /** One document, or halves of it if it is too long; {@code part} names which. */
+    private void document(
+            FilesTask task,
+            List<SampleFormat.SourceFile> files,
+            List<Outline> outlines,
+            List<String> blobs,
+            String part) {
+        String id = "files-" + Hashes.sha256(task.commit() + files.getFirst().path() + blobs + part).substring(0, 16);
+        List<SampleFormat.Piece> pieces = pieces(id, files, outlines);
+        if (tokens(pieces) <= config.samples().contextLength()) {
+            SampleOrigin origin = new SampleOrigin(
+                    task.commit(), task.time(), folder(files.getFirst().path()));
+            emit(Split.TRAIN, id, "files", origin, blobs, pieces);
+        } else if (files.size() > 1) {
+            int half = files.size() / 2;
+            document(task, files.subList(0, half), outlines.subList(0, half), blobs.subList(0, half), part + "a");
+            document(
+                    task,
+                    files.subList(half, files.size()),
+                    outlines.subList(half, files.size()),
+                    blobs.subList(half, files.size()),
+                    part + "b");
+        } else {
+            String path = files.getFirst().path();
+            List<String> lines = List.of(files.getFirst().code().split("(?<=\n)"));
+            int half = lines.size() / 2;
+            if (half > 0) {
+                for (List<String> side : List.of(lines.subList(0, half), lines.subList(half, lines.size()))) {
+                    document(
+                            task,
+                            List.of(new SampleFormat.SourceFile(path, String.join("", side))),
+                            List.of(Outline.NOTHING),
+                            blobs,
+                            part + (side.size() == half && side.getFirst().equals(lines.getFirst()) ? "a" : "b"));
+                }
+            }
+        }
+    }
+
+    private List<SampleFormat.Piece> pieces(String id, List<SampleFormat.SourceFile> files, List<Outline> outlines) {
+        SplittableRandom random = random(id);
+        DatasetConfig.Samples settings = config.samples();
+        boolean metadata = random.nextDouble() < settings.metadata();
+        boolean gaps = format.fillsIn() && random.nextDouble() < settings.fimDocuments();
+        List<SampleFormat.Piece> pieces = new ArrayList<>(format.begin(config.name(), metadata));
+        for (int i = 0; i < files.size(); i++) {
+            SampleFormat.SourceFile file = files.get(i);
+            if (gaps && random.nextDouble() < settings.fimFiles()) {
+                boolean suffixFirst = random.nextDouble() < settings.suffixFirst();
+                SampleFormat.Gap gap = gap(file.code(), outlines.get(i), random);
+                pieces.addAll(format.gap(file.path(), gap, metadata, suffixFirst, true));
+            } else {
+                pieces.addAll(format.file(file, metadata, true));
+            }
+        }
+        pieces.addAll(format.end(true));
+        return pieces;
+    }
+
+    private SampleFormat.Gap gap(String code, Outline outline, SplittableRandom random) {
+        List<Outline.Symbol> nodes = outline.symbols().stream()
+                .filter(symbol -> symbol.kind() != Outline.Kind.IMPORT)
+                .toList();
+        if (config.samples().span() == DatasetConfig.Span.NODE && !nodes.isEmpty()) {
+            Outline.Symbol node = nodes.get(random.nextInt(nodes.size()));
+            byte[] bytes = code.getBytes(StandardCharsets.UTF_8);
+            return new SampleFormat.Gap(
+                    new String(bytes, 0, node.from(), StandardCharsets.UTF_8),
+                    new String(bytes, node.from(), node.to() - node.from(), StandardCharsets.UTF_8),
+                    new String(bytes, node.to(), bytes.length - node.to(), StandardCharsets.UTF_8));
+        }
+        int[] cuts = new int[2];
+        for (int i = 0; i < 2; i++) {
+            int at = random.nextInt(code.length() + 1);
+            if (config.samples().span() == DatasetConfig.Span.CHARACTER) {
+                boolean inside = at > 0 && at < code.length() && Character.isLowSurrogate(code.charAt(at));
+                cuts[i] = inside ? at - 1 : at;
+            } else {
+                cuts[i] = at == 0 ? 0 : code.lastIndexOf('\n', at - 1) + 1;
+            }
+        }
+        Arrays.sort(cuts);
+        return new SampleFormat.Gap(
+                code.substring(0, cuts[0]), code.substring(cuts[0], cuts[1]), code.substring(cuts[1]));
+    }
+
+    @Override
+    public void close() {
+        reader.close();
+    }
+}

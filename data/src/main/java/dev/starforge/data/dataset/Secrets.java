@@ -1,0 +1,400 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.git.Bytes;
+import dev.starforge.data.git.Lines;
+import java.nio.charset.StandardCharsets;
+import java.util.Locale;
+import java.util.regex.MatchResult;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Finds what must not be learned and puts a placeholder in its place: {@code <KEY>}, {@code <PASSWORD>}, {@code <EMAIL>},
+ * {@code <NAME>}. Known kinds of keys are found by their shape, others by being assigned to something called a password or
+ * key, or by looking random: many different characters, and letters and digits that change too often to be words. Hashes
+ * are not secrets, and look random too; so what is all hexadecimal is left alone.
+ *
+ * <p>It works line by line and keeps the number of lines, private-key blocks included: a redacted patch applies to the
+ * redacted parent and gives the redacted child.
+ */
+final class Secrets {
+    static final String KEY = "<KEY>";
+    static final String PASSWORD = "<PASSWORD>";
+    static final String EMAIL = "<EMAIL>";
+    static final String NAME = "<NAME>";
+
+    private static final int LONG_RUN = 20;
+
+    /** A line of a private key has more characters than this, seldom without a digit. */
+    private static final int KEY_LINE = 40;
+
+    /** What a line has that makes it worth looking at: an at sign, a long run of letters and digits, an assignment. */
+    private static final int AT = 1;
+
+    private static final int LONG = 2;
+    private static final int ASSIGNMENT = 4;
+
+    /** Which bytes make a run: letters, digits, and signs that keys contain. */
+    private static final byte[] RUN = new byte[128];
+
+    private static final byte LETTER = 1;
+    private static final byte DIGIT = 2;
+    private static final byte SIGN = 3;
+
+    static {
+        for (int c = 0; c < RUN.length; c++) {
+            boolean letter = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z';
+            RUN[c] = letter ? LETTER : c >= '0' && c <= '9' ? DIGIT : "+/_-".indexOf(c) >= 0 ? SIGN : 0;
+        }
+    }
+
+    /** How keys of known providers begin; two letters do for a first look. */
+    private static final String KEY_BEGINNINGS =
+            "AK AS AG AI AR AN gh gi gl xo ya sk rk hf np py SG SK do ey";
+
+    private static final Pattern PROVIDER = Pattern.compile("(?<![A-Za-z0-9_])(?:"
+            + "(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA)[A-Z0-9]{16}"
+            + "|gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,}"
+            + "|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35}|ya29\\.[0-9A-Za-z_-]{20,}"
+            + "|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}|sk-(?:ant-|proj-)?[A-Za-z0-9_-]{20,}"
+            + "|hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}"
+            + "|SG\\.[A-Za-z0-9_-]{22}\\.[A-Za-z0-9_-]{43}|SK[0-9a-f]{32}|dop_v1_[0-9a-f]{64}"
+            + "|eyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}"
+            + ")");
+    private static final Pattern URL_PASSWORD =
+            Pattern.compile("([a-zA-Z][a-zA-Z0-9+.-]*://[^\\s:/@\"'<>]+:)([^\\s/@\"'<>{}$]+)(?=@)");
+    private static final Pattern ASSIGNED = Pattern.compile(
+            "(?i)((pass(?:word|wd|phrase)?|pwd|secret|(?:api|access|auth|private|secret|signing|encryption)[_-]?key"
+                    + "|(?:auth|access|api|bearer|refresh)?[_-]?token|credentials?)[A-Za-z0-9_-]*[\"']?\\s*"
+                    + "(?:[:=]=?>?|,)\\s*[\"'`])([^\"'`\\s]{6,})(?=[\"'`])");
+    private static final Pattern BARE = Pattern.compile(
+            "(?i)^([+\\- ]?\\s*(?:export\\s+)?[A-Z0-9_.-]*(?:password|passwd|secret|api_?key|access_?key|token)[A-Z0-9_.-]*"
+                    + "\\s*=\\s*)([^\\s\"'`$<{(]{8,})\\s*$");
+    private static final Pattern RANDOM = Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
+    private static final Pattern MAIL = Pattern.compile(
+            "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\\.)+[A-Za-z]{2,}(?![A-Za-z0-9-])");
+    private static final Pattern FILE_NAME =
+            Pattern.compile("(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml)");
+    private static final Pattern TRAILER = Pattern.compile(
+            "(?im)^((?:signed-off|co-authored|reviewed|acked|tested|reported|suggested|also|original-patch)-(?:off-)?by"
+                    + "|author|committer|cc)(:\\s*)([^<\\n]+?)(\\s*<)");
+    private static final String KEY_BEGIN = "-----BEGIN ";
+    private static final String KEY_END = "-----END ";
+    private static final String KEY_KIND = "PRIVATE KEY";
+    private static final byte[] BLOCK = KEY_BEGIN.getBytes(StandardCharsets.US_ASCII);
+
+    private int keys;
+    private int passwords;
+    private int mails;
+
+    int keys() {
+        return keys;
+    }
+
+    int passwords() {
+        return passwords;
+    }
+
+    int mails() {
+        return mails;
+    }
+
+    int count() {
+        return keys + passwords + mails;
+    }
+
+    /** Whether a private-key block may begin in a file; such a file is redacted as a whole. */
+    static boolean mayHoldBlock(byte[] content) {
+        return indexOf(content, BLOCK) >= 0;
+    }
+
+    private static int indexOf(byte[] content, byte[] wanted) {
+        for (int i = 0; i <= content.length - wanted.length; i++) {
+            if (content[i] == wanted[0]) {
+                int k = 1;
+                while (k < wanted.length && content[i + k] == wanted[k]) {
+                    k++;
+                }
+                if (k == wanted.length) {
+                    return i;
+                }
+            }
+        }
+        return -1;
+    }
+
+    /** Whether bytes, of any encoding, may hold something; most do not, and this is much cheaper than looking properly. */
+    static boolean suspicious(byte[] bytes, int from, int to) {
+        return signs(bytes, from, to) != 0;
+    }
+
+    /** The signs of a secret that some line has. */
+    private static int signs(byte[] bytes, int from, int to) {
+        int signs = 0;
+        int at = from;
+        while (at < to) {
+            int c = bytes[at];
+            if (c < 0 || RUN[c] == 0) {
+                if (c == '@') {
+                    signs |= at > from && at + 1 < to && inRun(bytes[at - 1]) && inRun(bytes[at + 1]) ? AT : 0;
+                } else if (c == '=' && names(bytes, from, at)
+                        || (c == ':' || c == ',') && quoteFollows(bytes, at + 1, to) && names(bytes, from, at)) {
+                    signs |= ASSIGNMENT;
+                }
+                at++;
+                continue;
+            }
+            int begin = at;
+            while (at < to && inRun(bytes[at])) {
+                at++;
+            }
+            if (at - begin >= LONG_RUN && looksLikeKey(bytes, begin, at)) {
+                signs |= LONG;
+            }
+        }
+        return signs;
+    }
+
+    private static boolean quoteFollows(byte[] bytes, int from, int to) {
+        int at = from;
+        while (at < to && (bytes[at] == ' ' || bytes[at] == '=' || bytes[at] == '>')) {
+            at++;
+        }
+        return at < to && (bytes[at] == '"' || bytes[at] == '\'' || bytes[at] == '`');
+    }
+
+    private static boolean inRun(byte b) {
+        return b > 0 && RUN[b] != 0;
+    }
+
+    /** A long run that changes between letters and digits, or begins like a known key, or is a line of a key block. */
+    private static boolean looksLikeKey(byte[] bytes, int from, int to) {
+        int changes = 0;
+        for (int i = from; i < to; i++) {
+            byte kind = RUN[bytes[i]];
+            changes += i > from && kind != RUN[bytes[i - 1]] && kind != SIGN && RUN[bytes[i - 1]] != SIGN ? 1 : 0;
+            if ((i == from || RUN[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
+                return true;
+            }
+        }
+        return changes >= 3 || to - from >= KEY_LINE;
+    }
+
+    private static boolean beginsKey(byte first, byte second) {
+        for (int i = 0; i < KEY_BEGINNINGS.length(); i += 3) {
+            if (KEY_BEGINNINGS.charAt(i) == first && KEY_BEGINNINGS.charAt(i + 1) == second) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Whether the word before an assignment is called a password, key, token or secret. */
+    private static boolean names(byte[] bytes, int from, int assignment) {
+        int at = assignment - 1;
+        while (at >= from && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '"' || bytes[at] == '\'')) {
+            at--;
+        }
+        for (; at >= from && inRun(bytes[at]); at--) {
+            boolean named = switch (bytes[at] | 0x20) {
+                case 's' -> ends(bytes, from, at, "pass");
+                case 'd' -> ends(bytes, from, at, "pwd");
+                case 't' -> ends(bytes, from, at, "secret") || ends(bytes, from, at, "credent");
+                case 'n' -> ends(bytes, from, at, "token");
+                case 'y' -> ends(bytes, from, at, "key");
+                default -> false;
+            };
+            if (named) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean ends(byte[] bytes, int from, int at, String word) {
+        int start = at - word.length() + 1;
+        if (start < from) {
+            return false;
+        }
+        for (int i = 0; i < word.length(); i++) {
+            if ((bytes[start + i] | 0x20) != word.charAt(i)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** The bytes with placeholders, of any encoding; the same array if there was nothing to replace. */
+    byte[] redact(byte[] bytes) {
+        if (!mayHoldBlock(bytes) && !suspicious(bytes, 0, bytes.length)) {
+            return bytes;
+        }
+        int before = count();
+        // one character a byte: everything that is looked for is ASCII
+        String redacted = redact(new String(bytes, StandardCharsets.ISO_8859_1));
+        return count() == before ? bytes : new Bytes().addLatin(redacted).copy();
+    }
+
+    String redact(String text) {
+        StringBuilder out = new StringBuilder(text.length());
+        boolean inKey = false;
+        for (int at = 0; at < text.length(); ) {
+            int newline = text.indexOf('\n', at);
+            int end = newline < 0 ? text.length() : newline;
+            String line = text.substring(at, end);
+            int begins = line.indexOf(KEY_BEGIN);
+            if (!inKey && begins >= 0 && line.indexOf(KEY_KIND, begins) > 0) {
+                // a key on one line, as in a string, ends there
+                inKey = line.indexOf(KEY_END, begins) < 0 && endsLater(text, end);
+                keys++;
+                out.append(line, 0, begins).append(KEY);
+                int closes = line.lastIndexOf("-----");
+                out.append(inKey || closes < 0 ? "" : line.substring(closes + 5));
+            } else if (inKey) {
+                int closes = line.indexOf(KEY_END);
+                inKey = closes < 0;
+                out.append(inKey ? KEY : KEY + line.substring(Math.min(line.length(), line.lastIndexOf("-----") + 5)));
+            } else {
+                redactLine(line, out);
+            }
+            if (newline >= 0) {
+                out.append('\n');
+            }
+            at = end + 1;
+        }
+        return out.toString();
+    }
+
+    private static boolean endsLater(String text, int from) {
+        return text.indexOf(KEY_END, from) >= 0;
+    }
+
+    private void redactLine(String line, StringBuilder out) {
+        byte[] bytes = line.getBytes(StandardCharsets.ISO_8859_1);
+        int signs = signs(bytes, 0, bytes.length);
+        String text = line;
+        if ((signs & LONG) != 0) {
+            text = PROVIDER.matcher(text).replaceAll(found -> key());
+        }
+        if ((signs & AT) != 0) {
+            text = URL_PASSWORD.matcher(text).replaceAll(found -> {
+                passwords++;
+                return Matcher.quoteReplacement(found.group(1) + PASSWORD);
+            });
+        }
+        if ((signs & ASSIGNMENT) != 0) {
+            text = ASSIGNED.matcher(text)
+                    .replaceAll(found -> looksSecret(found.group(3)) ? assigned(found, found.group(2)) : quoted(found));
+            text = BARE.matcher(text)
+                    .replaceAll(found -> looksSecret(found.group(2)) ? assigned(found, found.group(1)) : quoted(found));
+        }
+        if ((signs & LONG) != 0) {
+            text = RANDOM.matcher(text).replaceAll(found -> looksRandom(found.group()) ? key() : quoted(found));
+        }
+        if ((signs & AT) != 0) {
+            text = MAIL.matcher(text).replaceAll(found -> {
+                if (FILE_NAME.matcher(found.group()).matches()) {
+                    return quoted(found);
+                }
+                mails++;
+                return EMAIL;
+            });
+        }
+        out.append(text);
+    }
+
+    private String key() {
+        keys++;
+        return KEY;
+    }
+
+    /** Appends a line of a file without any private-key block, redacted. */
+    void append(Bytes out, Lines lines, int line) {
+        int from = lines.start(line);
+        int to = lines.end(line);
+        if (!suspicious(lines.bytes(), from, to)) {
+            out.add(lines.bytes(), from, to);
+        } else {
+            StringBuilder text = new StringBuilder();
+            redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
+            out.addLatin(text.toString());
+        }
+    }
+
+    private static String quoted(MatchResult found) {
+        return Matcher.quoteReplacement(found.group());
+    }
+
+    private String assigned(MatchResult found, String name) {
+        String lower = name.toLowerCase(Locale.ROOT);
+        boolean password = lower.contains("pass") || lower.contains("pwd");
+        if (password) {
+            passwords++;
+        } else {
+            keys++;
+        }
+        return Matcher.quoteReplacement(found.group(1) + (password ? PASSWORD : KEY));
+    }
+
+    /** Not a placeholder, a variable, a sentence or a plain word. */
+    private static boolean looksSecret(String value) {
+        if (value.startsWith("<") || value.startsWith("$") || value.startsWith("{") || value.startsWith("%")) {
+            return false;
+        }
+        boolean digit = value.chars().anyMatch(c -> c >= '0' && c <= '9');
+        boolean letter = value.chars().anyMatch(Character::isLetter);
+        boolean sign = value.chars().anyMatch(c -> !Character.isLetterOrDigit(c) && "._-/:()[]".indexOf(c) < 0);
+        return letter && (digit || sign) && entropy(value) >= 2.5 && !value.contains("(");
+    }
+
+    /** Random, but neither a hash nor a number of words. */
+    private static boolean looksRandom(String value) {
+        if (value.matches("[0-9a-fA-F-]+") || entropy(value) < 4.0) {
+            return false;
+        }
+        int digits = 0;
+        int upper = 0;
+        int lower = 0;
+        int runs = 0;
+        int letters = 0;
+        int kind = 0;
+        for (int i = 0; i < value.length(); i++) {
+            char c = value.charAt(i);
+            int now = Character.isDigit(c) ? 1 : Character.isUpperCase(c) ? 2 : Character.isLowerCase(c) ? 3 : 4;
+            digits += now == 1 ? 1 : 0;
+            upper += now == 2 ? 1 : 0;
+            lower += now == 3 ? 1 : 0;
+            letters += now == 2 || now == 3 ? 1 : 0;
+            // a capital before small letters begins a word, and does not end one
+            boolean word = kind == 2 && now == 3;
+            runs += now != kind && !word ? 1 : 0;
+            kind = now;
+        }
+        return digits >= 2 && upper >= 2 && lower >= 2 && letters + digits < 3.2 * runs;
+    }
+
+    /** Bits a character, from how often each occurs. */
+    private static double entropy(String value) {
+        int[] counts = new int[128];
+        value.chars().forEach(c -> counts[c & 127]++);
+        double bits = 0;
+        for (int count : counts) {
+            if (count > 0) {
+                double share = (double) count / value.length();
+                bits -= share * Math.log(share) / Math.log(2);
+            }
+        }
+        return bits;
+    }
+
+    /** Names in the trailers of a commit message. */
+    static String withoutNames(String message, String... names) {
+        String text = TRAILER.matcher(message).replaceAll("$1$2" + NAME + "$4");
+        for (String name : names) {
+            if (name.length() >= 3) {
+                text = text.replace(name, NAME);
+            }
+        }
+        return text;
+    }
+}

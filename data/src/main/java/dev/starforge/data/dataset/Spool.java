@@ -1,0 +1,59 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.git.Bytes;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Bytes on their way from a worker to a file: in memory while they are few, else in a file of their own. */
+final class Spool {
+    private static final int IN_MEMORY = 4 << 20;
+
+    private final Path folder;
+    private final List<byte[]> pieces = new ArrayList<>();
+    private Path file;
+    private int held;
+
+    Spool(Path folder) {
+        this.folder = folder;
+    }
+
+    void append(Bytes bytes) {
+        pieces.add(bytes.copy());
+        held += bytes.size();
+        if (held > IN_MEMORY) {
+            try {
+                if (file == null) {
+                    file = Files.createTempFile(folder, "commit", ".part");
+                }
+                try (OutputStream out = Files.newOutputStream(file, StandardOpenOption.APPEND)) {
+                    drain(out);
+                }
+            } catch (IOException failure) {
+                throw new DatasetException(folder, "cannot be written: " + failure, failure);
+            }
+        }
+    }
+
+    private void drain(OutputStream out) throws IOException {
+        for (byte[] piece : pieces) {
+            out.write(piece);
+        }
+        pieces.clear();
+        held = 0;
+    }
+
+    /** Moves everything on. */
+    void writeTo(OutputStream out) throws IOException {
+        if (file != null) {
+            Files.copy(file, out);
+            Files.delete(file);
+        }
+        drain(out);
+    }
+}

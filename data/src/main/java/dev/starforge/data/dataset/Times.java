@@ -1,0 +1,40 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.Split;
+import java.util.stream.IntStream;
+
+/**
+ * Where the splits end: training up to and including {@code train}, validation up to and including {@code validation}, then
+ * test. The newest commits are tested, as they are when the model is used.
+ */
+record Times(long train, long validation) {
+    /**
+     * Divides commits by their shares. With three commits or more no split is left without one, unless its share is 0 or
+     * commits have the same time.
+     *
+     * @param useful which commits count
+     */
+    static Times of(long[] times, boolean[] useful, DatasetConfig.Shares shares) {
+        long[] sorted = IntStream.range(0, times.length)
+                .filter(i -> useful[i])
+                .mapToLong(i -> times[i])
+                .sorted()
+                .toArray();
+        if (sorted.length == 0) {
+            return new Times(Long.MAX_VALUE, Long.MAX_VALUE);
+        }
+        double all = shares.train() + shares.validation() + shares.test();
+        int n = sorted.length;
+        int test = shares.test() == 0 || n < 3 ? 0 : Math.max(1, (int) Math.round(n * shares.test() / all));
+        int validation =
+                shares.validation() == 0 || n < 2 ? 0 : Math.max(1, (int) Math.round(n * shares.validation() / all));
+        int train = Math.max(1, n - test - validation);
+        long first = sorted[train - 1];
+        long second = test == 0 ? Long.MAX_VALUE : sorted[Math.min(n - 1, train + validation - 1)];
+        return new Times(validation == 0 && test == 0 ? Long.MAX_VALUE : first, Math.max(first, second));
+    }
+
+    Split of(long time) {
+        return time <= train ? Split.TRAIN : time <= validation ? Split.VALIDATION : Split.TEST;
+    }
+}

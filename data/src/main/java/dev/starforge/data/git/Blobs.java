@@ -1,0 +1,132 @@
+package dev.starforge.data.git;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectLoader;
+import org.eclipse.jgit.lib.ObjectReader;
+
+/** The contents of files, for one thread; no blob larger than a bound is ever read. */
+public final class Blobs implements AutoCloseable {
+    private static final int LOOKED_AT = 8000;
+
+    private static final byte[] NOTHING = new byte[0];
+
+    /** What is new in a commit is old in one that follows: contents are kept for a while, up to so many bytes. */
+    private static final long KEPT = 24 << 20;
+
+    private final ObjectReader reader;
+    private final int largest;
+    private long held;
+
+    private final Map<ObjectId, byte[]> recent = new LinkedHashMap<>(256, 0.75f, true) {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<ObjectId, byte[]> eldest) {
+            if (held <= KEPT) {
+                return false;
+            }
+            held -= eldest.getValue().length;
+            return true;
+        }
+    };
+
+    Blobs(ObjectReader reader, int largest) {
+        this.reader = reader;
+        this.largest = largest;
+    }
+
+    ObjectReader reader() {
+        return reader;
+    }
+
+    long size(FileChange.Side side) throws IOException {
+        return !side.exists() || side.isSubmodule() ? 0 : reader.getObjectSize(side.id(), Constants.OBJ_BLOB);
+    }
+
+    /**
+     * What git shows as the content: the target of a link, a sentence for a submodule, nothing for no file; empty if the
+     * blob is too large. The array is shared, and not to be written to.
+     */
+    public Optional<byte[]> read(FileChange.Side side) throws IOException {
+        if (!side.exists()) {
+            return Optional.of(NOTHING);
+        }
+        if (side.isSubmodule()) {
+            return Optional.of(
+                    ("Subproject commit " + side.id().name() + "\n").getBytes(StandardCharsets.US_ASCII));
+        }
+        return read(side.id());
+    }
+
+    public Optional<byte[]> read(ObjectId id) throws IOException {
+        byte[] known = recent.get(id);
+        if (known == null) {
+            ObjectLoader loader = reader.open(id, Constants.OBJ_BLOB);
+            if (loader.getSize() > largest) {
+                return Optional.empty();
+            }
+            known = loader.getCachedBytes(largest);
+            held += known.length;
+            recent.put(id, known);
+        }
+        return Optional.of(known);
+    }
+
+    /** As git decides it: a zero byte near the beginning. */
+    public static boolean isBinary(byte[] content) {
+        for (int i = 0; i < Math.min(content.length, LOOKED_AT); i++) {
+            if (content[i] == 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Whether bytes are well-formed UTF-8. */
+    public static boolean isUtf8(byte[] bytes) {
+        return isUtf8(bytes, bytes.length);
+    }
+
+    public static boolean isUtf8(Bytes bytes) {
+        return isUtf8(bytes.array(), bytes.size());
+    }
+
+    private static boolean isUtf8(byte[] bytes, int length) {
+        int i = 0;
+        while (i < length) {
+            int b = bytes[i++];
+            if (b >= 0) {
+                continue;
+            }
+            b &= 0xFF;
+            int more = b >= 0xC2 && b <= 0xDF ? 1 : b >= 0xE0 && b <= 0xEF ? 2 : b >= 0xF0 && b <= 0xF4 ? 3 : 0;
+            if (more == 0 || i + more > length) {
+                return false;
+            }
+            int second = bytes[i] & 0xFF;
+            int lowest = b == 0xE0 ? 0xA0 : b == 0xF0 ? 0x90 : 0x80;
+            int highest = b == 0xED ? 0x9F : b == 0xF4 ? 0x8F : 0xBF;
+            if (second < lowest || second > highest) {
+                return false;
+            }
+            for (int k = 1; k < more; k++) {
+                if ((bytes[i + k] & 0xC0) != 0x80) {
+                    return false;
+                }
+            }
+            i += more;
+        }
+        return true;
+    }
+
+    @Override
+    public void close() {
+        reader.close();
+    }
+}

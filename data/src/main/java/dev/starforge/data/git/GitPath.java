@@ -1,0 +1,48 @@
+package dev.starforge.data.git;
+
+import java.nio.charset.StandardCharsets;
+
+/** A path of a tree as text. */
+public final class GitPath {
+    private GitPath() {}
+
+    /** One character a byte: for comparing. */
+    static String raw(byte[] path) {
+        return new String(path, StandardCharsets.ISO_8859_1);
+    }
+
+    /** The path as people read it; one that is not UTF-8 is quoted as git quotes it, quotation marks included. */
+    public static String text(byte[] path) {
+        return Blobs.isUtf8(path) ? new String(path, StandardCharsets.UTF_8) : quoted("", path);
+    }
+
+    /** The path as a patch has it: quoted where it holds quotation marks, backslashes, controls or bytes above 127. */
+    static String inPatch(String prefix, byte[] path) {
+        for (byte b : path) {
+            if (b < ' ' || b == '"' || b == '\\' || b == 127) {
+                return quoted(prefix, path);
+            }
+        }
+        return prefix + raw(path);
+    }
+
+    private static String quoted(String prefix, byte[] path) {
+        StringBuilder text = new StringBuilder("\"").append(prefix);
+        for (byte b : path) {
+            int named = "\u0007\b\t\n\u000B\f\r".indexOf(b);
+            if (b == '"' || b == '\\') {
+                text.append('\\').append((char) b);
+            } else if (named >= 0) {
+                text.append('\\').append("abtnvfr".charAt(named));
+            } else if (b < ' ' || b == 127) {
+                text.append('\\');
+                for (int shift = 6; shift >= 0; shift -= 3) {
+                    text.append((char) ('0' + (b >> shift & 7)));
+                }
+            } else {
+                text.append((char) b);
+            }
+        }
+        return text.append('"').toString();
+    }
+}

@@ -1,0 +1,88 @@
+package dev.starforge.data.git;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+
+/** The bytes of a file, and where its lines begin. A line has its newline; the last one may lack it. */
+public final class Lines {
+    private static final VarHandle WORDS =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
+    private final byte[] bytes;
+    private final int[] starts;
+    private final int count;
+
+    private Lines(byte[] bytes, int[] starts, int count) {
+        this.bytes = bytes;
+        this.starts = starts;
+        this.count = count;
+    }
+
+    public static Lines of(byte[] bytes) {
+        return of(bytes, bytes.length, 0);
+    }
+
+    /** The lines that begin before a place, and so many after it; the others do not count. */
+    static Lines of(byte[] bytes, int place, int more) {
+        int[] starts = new int[16 + place / 24];
+        int count = 0;
+        int left = more;
+        int at = 0;
+        while (at < bytes.length && (at < place || left-- > 0)) {
+            if (count + 1 == starts.length) {
+                starts = Arrays.copyOf(starts, 2 * starts.length);
+            }
+            starts[count++] = at;
+            while (at < bytes.length && bytes[at] != '\n') {
+                at++;
+            }
+            at = Math.min(at + 1, bytes.length);
+        }
+        starts[count] = at;
+        return new Lines(bytes, starts, count);
+    }
+
+    public int count() {
+        return count;
+    }
+
+    public byte[] bytes() {
+        return bytes;
+    }
+
+    /** Where a line begins; for the number of lines, where the file ends. */
+    public int start(int line) {
+        return starts[line];
+    }
+
+    public int end(int line) {
+        return starts[line + 1];
+    }
+
+    boolean same(int line, Lines other, int otherLine) {
+        return Arrays.equals(
+                bytes, start(line), end(line), other.bytes, other.start(otherLine), other.end(otherLine));
+    }
+
+    int hash(int line) {
+        int at = starts[line];
+        int end = starts[line + 1];
+        long hash = end - at;
+        for (; at + 8 <= end; at += 8) {
+            hash = (hash ^ (long) WORDS.get(bytes, at)) * 0x9E3779B97F4A7C15L;
+            hash ^= hash >>> 29;
+        }
+        for (; at < end; at++) {
+            hash = (hash ^ bytes[at]) * 0x9E3779B97F4A7C15L;
+        }
+        return (int) (hash >>> 32);
+    }
+
+    /** How many lines begin before a place. */
+    int before(int place) {
+        int found = Arrays.binarySearch(starts, 0, count, place);
+        return found >= 0 ? found : -found - 1;
+    }
+}

@@ -1,0 +1,166 @@
+package dev.starforge.data.git;
+
+import java.util.List;
+
+/**
+ * The difference of one file as {@code git apply} takes it, and its hunks as numbers. Lines are compared as they are, and
+ * written as whoever asks for the patch wants them shown.
+ */
+public final class Patch {
+    private static final int CONTEXT = 3;
+
+    /** Lines of a common tail that context or an edit moved down can reach; the rest need not be looked at. */
+    private static final int REACH = 64;
+
+    /** Writes a line of a file, or what is to be shown in its place: one line, with its newline if it has one. */
+    public interface Shown {
+        void append(Bytes out, Lines lines, int line);
+    }
+
+    /** A run of changes and the lines around it; lines count from 0, and {@code to} is the line after the last. */
+    public record Hunk(int fromOld, int toOld, int fromNew, int toNew) {}
+
+    private final FileChange change;
+    private final List<LineDiff.Edit> edits;
+    private final Lines oldLines;
+    private final Lines newLines;
+
+    private Patch(FileChange change, Lines oldLines, Lines newLines, int tail) {
+        this.change = change;
+        this.oldLines = oldLines;
+        this.newLines = newLines;
+        edits = LineDiff.edits(oldLines, newLines, tail);
+    }
+
+    public static Patch of(FileChange change, byte[] oldContent, byte[] newContent) {
+        int tail = LineDiff.commonTail(oldContent, newContent);
+        return new Patch(
+                change,
+                Lines.of(oldContent, oldContent.length - tail, REACH),
+                Lines.of(newContent, newContent.length - tail, REACH),
+                tail);
+    }
+
+    public int additions() {
+        return edits.stream().mapToInt(edit -> edit.toNew() - edit.fromNew()).sum();
+    }
+
+    public int deletions() {
+        return edits.stream().mapToInt(edit -> edit.toOld() - edit.fromOld()).sum();
+    }
+
+    /** The lines of the old file, up to where the rest is the same in both. */
+    public Lines oldLines() {
+        return oldLines;
+    }
+
+    /** The changed lines alone, without any around them. */
+    public List<Hunk> changes() {
+        return edits.stream()
+                .map(edit -> new Hunk(edit.fromOld(), edit.toOld(), edit.fromNew(), edit.toNew()))
+                .toList();
+    }
+
+    /** Writes the patch with the lines as they are. */
+    public void write(Bytes out) {
+        write(out, (to, lines, line) -> to.add(lines.bytes(), lines.start(line), lines.end(line)));
+    }
+
+    public void write(Bytes out, Shown shown) {
+        if (change.type() == FileChange.Type.T) {
+            // git has no patch for it: the file goes, and another comes
+            Lines nothing = Lines.of(new byte[0]);
+            FileChange gone = new FileChange(FileChange.Type.D, change.oldSide(), FileChange.Side.NONE, 0);
+            FileChange come = new FileChange(FileChange.Type.A, FileChange.Side.NONE, change.newSide(), 0);
+            new Patch(gone, oldLines, nothing, 0).write(out, shown);
+            new Patch(come, nothing, newLines, 0).write(out, shown);
+            return;
+        }
+        writeHeader(out);
+        if (!edits.isEmpty()) {
+            out.addLatin("--- ").addLatin(name("a/", change.oldSide())).add('\n');
+            out.addLatin("+++ ").addLatin(name("b/", change.newSide())).add('\n');
+        }
+        for (int first = 0; first < edits.size(); ) {
+            int last = first;
+            while (last + 1 < edits.size()
+                    && edits.get(last + 1).fromOld() - edits.get(last).toOld() <= 2 * CONTEXT) {
+                last++;
+            }
+            writeHunk(out, edits.subList(first, last + 1), shown);
+            first = last + 1;
+        }
+    }
+
+    private void writeHeader(Bytes out) {
+        FileChange.Side from = change.oldSide().exists() ? change.oldSide() : change.newSide();
+        FileChange.Side to = change.newSide().exists() ? change.newSide() : change.oldSide();
+        out.addLatin("diff --git ").addLatin(GitPath.inPatch("a/", from.path())).add(' ');
+        out.addLatin(GitPath.inPatch("b/", to.path())).add('\n');
+        boolean created = change.type() == FileChange.Type.A;
+        boolean removed = change.type() == FileChange.Type.D;
+        if (created || removed) {
+            out.addLatin((created ? "new" : "deleted") + " file mode " + Integer.toOctalString(to.mode()) + "\n");
+        } else if (from.mode() != to.mode()) {
+            out.addLatin("old mode " + Integer.toOctalString(from.mode()) + "\n");
+            out.addLatin("new mode " + Integer.toOctalString(to.mode()) + "\n");
+        }
+        if (change.type() == FileChange.Type.R || change.type() == FileChange.Type.C) {
+            String word = change.type() == FileChange.Type.R ? "rename" : "copy";
+            out.addLatin("similarity index " + change.similarity() + "%\n");
+            out.addLatin(word + " from " + GitPath.inPatch("", from.path()) + "\n");
+            out.addLatin(word + " to " + GitPath.inPatch("", to.path()) + "\n");
+        }
+        if (!change.oldSide().id().equals(change.newSide().id())) {
+            out.addLatin("index " + change.oldSide().id().name() + ".."
+                    + change.newSide().id().name());
+            boolean sameMode = !created && !removed && from.mode() == to.mode();
+            out.addLatin(sameMode ? " " + Integer.toOctalString(to.mode()) + "\n" : "\n");
+        }
+    }
+
+    /** A path with a space at a line's end needs a tab after it, or it could not be told from a date. */
+    private static String name(String prefix, FileChange.Side side) {
+        if (!side.exists()) {
+            return "/dev/null";
+        }
+        String name = GitPath.inPatch(prefix, side.path());
+        return name.indexOf(' ') >= 0 && !name.startsWith("\"") ? name + "\t" : name;
+    }
+
+    private void writeHunk(Bytes out, List<LineDiff.Edit> part, Shown shown) {
+        LineDiff.Edit first = part.getFirst();
+        LineDiff.Edit last = part.getLast();
+        int before = Math.min(CONTEXT, first.fromOld());
+        int after = Math.min(CONTEXT, oldLines.count() - last.toOld());
+        out.addLatin("@@ -" + range(first.fromOld() - before, last.toOld() + after) + " +"
+                + range(first.fromNew() - before, last.toNew() + after) + " @@\n");
+        int at = first.fromOld() - before;
+        for (LineDiff.Edit edit : part) {
+            for (; at < edit.fromOld(); at++) {
+                writeLine(out, ' ', oldLines, at, shown);
+            }
+            for (; at < edit.toOld(); at++) {
+                writeLine(out, '-', oldLines, at, shown);
+            }
+            for (int line = edit.fromNew(); line < edit.toNew(); line++) {
+                writeLine(out, '+', newLines, line, shown);
+            }
+        }
+        for (; at < last.toOld() + after; at++) {
+            writeLine(out, ' ', oldLines, at, shown);
+        }
+    }
+
+    private static String range(int from, int to) {
+        int length = to - from;
+        return (length == 0 ? from : from + 1) + (length == 1 ? "" : "," + length);
+    }
+
+    private static void writeLine(Bytes out, char mark, Lines lines, int line, Shown shown) {
+        shown.append(out.add(mark), lines, line);
+        if (lines.bytes()[lines.end(line) - 1] != '\n') {
+            out.addLatin("\n\\ No newline at end of file\n");
+        }
+    }
+}

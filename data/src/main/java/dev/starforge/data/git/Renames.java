@@ -1,0 +1,228 @@
+package dev.starforge.data.git;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.eclipse.jgit.lib.ObjectId;
+
+/**
+ * Pairs removed files with added ones as {@code git diff -M} does, and as JGit's detector does not (another measure,
+ * another bound, another choice among equals): first equal contents, then equal names that are alike, then the most alike.
+ * With copies, files that stay are sources too, as for {@code -C}.
+ */
+final class Renames {
+    private static final int LEAST = Similarity.ALL / 2;
+    private static final int LEAST_FOR_NAMES = LEAST + (Similarity.ALL - LEAST) / 2;
+    private static final long MOST_PAIRS = 1000L * 1000L;
+    private static final int CANDIDATES = 4;
+
+    private final Blobs blobs;
+    private final boolean copies;
+    private final List<FileChange> sources = new ArrayList<>();
+    private final List<FileChange> targets = new ArrayList<>();
+    private final int[] sourceOf;
+    private final int[] scoreOf;
+    private final int[] uses;
+    private final Map<ObjectId, long[]> pieces = new HashMap<>();
+
+    private record Candidate(int target, int source, int score, boolean sameName) {
+        static final Comparator<Candidate> BEST_FIRST = Comparator.comparingInt(Candidate::score)
+                .thenComparing(Candidate::sameName)
+                .reversed();
+    }
+
+    private Renames(List<FileChange> changes, Blobs blobs, boolean copies) {
+        this.blobs = blobs;
+        this.copies = copies;
+        for (FileChange change : changes) {
+            if (change.type() == FileChange.Type.A) {
+                targets.add(change);
+            } else if (change.type() == FileChange.Type.D || copies && change.type() == FileChange.Type.M) {
+                sources.add(change);
+            }
+        }
+        sourceOf = new int[targets.size()];
+        Arrays.fill(sourceOf, -1);
+        scoreOf = new int[targets.size()];
+        uses = new int[sources.size()];
+    }
+
+    /** The changes with pairs in place of what was paired, by path. */
+    static List<FileChange> detect(List<FileChange> changes, Blobs blobs, boolean copies) throws IOException {
+        Renames renames = new Renames(changes, blobs, copies);
+        if (renames.sources.isEmpty() || renames.targets.isEmpty()) {
+            return changes;
+        }
+        renames.byContent();
+        if (!copies) {
+            renames.byName();
+        }
+        renames.bySimilarity();
+        return renames.result(changes);
+    }
+
+    private boolean free(int source) {
+        return uses[source] == 0;
+    }
+
+    private void pair(int target, int source, int score) {
+        sourceOf[target] = source;
+        scoreOf[target] = score;
+        uses[source]++;
+    }
+
+    private void byContent() {
+        Map<ObjectId, List<Integer>> byId = new HashMap<>();
+        for (int s = 0; s < sources.size(); s++) {
+            byId.computeIfAbsent(sources.get(s).oldSide().id(), id -> new ArrayList<>())
+                    .add(s);
+        }
+        for (int t = 0; t < targets.size(); t++) {
+            FileChange.Side to = targets.get(t).newSide();
+            int best = -1;
+            int bestScore = -1;
+            for (int s : byId.getOrDefault(to.id(), List.of())) {
+                FileChange.Side from = sources.get(s).oldSide();
+                boolean files = from.isFile() && to.isFile();
+                if (!files && from.mode() != to.mode() || !free(s) && !copies) {
+                    continue;
+                }
+                int score = (free(s) ? 1 : 0) + (sameName(s, t) ? 1 : 0);
+                if (score > bestScore) {
+                    best = s;
+                    bestScore = score;
+                }
+            }
+            if (best >= 0) {
+                pair(t, best, Similarity.ALL);
+            }
+        }
+    }
+
+    /** Names that one source and one target have, if they are quite alike. */
+    private void byName() throws IOException {
+        Map<String, Integer> from = new HashMap<>();
+        for (int s = 0; s < sources.size(); s++) {
+            if (free(s)) {
+                from.merge(name(sources.get(s).oldSide()), s, (one, other) -> -1);
+            }
+        }
+        Map<String, Integer> to = new HashMap<>();
+        for (int t = 0; t < targets.size(); t++) {
+            if (sourceOf[t] < 0) {
+                to.merge(name(targets.get(t).newSide()), t, (one, other) -> -1);
+            }
+        }
+        for (int s = 0; s < sources.size(); s++) {
+            String name = name(sources.get(s).oldSide());
+            int target = to.getOrDefault(name, -1);
+            if (free(s) && from.getOrDefault(name, -1) == s && target >= 0) {
+                int score = score(s, target);
+                if (score >= LEAST_FOR_NAMES) {
+                    pair(target, s, score);
+                }
+            }
+        }
+    }
+
+    private void bySimilarity() throws IOException {
+        long open = Arrays.stream(sourceOf).filter(s -> s < 0).count();
+        long left = copies
+                ? sources.size()
+                : Arrays.stream(uses).filter(u -> u == 0).count();
+        if (open * left > MOST_PAIRS) {
+            return;
+        }
+        List<Candidate> all = new ArrayList<>();
+        for (int t = 0; t < targets.size(); t++) {
+            if (sourceOf[t] >= 0) {
+                continue;
+            }
+            List<Candidate> best = new ArrayList<>();
+            for (int s = 0; s < sources.size(); s++) {
+                if (!copies && !free(s)) {
+                    continue;
+                }
+                int score = score(s, t);
+                if (score >= LEAST) {
+                    best.add(new Candidate(t, s, score, sameName(s, t)));
+                }
+            }
+            best.sort(Candidate.BEST_FIRST);
+            all.addAll(best.subList(0, Math.min(CANDIDATES, best.size())));
+        }
+        all.sort(Candidate.BEST_FIRST);
+        for (int round = 0; round < (copies ? 2 : 1); round++) {
+            for (Candidate candidate : all) {
+                if (sourceOf[candidate.target] < 0 && (round == 1 || free(candidate.source))) {
+                    pair(candidate.target, candidate.source, candidate.score);
+                }
+            }
+        }
+    }
+
+    private int score(int source, int target) throws IOException {
+        FileChange.Side from = sources.get(source).oldSide();
+        FileChange.Side to = targets.get(target).newSide();
+        if (!from.isFile() || !to.isFile()) {
+            return 0;
+        }
+        long fromSize = blobs.size(from);
+        long toSize = blobs.size(to);
+        long larger = Math.max(fromSize, toSize);
+        long difference = larger - Math.min(fromSize, toSize);
+        if (toSize == 0 || larger * (Similarity.ALL - LEAST) < difference * Similarity.ALL) {
+            return 0;
+        }
+        return (int) (Similarity.common(pieces(from), pieces(to)) * Similarity.ALL / larger);
+    }
+
+    private long[] pieces(FileChange.Side side) throws IOException {
+        long[] known = pieces.get(side.id());
+        if (known == null) {
+            // what is too large to be read is like nothing
+            known = Similarity.pieces(blobs.read(side).orElse(new byte[0]));
+            pieces.put(side.id(), known);
+        }
+        return known;
+    }
+
+    private boolean sameName(int source, int target) {
+        return name(sources.get(source).oldSide())
+                .equals(name(targets.get(target).newSide()));
+    }
+
+    private static String name(FileChange.Side side) {
+        String path = GitPath.raw(side.path());
+        return path.substring(path.lastIndexOf('/') + 1);
+    }
+
+    private List<FileChange> result(List<FileChange> changes) {
+        List<FileChange> result = new ArrayList<>();
+        for (FileChange change : changes) {
+            int source = sources.indexOf(change);
+            boolean gone = change.type() == FileChange.Type.D && source >= 0 && uses[source] > 0;
+            int target = targets.indexOf(change);
+            if (target >= 0 && sourceOf[target] >= 0) {
+                FileChange from = sources.get(sourceOf[target]);
+                // of several uses of a removed file the last is the move, the others are copies
+                boolean moved = from.type() == FileChange.Type.D && --uses[sourceOf[target]] == 0;
+                if (moved) {
+                    uses[sourceOf[target]] = Integer.MAX_VALUE;
+                }
+                result.add(new FileChange(
+                        moved ? FileChange.Type.R : FileChange.Type.C,
+                        from.oldSide(),
+                        change.newSide(),
+                        (int) (scoreOf[target] * 100L / Similarity.ALL)));
+            } else if (!gone) {
+                result.add(change);
+            }
+        }
+        return result;
+    }
+}

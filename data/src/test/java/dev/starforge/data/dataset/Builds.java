@@ -1,0 +1,66 @@
+package dev.starforge.data.dataset;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** Runs the pipeline as the verb does. */
+final class Builds {
+    static final Progress SILENT = new Progress() {
+        @Override
+        public void begin(String stage, long total) {}
+
+        @Override
+        public void advance() {}
+
+        @Override
+        public void say(String message) {}
+    };
+
+    private Builds() {}
+
+    /** A child with the class path of the tests. */
+    static ParserStarter parsers(Path out) {
+        return () -> new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-XX:+UseSerialGC",
+                        "-XX:TieredStopAtLevel=1",
+                        "--enable-native-access=ALL-UNNAMED",
+                        "-Djava.io.tmpdir=" + DatasetBuilder.parserFolder(out).toAbsolutePath(),
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        "dev.starforge.grammar.GrammarMain")
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+    }
+
+    static DatasetConfig config(Path repository, Path out, String... settings) {
+        ConfigFile file = new ConfigFile().set("name", "repo").set("threads", "2");
+        for (int i = 0; i < settings.length; i += 2) {
+            file.set(settings[i], settings[i + 1]);
+        }
+        return file.config(repository, out, "HEAD", "");
+    }
+
+    static DatasetReport build(Path repository, Path out, String... settings) {
+        return build(config(repository, out, settings));
+    }
+
+    static DatasetReport build(DatasetConfig config) {
+        return new DatasetBuilder(
+                        config, new TokenizerChoice.Trained(600), parsers(config.out()), SILENT, System::nanoTime)
+                .build();
+    }
+
+    static List<JsonNode> lines(Path file) throws IOException {
+        List<JsonNode> nodes = new ArrayList<>();
+        for (String line : Files.readAllLines(file)) {
+            nodes.add(new JsonMapper().readTree(line));
+        }
+        return nodes;
+    }
+}

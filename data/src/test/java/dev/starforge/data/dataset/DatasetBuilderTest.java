@@ -1,0 +1,320 @@
+package dev.starforge.data.dataset;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.JsonDocuments;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.Tokenizer;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.eclipse.jgit.lib.FileMode;
+import org.eclipse.jgit.lib.ObjectId;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** The dataset as a whole: repeatable, split by time, without leaks, growing without moving. */
+final class DatasetBuilderTest {
+    @TempDir
+    Path folder;
+
+    private Path repository() {
+        return folder.resolve("repo.git");
+    }
+
+    private static Map<String, String> hashes(Path out) throws IOException {
+        Map<String, String> hashes = new TreeMap<>();
+        try (Stream<Path> files = Files.walk(out)) {
+            files.filter(Files::isRegularFile)
+                    .forEach(file -> hashes.put(out.relativize(file).toString(), Hashes.sha256(file)));
+        }
+        return hashes;
+    }
+
+    private static List<String> ids(Path out, Split split) {
+        List<String> ids = new ArrayList<>();
+        try (Dataset dataset = Dataset.open(out)) {
+            TokenDocuments documents = dataset.documents(split);
+            for (int d = 0; d < documents.count(); d++) {
+                ids.add(documents.read(d).id());
+            }
+        }
+        return ids;
+    }
+
+    @Test
+    void theSameInputGivesTheSameBytesWithAnyNumberOfThreads() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+        }
+        Builds.build(repository(), folder.resolve("one"), "threads", "1", "samples.span", "node", "export", "both");
+        Builds.build(repository(), folder.resolve("two"), "threads", "5", "samples.span", "node", "export", "both");
+        assertThat(hashes(folder.resolve("one"))).hasSizeGreaterThan(10).isEqualTo(hashes(folder.resolve("two")));
+        Builds.build(repository(), folder.resolve("three"), "seed", "43");
+        assertThat(hashes(folder.resolve("three")).get("train.shard"))
+                .isNotEqualTo(hashes(folder.resolve("one")).get("train.shard"));
+    }
+
+    @Test
+    void splitsAreByTimeAndDocumentsFit() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+        }
+        Path out = folder.resolve("out");
+        DatasetReport report = Builds.build(repository(), out, "samples.context_length", "512");
+        assertThat(report.splits().get(Split.TRAIN).commits()).isEqualTo(17);
+        assertThat(report.splits().get(Split.VALIDATION).commits()).isEqualTo(2);
+        assertThat(report.splits().get(Split.TEST).commits()).isEqualTo(1);
+        Set<String> ids = new HashSet<>();
+        try (Dataset dataset = Dataset.open(out)) {
+            long newest = 0;
+            for (Split split : Split.values()) {
+                long oldest = Long.MAX_VALUE;
+                long last = 0;
+                TokenDocuments documents = dataset.documents(split);
+                assertThat(documents.count()).isPositive();
+                for (int d = 0; d < documents.count(); d++) {
+                    TokenDocument document = documents.read(d);
+                    assertThat(document.ids().length).isBetween(1, 512);
+                    assertThat(ids.add(document.id())).as(document.id()).isTrue();
+                    oldest = Math.min(oldest, dataset.origin(split, d).time());
+                    last = Math.max(last, dataset.origin(split, d).time());
+                }
+                assertThat(oldest).isGreaterThan(newest);
+                newest = last;
+            }
+        }
+        JsonNode manifest = new JsonMapper().readTree(out.resolve("manifest.json"));
+        Set<String> named = new HashSet<>();
+        manifest.path("blobs").forEach(list -> list.forEach(id -> named.add(id.stringValue())));
+        assertThat(named).isEqualTo(ids);
+    }
+
+    @Test
+    void decodingGivesTheTextBack() throws IOException {
+        try (Fixture git = Histories.everything(repository())) {
+            assertThat(git.head()).isNotNull();
+        }
+        Path out = folder.resolve("out");
+        Builds.build(repository(), out, "samples.fim_documents", "0", "samples.metadata", "1");
+        Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
+        List<String> texts = new ArrayList<>();
+        try (Dataset dataset = Dataset.open(out)) {
+            TokenDocuments documents = dataset.documents(Split.TRAIN);
+            for (int d = 0; d < documents.count(); d++) {
+                texts.add(tokenizer.decode(documents.read(d).ids(), false));
+            }
+        }
+        String helper = Histories.javaClass("Helper", 3, 2).replace("return", "return 1 +");
+        assertThat(texts).anySatisfy(text -> assertThat(text)
+                .startsWith("<repo_name>repo<file_sep>")
+                .contains("<file_sep>src/app/tools/Helper.java\n" + helper)
+                .endsWith("<|endoftext|>"));
+        assertThat(texts).anySatisfy(text -> assertThat(text)
+                .startsWith("<pr>Title: Fix the bug in Main\nSigned-off-by: <NAME> <<EMAIL>><pr_status>opened<repo_name>repo"));
+    }
+
+    @Test
+    void aCopyOfATestedFileInAnOldCommitIsDroppedAndCounted() throws IOException {
+        String tested = Histories.javaClass("Tested", 6, 999);
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 3);
+            git.put("src/app/Planted.java", tested.replace("final class", "class"));
+            git.put("src/app/Part.java", "package app;\n\nclass Part {\n    int part() {\n" + body(tested, 1)
+                    + body(Histories.javaClass("Filler", 6, 5), 6) + "    }\n}\n");
+            git.commit("Plant a copy, and a part of it");
+            Histories.grow(git, 3, 19);
+            git.put("src/app/Tested.java", tested);
+            git.commit("The tested file");
+        }
+        Path out = folder.resolve("out");
+        DatasetReport report = Builds.build(repository(), out);
+        assertThat(report.dropped()).containsEntry("duplicate", 1L);
+        assertThat(report.leakingDropped()).isPositive();
+        assertThat(report.dropped()).containsKey("leaking_file").containsKey("leaking_chunk");
+        Map<String, JsonNode> files = new HashMap<>();
+        Builds.lines(out.resolve("files.jsonl")).forEach(file -> files.put(file.path("path").stringValue(), file));
+        assertThat(files.get("src/app/Planted.java").path("duplicate_of").stringValue())
+                .startsWith("src/app/Tested.java@");
+        assertThat(files.get("src/app/Tested.java").path("kept").booleanValue()).isTrue();
+        Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
+        String secretWord = tested.lines().skip(6).findFirst().orElseThrow().strip().split(" ")[1];
+        try (Dataset dataset = Dataset.open(out)) {
+            TokenDocuments train = dataset.documents(Split.TRAIN);
+            for (int d = 0; d < train.count(); d++) {
+                assertThat(Leakage.counted(train.read(d), tokenizer))
+                        .noneMatch(text -> text.contains(secretWord));
+            }
+        }
+    }
+
+    /** The statements of the first methods of a class. */
+    private static String body(String code, int methods) {
+        return code.lines()
+                .filter(line -> line.startsWith("        "))
+                .limit(7L * methods)
+                .map(line -> line + "\n")
+                .collect(Collectors.joining());
+    }
+
+    @Test
+    void growsByAGenerationWithoutMovingAnything() throws IOException {
+        Path out = folder.resolve("out");
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+            DatasetReport first = Builds.build(repository(), out);
+            assertThat(first.generation()).isZero();
+            Map<String, String> before = hashes(out);
+            List<String> train = ids(out, Split.TRAIN);
+            List<String> validation = ids(out, Split.VALIDATION);
+            List<String> test = ids(out, Split.TEST);
+            assertThat(Builds.build(repository(), out).generation()).isEqualTo(-1);
+            assertThat(hashes(out)).isEqualTo(before);
+
+            Histories.grow(git, 20, 29);
+            // what was trained on in the first generation is tested in the second, in another file
+            git.put("src/other/Again.java", Histories.javaClass("Class3", 5, 103).replace("final class", "class"));
+            git.commit("Write the same again");
+            DatasetReport second = Builds.build(repository(), out);
+            assertThat(second.generation()).isEqualTo(1);
+            assertThat(second.commits()).isEqualTo(10);
+            for (Split split : Split.values()) {
+                assertThat(second.splits().get(split).documents()).isPositive();
+            }
+            assertThat(second.tombstones()).isPositive();
+            Map<String, String> after = hashes(out);
+            before.forEach((name, hash) -> {
+                if (!name.equals("manifest.json") && !name.equals("report.html")) {
+                    assertThat(after).containsEntry(name, hash);
+                }
+            });
+            JsonNode manifest = new JsonMapper().readTree(out.resolve("manifest.json"));
+            List<String> tombstones = new ArrayList<>();
+            manifest.path("generations").get(1).path("tombstones").forEach(id -> tombstones.add(id.stringValue()));
+            assertThat(tombstones).hasSize(second.tombstones());
+            List<String> expected = new ArrayList<>(train);
+            expected.removeAll(tombstones);
+            assertThat(ids(out, Split.TRAIN)).startsWith(expected.toArray(String[]::new)).doesNotContainAnyElementsOf(tombstones);
+            assertThat(ids(out, Split.VALIDATION)).startsWith(validation.toArray(String[]::new));
+            assertThat(ids(out, Split.TEST)).startsWith(test.toArray(String[]::new));
+        }
+        assertThatThrownBy(() -> Builds.build(repository(), out, "samples.context_length", "100"))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("was built with samples.context_length = 2048, not 100");
+    }
+
+    @Test
+    void otherSchemasSayTheSame() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 8);
+        }
+        Path out = folder.resolve("out");
+        Builds.build(repository(), out, "export", "both");
+        try (Dataset dataset = Dataset.open(out)) {
+            TokenDocuments train = dataset.documents(Split.TRAIN);
+            TokenDocuments sequences =
+                    JsonDocuments.tokenSequences(out.resolve("token_sequences.json"), dataset.vocabularySize());
+            assertThat(sequences.count()).isEqualTo(train.count());
+            for (int d = 0; d < train.count(); d++) {
+                assertThat(sequences.read(d).ids()).isEqualTo(train.read(d).ids());
+                assertThat(sequences.read(d).counted()).isEqualTo(train.read(d).counted());
+            }
+            TokenDocuments enhanced = JsonDocuments.enhanced(
+                    out.resolve("training_data_enhanced_test.json"), dataset.vocabularySize());
+            TokenDocuments test = dataset.documents(Split.TEST);
+            assertThat(enhanced.count()).isEqualTo(test.count());
+            assertThat(enhanced.read(0).ids()).isEqualTo(test.read(0).ids());
+        }
+    }
+
+    @Test
+    void aHostileRepositoryRunsAndWritesNothing() throws IOException {
+        Path marker = folder.resolve("executed");
+        Path home = Files.createDirectory(folder.resolve("home"));
+        try (Fixture git = new Fixture(repository())) {
+            git.put("up/escape.txt", "text that stays where it is\n");
+            git.put("Case.java", Histories.javaClass("Case", 2, 1));
+            git.put("case.java", Histories.javaClass("Other", 2, 2));
+            git.put("etc", FileMode.SYMLINK, "/etc".getBytes(StandardCharsets.UTF_8));
+            git.put("bad.py", new byte[] {'#', (byte) 0xFF, (byte) 0xFE, '\n', 'x', '=', '1', '\n'});
+            git.put("huge.txt", new byte[12 << 20]);
+            git.put(".gitattributes", "*.java filter=evil diff=evil\n");
+            git.put(".gitmodules", "[submodule \"m\"]\n\tpath = m\n\turl = ext::sh -c touch% " + marker + "\n");
+            git.submodule("m", ObjectId.fromString("1234567890123456789012345678901234567890"));
+            git.commit("Hostile");
+            git.put("Case.java", Histories.javaClass("Case", 3, 1));
+            git.commit("Again");
+        }
+        String run = "touch " + marker;
+        Files.writeString(
+                repository().resolve("config"),
+                "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfsmonitor = " + run + "\n\thooksPath = hooks\n"
+                        + "\tpager = " + run + "\n\tsshCommand = " + run + "\n[filter \"evil\"]\n\tclean = " + run
+                        + "\n\tsmudge = " + run + "\n[diff \"evil\"]\n\ttextconv = " + run + "\n[include]\n\tpath = "
+                        + home + "/included\n");
+        Path hooks = Files.createDirectories(repository().resolve("hooks"));
+        for (String hook : List.of("post-checkout", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman")) {
+            Path file = Files.writeString(hooks.resolve(hook), "#!/bin/sh\n" + run + "\n");
+            assertThat(file.toFile().setExecutable(true)).isTrue();
+        }
+        Map<String, String> before = hashes(repository());
+        Path out = folder.resolve("out");
+        DatasetReport report = Builds.build(repository(), out, "history.max_blob_bytes", "1048576");
+        assertThat(marker).doesNotExist();
+        assertThat(hashes(repository())).isEqualTo(before);
+        assertThat(home).isEmptyDirectory();
+        try (Stream<Path> left = Files.list(folder)) {
+            assertThat(left.map(path -> path.getFileName().toString())).containsExactlyInAnyOrder("repo.git", "home", "out");
+        }
+        assertThat(report.dropped())
+                .containsEntry("too_large", 1L)
+                .containsEntry("symlink", 1L)
+                .containsEntry("submodule", 1L)
+                .containsEntry("not_utf8", 1L);
+        try (Stream<Path> made = Files.list(out)) {
+            assertThat(made.map(path -> path.getFileName().toString()))
+                    .containsExactlyInAnyOrder(
+                            "commits.jsonl", "chunks.jsonl", "files.jsonl", "manifest.json", "report.html",
+                            "tokenizer.json", "train.shard", "val.shard", "test.shard");
+        }
+    }
+
+    @Test
+    void saysWhatIsWrong() throws IOException {
+        Path out = folder.resolve("out");
+        assertThatThrownBy(() -> Builds.build(folder.resolve("missing"), out))
+                .hasMessageContaining("missing: is not a git repository: there is no such folder");
+        Path plain = Files.createDirectory(folder.resolve("plain"));
+        assertThatThrownBy(() -> Builds.build(plain, out)).hasMessageContaining("plain: is not a git repository");
+        Path empty = folder.resolve("empty.git");
+        new Fixture(empty).close();
+        assertThatThrownBy(() -> Builds.build(empty, out)).hasMessageContaining("is an empty repository");
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 2);
+        }
+        DatasetConfig config = new ConfigFile().config(repository(), out, "no-such-branch", "");
+        assertThatThrownBy(() -> Builds.build(config)).hasMessageContaining("has no commit called no-such-branch");
+        Path foreign = Files.createDirectory(folder.resolve("foreign"));
+        Files.writeString(foreign.resolve("thesis.txt"), "mine");
+        assertThatThrownBy(() -> Builds.build(repository(), foreign))
+                .hasMessageContaining("is not empty and not a dataset: it has thesis.txt");
+        assertThat(out).doesNotExist();
+    }
+}

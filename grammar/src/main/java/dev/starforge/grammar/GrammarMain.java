@@ -1,0 +1,263 @@
+package dev.starforge.grammar;
+
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.treesitter.TSLanguage;
+import org.treesitter.TSNode;
+import org.treesitter.TSParser;
+import org.treesitter.TSTree;
+import org.treesitter.TreeSitterC;
+import org.treesitter.TreeSitterCpp;
+import org.treesitter.TreeSitterGo;
+import org.treesitter.TreeSitterJava;
+import org.treesitter.TreeSitterJavascript;
+import org.treesitter.TreeSitterPython;
+import org.treesitter.TreeSitterRust;
+import org.treesitter.TreeSitterTypescript;
+
+/**
+ * Answers what a source file declares, over standard input and output. It lives in a process of its own because grammars
+ * are C, and files come from anywhere: what crashes here is a child, and the parent goes on without it.
+ *
+ * <p>A request is the name of a grammar and a text, each an int length and UTF-8. The answer is an int count and so many
+ * symbols: kind (byte), first byte, end, beginning of the body or -1, index of the enclosing symbol or -1 (ints), and the
+ * name. The kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 says that there is no such grammar.
+ */
+final class GrammarMain {
+    private static final int IMPORT = 0;
+    private static final int TYPE = 1;
+    private static final int FUNCTION = 2;
+    private static final int BLOCK = 3;
+
+    private static final int MOST_SYMBOLS = 20_000;
+    private static final int MOST_DEPTH = 200;
+
+    private static final Set<String> IMPORTS = Set.of(
+            "import_declaration",
+            "import_statement",
+            "import_from_statement",
+            "use_declaration",
+            "preproc_include",
+            "package_declaration",
+            "package_clause");
+    private static final Set<String> TYPES = Set.of(
+            "class_declaration",
+            "interface_declaration",
+            "enum_declaration",
+            "record_declaration",
+            "annotation_type_declaration",
+            "class_definition",
+            "struct_item",
+            "enum_item",
+            "trait_item",
+            "impl_item",
+            "union_item",
+            "mod_item",
+            "type_declaration",
+            "struct_specifier",
+            "class_specifier",
+            "enum_specifier",
+            "union_specifier",
+            "namespace_definition",
+            "type_alias_declaration",
+            "abstract_class_declaration");
+    private static final Set<String> FUNCTIONS = Set.of(
+            "function_definition",
+            "function_declaration",
+            "generator_function_declaration",
+            "method_declaration",
+            "constructor_declaration",
+            "compact_constructor_declaration",
+            "method_definition",
+            "function_item",
+            "function_signature_item");
+    private static final Set<String> NAMES = Set.of(
+            "identifier", "type_identifier", "field_identifier", "property_identifier", "qualified_identifier", "name");
+
+    /** An answer in the making. */
+    private record Symbol(int kind, int from, int to, int body, int parent, String name) {}
+
+    private final TSParser parser = new TSParser();
+    private final Map<String, TSLanguage> languages = new HashMap<>();
+    private final List<Symbol> symbols = new ArrayList<>();
+    private byte[] text;
+
+    private GrammarMain() {}
+
+    public static void main(String[] args) throws IOException {
+        new GrammarMain()
+                .serve(
+                        new DataInputStream(new BufferedInputStream(System.in, 1 << 16)),
+                        new DataOutputStream(new BufferedOutputStream(System.out, 1 << 16)));
+    }
+
+    private void serve(DataInputStream in, DataOutputStream out) throws IOException {
+        while (true) {
+            String grammar;
+            try {
+                grammar = new String(in.readNBytes(in.readInt()), StandardCharsets.UTF_8);
+                text = in.readNBytes(in.readInt());
+            } catch (EOFException closed) {
+                return;
+            }
+            symbols.clear();
+            TSLanguage language = languages.computeIfAbsent(grammar, GrammarMain::language);
+            if (language == null) {
+                out.writeInt(-1);
+            } else {
+                parser.setLanguage(language);
+                try (TSTree tree = parser.parseString(null, new String(text, StandardCharsets.UTF_8))) {
+                    visitChildren(tree.getRootNode(), -1, 0);
+                }
+                out.writeInt(symbols.size());
+                for (Symbol symbol : symbols) {
+                    out.writeByte(symbol.kind);
+                    out.writeInt(symbol.from);
+                    out.writeInt(symbol.to);
+                    out.writeInt(symbol.body);
+                    out.writeInt(symbol.parent);
+                    out.writeUTF(symbol.name.length() > 200 ? symbol.name.substring(0, 200) : symbol.name);
+                }
+            }
+            out.flush();
+        }
+    }
+
+    private static TSLanguage language(String name) {
+        return switch (name) {
+            case "c" -> new TreeSitterC();
+            case "cpp" -> new TreeSitterCpp();
+            case "go" -> new TreeSitterGo();
+            case "java" -> new TreeSitterJava();
+            case "javascript" -> new TreeSitterJavascript();
+            case "python" -> new TreeSitterPython();
+            case "rust" -> new TreeSitterRust();
+            case "typescript" -> new TreeSitterTypescript();
+            default -> null;
+        };
+    }
+
+    private void visitChildren(TSNode node, int parent, int depth) {
+        int count = depth > MOST_DEPTH ? 0 : node.getNamedChildCount();
+        for (int i = 0; i < count && symbols.size() < MOST_SYMBOLS; i++) {
+            visit(node.getNamedChild(i), parent, depth + 1);
+        }
+    }
+
+    private void visit(TSNode node, int parent, int depth) {
+        String type = node.getType();
+        if (IMPORTS.contains(type)) {
+            add(IMPORT, node, node, parent);
+        } else if (type.equals("decorated_definition") || type.equals("export_statement")) {
+            TSNode inner = last(node);
+            int kind = kind(inner);
+            if (kind >= 0) {
+                add(kind, node, inner, parent);
+                visitChildren(kind == TYPE ? body(inner) : inner, symbols.size() - 1, depth);
+            } else {
+                visitChildren(node, parent, depth);
+            }
+        } else {
+            int kind = kind(node);
+            if (kind == TYPE) {
+                add(kind, node, node, parent);
+                visitChildren(node, symbols.size() - 1, depth);
+            } else if (kind == FUNCTION) {
+                add(kind, node, node, parent);
+                visitBlocks(node, symbols.size() - 1, depth);
+            } else {
+                visitChildren(node, parent, depth);
+            }
+        }
+    }
+
+    /** Statements of a function: what may be cut out of it. */
+    private void visitBlocks(TSNode node, int parent, int depth) {
+        TSNode body = body(node);
+        int count = depth > MOST_DEPTH || body.equals(node) ? 0 : body.getNamedChildCount();
+        for (int i = 0; i < count && symbols.size() < MOST_SYMBOLS; i++) {
+            TSNode statement = body.getNamedChild(i);
+            if (kind(statement) >= 0) {
+                visit(statement, parent, depth + 1);
+            } else {
+                symbols.add(new Symbol(BLOCK, statement.getStartByte(), statement.getEndByte(), -1, parent, ""));
+            }
+        }
+    }
+
+    private static int kind(TSNode node) {
+        String type = node.getType();
+        if (FUNCTIONS.contains(type)) {
+            return FUNCTION;
+        }
+        if (type.endsWith("_specifier") && node.getChildByFieldName("body").isNull()) {
+            return -1;
+        }
+        if (type.equals("lexical_declaration") || type.equals("variable_declaration")) {
+            TSNode declared = node.getNamedChildCount() == 1 ? node.getNamedChild(0) : node;
+            TSNode value = declared.getChildByFieldName("value");
+            boolean function = !value.isNull()
+                    && (value.getType().equals("arrow_function") || value.getType().startsWith("function"));
+            return function ? FUNCTION : -1;
+        }
+        return TYPES.contains(type) ? TYPE : -1;
+    }
+
+    private static TSNode last(TSNode node) {
+        int count = node.getNamedChildCount();
+        return count == 0 ? node : node.getNamedChild(count - 1);
+    }
+
+    private static TSNode body(TSNode node) {
+        TSNode body = node.getChildByFieldName("body");
+        if (body.isNull() && node.getNamedChildCount() == 1) {
+            TSNode value = node.getNamedChild(0).getChildByFieldName("value");
+            body = value.isNull() ? value : value.getChildByFieldName("body");
+        }
+        return body.isNull() ? node : body;
+    }
+
+    private void add(int kind, TSNode whole, TSNode named, int parent) {
+        TSNode body = body(named);
+        symbols.add(new Symbol(
+                kind,
+                whole.getStartByte(),
+                whole.getEndByte(),
+                body.equals(named) ? -1 : body.getStartByte(),
+                parent,
+                kind == IMPORT ? "" : name(named, 0)));
+    }
+
+    private String name(TSNode node, int depth) {
+        for (String field : List.of("name", "declarator", "type")) {
+            TSNode child = node.getChildByFieldName(field);
+            if (!child.isNull()) {
+                if (NAMES.contains(child.getType()) || field.equals("name")) {
+                    return text(child);
+                }
+                String inner = depth > 8 ? "" : name(child, depth + 1);
+                if (!inner.isEmpty()) {
+                    return inner;
+                }
+            }
+        }
+        if (NAMES.contains(node.getType())) {
+            return text(node);
+        }
+        return node.getNamedChildCount() > 0 && depth < 4 ? name(node.getNamedChild(0), depth + 1) : "";
+    }
+
+    private String text(TSNode node) {
+        return new String(text, node.getStartByte(), node.getEndByte() - node.getStartByte(), StandardCharsets.UTF_8);
+    }
+}
