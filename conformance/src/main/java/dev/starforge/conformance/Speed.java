@@ -281,7 +281,7 @@ public final class Speed {
         return jobs;
     }
 
-    private static Job product(long m, long n, long k, DType type) {
+    static Job product(long m, long n, long k, DType type) {
         return job(2.0 * m * n * k, new Plain.MatMul(false, true), drawn(DType.F32, m, k), drawn(type, n, k));
     }
 

@@ -1,0 +1,76 @@
+package dev.starforge.bench;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Op;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.codec.BlockFormat;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Random;
+
+/**
+ * A device, an operation and its tensors, for a benchmark to run again and again. Values are drawn from a fixed seed.
+ * Answers are not checked here; {@code scripts/conformance} does that, and {@code scripts/conformance speed} refuses to
+ * time a wrong one. What these add is JMH's care: forks, warm-up, and figures with an error.
+ */
+final class Bench implements AutoCloseable {
+    private final Device device;
+    private final Scope scope;
+    private final Random random = new Random(1);
+
+    Bench(String backend, int threads, boolean roundActivations) {
+        device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of(""), roundActivations));
+        scope = new Scope(device);
+    }
+
+    /** A tensor of normal numbers. */
+    Tensor drawn(DType type, long... dims) {
+        Spec spec = new Spec(type, Shape.of(dims));
+        Tensor tensor = scope.allocate(spec);
+        float[] values = new float[Math.toIntExact(spec.shape().size())];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = (float) random.nextGaussian();
+        }
+        ByteBuffer bytes = ByteBuffer.allocateDirect(Math.toIntExact(spec.bytes()));
+        BlockFormat.of(type).encode(values, 0, values.length, bytes, 0);
+        device.write(tensor, bytes.rewind());
+        return tensor;
+    }
+
+    Tensor ints(long[] dims, int... values) {
+        Tensor tensor = scope.allocate(Spec.i32(dims));
+        device.write(tensor, values);
+        return tensor;
+    }
+
+    /** Room for what an operation gives. */
+    Tensor[] outputs(Op op, Tensor... in) {
+        Spec[] specs = new Spec[in.length];
+        for (int i = 0; i < in.length; i++) {
+            specs[i] = in[i].spec();
+        }
+        Spec[] given = op.outputs(specs);
+        Tensor[] out = new Tensor[given.length];
+        for (int i = 0; i < given.length; i++) {
+            out[i] = scope.allocate(given[i]);
+        }
+        return out;
+    }
+
+    void run(Op op, Tensor[] in, Tensor[] out) {
+        device.run(op, in, out);
+        device.synchronize();
+    }
+
+    @Override
+    public void close() {
+        scope.close();
+        device.close();
+    }
+}
