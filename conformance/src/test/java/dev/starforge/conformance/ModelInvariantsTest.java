@@ -293,7 +293,7 @@ final class ModelInvariantsTest {
                             .isLessThan(1e-3));
             double before = trainer.loss(tiny.examples());
             for (int step = 0; step < 3; step++) {
-                trainer.step(tiny.examples());
+                trainer.step(tiny.examples(), 2e-3);
             }
             assertThat(trainer.loss(tiny.examples())).isLessThan(before);
         }
