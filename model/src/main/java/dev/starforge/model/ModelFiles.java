@@ -132,6 +132,9 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
+        if (precision.asStored()) {
+            scope.expect(tensors.stream().map(Stored::bytes).toList());
+        }
         return ARCHITECTURES.get(architecture()).apply(config, new Weights(weights, scope, precision, adapter));
     }
 
