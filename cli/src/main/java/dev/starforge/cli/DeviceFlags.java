@@ -35,8 +35,9 @@ final class DeviceFlags {
             names = "--threads",
             defaultValue = "0",
             paramLabel = "N",
-            description = "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
-                    + "Results do not depend on it.")
+            description =
+                    "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
+                            + "Results do not depend on it.")
     private int threads;
 
     @Option(

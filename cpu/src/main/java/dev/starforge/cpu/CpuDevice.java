@@ -14,6 +14,7 @@ import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.host.HostMemory;
 import java.nio.ByteBuffer;
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -54,6 +55,11 @@ final class CpuDevice implements Device {
     @Override
     public Memory reserve(long bytes) {
         return new HostMemory(bytes);
+    }
+
+    @Override
+    public List<Memory> reserveAll(List<Long> bytes) {
+        return HostMemory.all(bytes);
     }
 
     @Override

@@ -375,8 +375,7 @@ final class HeadTile {
     }
 
     /** Two vectors of the sums of four rows. */
-    private static void fourSums(
-            float[] s, int w, int v, int width, int from, int to, int factors, int y, int step) {
+    private static void fourSums(float[] s, int w, int v, int width, int from, int to, int factors, int y, int step) {
         FloatVector a0 = FloatVector.zero(SPECIES);
         FloatVector a1 = a0;
         FloatVector a2 = a0;
@@ -424,6 +423,8 @@ final class HeadTile {
             FloatVector x = FloatVector.broadcast(SPECIES, s[w + key]);
             sum = x.fma(FloatVector.fromArray(SPECIES, s, v + key * width), sum);
         }
-        FloatVector.fromArray(SPECIES, s, y).fma(FloatVector.broadcast(SPECIES, factor), sum).intoArray(s, y);
+        FloatVector.fromArray(SPECIES, s, y)
+                .fma(FloatVector.broadcast(SPECIES, factor), sum)
+                .intoArray(s, y);
     }
 }

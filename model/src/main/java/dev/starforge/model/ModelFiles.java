@@ -140,6 +140,9 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
+        if (precision.asStored()) {
+            scope.expect(tensors.stream().map(Stored::bytes).toList());
+        }
         return build(config, new Weights(weights, scope, precision, adapter));
     }
 

@@ -17,6 +17,7 @@ final class Allocator {
     private final Device device;
     private final List<Chunk> chunks = new ArrayList<>();
     private long reserved;
+    private long grown; // of that, what nobody expected
     private long used;
     private long peak;
     private boolean closed;
@@ -25,20 +26,46 @@ final class Allocator {
         this.device = device;
     }
 
-    Block allocate(long bytes) {
+    /** Reserves at once what blocks of these sizes need, so that no chunk is larger than what will lie in it. */
+    void expect(List<Long> sizes) {
+        List<Long> wanted = new ArrayList<>();
+        long filled = 0;
+        for (long bytes : sizes) {
+            long size = aligned(bytes);
+            if (filled > 0 && filled + size > LARGEST_STEP) {
+                wanted.add(filled);
+                filled = 0;
+            }
+            filled += size;
+        }
+        if (filled > 0) {
+            wanted.add(filled);
+        }
+        device.reserveAll(wanted).forEach(memory -> {
+            chunks.add(new Chunk(memory));
+            reserved += memory.bytes();
+        });
+    }
+
+    private static long aligned(long bytes) {
         if (bytes > Long.MAX_VALUE - ALIGNMENT) {
             throw new TensorException("allocate " + bytes + " bytes: more than there can be");
         }
-        long size = Math.max(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+        return Math.max(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    }
+
+    Block allocate(long bytes) {
+        long size = aligned(bytes);
         Block block = null;
         for (int i = 0; i < chunks.size() && block == null; i++) {
             block = take(chunks.get(i), size);
         }
         if (block == null) {
-            long growth = Math.max(size, Math.min(LARGEST_STEP, Math.max(FIRST_CHUNK, reserved)));
+            long growth = Math.max(size, Math.min(LARGEST_STEP, Math.max(FIRST_CHUNK, grown)));
             Chunk chunk = new Chunk(device.reserve(growth));
             chunks.add(chunk);
             reserved += growth;
+            grown += growth;
             block = take(chunk, size);
         }
         used += size;

@@ -2,6 +2,8 @@ package dev.starforge.tensor;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -28,6 +30,18 @@ public interface Device extends AutoCloseable {
     void run(Op op, Tensor[] in, Tensor[] out);
 
     Memory reserve(long bytes);
+
+    /** Several stretches at once, for a device that is quicker about them together; all or none. */
+    default List<Memory> reserveAll(List<Long> bytes) {
+        List<Memory> reserved = new ArrayList<>();
+        try {
+            bytes.forEach(each -> reserved.add(reserve(each)));
+        } catch (RuntimeException | Error failure) {
+            reserved.forEach(this::release);
+            throw failure;
+        }
+        return reserved;
+    }
 
     void release(Memory memory);
 

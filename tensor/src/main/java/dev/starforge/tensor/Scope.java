@@ -28,6 +28,17 @@ public final class Scope implements AutoCloseable {
         return device;
     }
 
+    /**
+     * Says beforehand what will be allocated, about and in any order: the device reserves it at once, and no more than it.
+     * What then does not fit, or was not said, is reserved as usual.
+     */
+    public void expect(List<Long> bytes) {
+        if (closed) {
+            throw new TensorException("expect " + bytes.size() + " tensors: the scope is closed");
+        }
+        allocator.expect(bytes);
+    }
+
     public Tensor allocate(Spec spec) {
         if (closed) {
             throw new TensorException("allocate " + spec + ": the scope is closed");

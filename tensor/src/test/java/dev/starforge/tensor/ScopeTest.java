@@ -3,6 +3,7 @@ package dev.starforge.tensor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.host.HostMemory;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -188,5 +189,29 @@ final class ScopeTest {
         assertThat(tensor.view(3, Shape.of(61)).offset()).isEqualTo(tensor.offset() + 12);
         assertThatThrownBy(() -> tensor.view(4, Shape.of(61))).isInstanceOf(ShapeException.class);
         assertThatThrownBy(() -> tensor.view(-1, Shape.of(1))).isInstanceOf(ShapeException.class);
+    }
+
+    @Test
+    void whatIsExpectedIsReservedOnceAndNoMore() {
+        scope.expect(List.of(3 * UNIT, 1L, 2 * UNIT));
+        assertThat(scope.reservedBytes()).isEqualTo(6 * UNIT);
+        allocate(2);
+        allocate(3);
+        scope.allocate(Spec.f32(1));
+        assertThat(scope.reservedBytes()).isEqualTo(scope.usedBytes()).isEqualTo(6 * UNIT);
+        allocate(1);
+        assertThat(scope.reservedBytes()).isEqualTo(6 * UNIT + (1 << 20));
+    }
+
+    @Test
+    void nothingStaysReservedWhenNotAllIsThere() {
+        List<Long> tooMuch = List.of(UNIT, Long.MAX_VALUE / 2);
+        assertThatThrownBy(() -> scope.expect(tooMuch))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("there is not as much");
+        assertThat(scope.reservedBytes()).isZero();
+        assertThatThrownBy(() -> HostMemory.all(tooMuch))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("there is not as much");
     }
 }

@@ -10,6 +10,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
@@ -29,6 +32,26 @@ public final class HostMemory implements Memory {
         } catch (OutOfMemoryError full) {
             arena.close();
             throw new MemoryException("reserve " + bytes + " bytes of host memory: there is not as much", full);
+        }
+    }
+
+    /**
+     * Several stretches by several threads. Java zeroes memory before it hands it out, page by page on the thread that
+     * asks, which for the weights of a model takes as long as reading them.
+     */
+    public static List<Memory> all(List<Long> bytes) {
+        List<HostMemory> reserved = Collections.synchronizedList(new ArrayList<>());
+        try {
+            return bytes.parallelStream()
+                    .<Memory>map(each -> {
+                        HostMemory memory = new HostMemory(each);
+                        reserved.add(memory);
+                        return memory;
+                    })
+                    .toList();
+        } catch (DeviceException full) {
+            reserved.forEach(HostMemory::free);
+            throw full;
         }
     }
 
