@@ -88,7 +88,9 @@ final class TrainVerb implements Callable<Integer> {
             Path model = printConfig && scratch
                     ? Path.of(Scratch.NAME)
                     : scratch ? Scratch.prepare(config, device) : ModelPlace.find(config.model());
-            Adaptation adapted = Adaptation.of(config, machine, blueprint(model), opened);
+            // what a run was fitted to when it began holds for it to the end
+            Optional<Blueprint> fitted = continues(config) ? Optional.empty() : blueprint(model);
+            Adaptation adapted = Adaptation.of(config, machine, fitted, opened);
             if (printConfig) {
                 out.print(adapted.config().yaml());
                 out.flush();
