@@ -103,8 +103,11 @@ final class TrainVerb implements Callable<Integer> {
     /** With --resume and no file, those of the run. */
     private RunConfig settings() {
         RunConfig config = flags.read(RunConfig.defaults());
-        Path before = config.output().resolve("config.yaml");
-        return resume && !flags.hasFile() && Files.isRegularFile(before) ? flags.read(RunConfig.read(before)) : config;
+        return continues(config) ? flags.read(RunConfig.read(config.output().resolve("config.yaml"))) : config;
+    }
+
+    private boolean continues(RunConfig config) {
+        return resume && !flags.hasFile() && Files.isRegularFile(config.output().resolve("config.yaml"));
     }
 
     private static Optional<Blueprint> blueprint(Path model) {
