@@ -49,7 +49,7 @@ public final class HostMemory implements Memory {
                         return memory;
                     })
                     .toList();
-        } catch (DeviceException full) {
+        } catch (MemoryException full) {
             reserved.forEach(HostMemory::free);
             throw full;
         }
