@@ -80,7 +80,11 @@ final class DatasetVerb implements Callable<Integer> {
             description = "The newest commit to read. Default: HEAD.")
     private String revision;
 
-    @Option(names = "--since", defaultValue = "", paramLabel = "REV", description = "Leave out what this commit contains.")
+    @Option(
+            names = "--since",
+            defaultValue = "",
+            paramLabel = "REV",
+            description = "Leave out what this commit contains.")
     private String since;
 
     @Option(
@@ -194,7 +198,8 @@ final class DatasetVerb implements Callable<Integer> {
         return new TokenizerChoice.Given(
                 file,
                 Tokenizers.find(path)
-                        .orElseThrow(() -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
+                        .orElseThrow(
+                                () -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
     }
 
     private void preview() {
@@ -248,9 +253,7 @@ final class DatasetVerb implements Callable<Integer> {
                     .getLocation()
                     .toURI());
             Path folder = own.resolveSibling("grammar");
-            return Files.isDirectory(folder)
-                    ? folder + File.separator + "*"
-                    : System.getProperty("java.class.path");
+            return Files.isDirectory(folder) ? folder + File.separator + "*" : System.getProperty("java.class.path");
         } catch (URISyntaxException impossible) {
             throw new IllegalStateException(impossible);
         }
@@ -272,10 +275,11 @@ final class DatasetVerb implements Callable<Integer> {
         root.put("chunks", report.chunks()).put("chunks_kept", report.chunksKept());
         root.put("family", report.family()).put("parsed", report.parsed()).put("guessed", report.guessed());
         ObjectNode splits = root.putObject("splits");
-        report.splits().forEach((each, count) -> splits.putObject(each.label())
-                .put("documents", count.documents())
-                .put("tokens", count.tokens())
-                .put("commits", count.commits()));
+        report.splits()
+                .forEach((each, count) -> splits.putObject(each.label())
+                        .put("documents", count.documents())
+                        .put("tokens", count.tokens())
+                        .put("commits", count.commits()));
         ObjectNode dropped = root.putObject("dropped");
         report.dropped().forEach(dropped::put);
         root.putObject("leakage")
@@ -291,7 +295,8 @@ final class DatasetVerb implements Callable<Integer> {
         report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
         ObjectNode stages = root.putObject("seconds");
         report.seconds().forEach((stage, took) -> stages.put(stage, Math.round(took * 1000) / 1000.0));
-        double history = report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);
+        double history =
+                report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);
         root.put("history_commits_per_second", history == 0 ? 0 : Math.round(report.commits() / history));
         root.put("total_seconds", Math.round(seconds * 1000) / 1000.0);
         return root.put("peak_heap_bytes", peakHeap());

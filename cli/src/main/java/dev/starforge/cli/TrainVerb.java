@@ -88,7 +88,9 @@ final class TrainVerb implements Callable<Integer> {
             Path model = printConfig && scratch
                     ? Path.of(Scratch.NAME)
                     : scratch ? Scratch.prepare(config, device) : ModelPlace.find(config.model());
-            Adaptation adapted = Adaptation.of(config, machine, blueprint(model), opened);
+            // what a run was fitted to when it began holds for it to the end
+            Optional<Blueprint> fitted = continues(config) ? Optional.empty() : blueprint(model);
+            Adaptation adapted = Adaptation.of(config, machine, fitted, opened);
             if (printConfig) {
                 out.print(adapted.config().yaml());
                 out.flush();
@@ -101,8 +103,11 @@ final class TrainVerb implements Callable<Integer> {
     /** With --resume and no file, those of the run. */
     private RunConfig settings() {
         RunConfig config = flags.read(RunConfig.defaults());
-        Path before = config.output().resolve("config.yaml");
-        return resume && !flags.hasFile() && Files.isRegularFile(before) ? flags.read(RunConfig.read(before)) : config;
+        return continues(config) ? flags.read(RunConfig.read(config.output().resolve("config.yaml"))) : config;
+    }
+
+    private boolean continues(RunConfig config) {
+        return resume && !flags.hasFile() && Files.isRegularFile(config.output().resolve("config.yaml"));
     }
 
     private static Optional<Blueprint> blueprint(Path model) {

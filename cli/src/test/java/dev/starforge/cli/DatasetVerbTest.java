@@ -65,7 +65,8 @@ final class DatasetVerbTest {
 
     @Test
     void buildsShowsAndGrows() throws IOException, InterruptedException {
-        Outcome built = run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400", "--json");
+        Outcome built =
+                run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400", "--json");
         assertThat(built.code()).as(built.err()).isZero();
         JsonNode report = new JsonMapper().readTree(built.out());
         assertThat(report.path("commits").intValue()).isEqualTo(4);
@@ -135,7 +136,12 @@ final class DatasetVerbTest {
     @Test
     void saysThatItMayNotWrite() throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "in the way");
-        Outcome outcome = run("dataset", "--repo", repository().toString(), "--out", file.resolve("out").toString());
+        Outcome outcome = run(
+                "dataset",
+                "--repo",
+                repository().toString(),
+                "--out",
+                file.resolve("out").toString());
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err()).contains("starforge: " + file.resolve("out") + ": cannot be written");
         assertThat(file).hasContent("in the way");

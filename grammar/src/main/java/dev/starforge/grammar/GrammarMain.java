@@ -207,7 +207,8 @@ final class GrammarMain {
             TSNode declared = node.getNamedChildCount() == 1 ? node.getNamedChild(0) : node;
             TSNode value = declared.getChildByFieldName("value");
             boolean function = !value.isNull()
-                    && (value.getType().equals("arrow_function") || value.getType().startsWith("function"));
+                    && (value.getType().equals("arrow_function")
+                            || value.getType().startsWith("function"));
             return function ? FUNCTION : -1;
         }
         return TYPES.contains(type) ? TYPE : -1;

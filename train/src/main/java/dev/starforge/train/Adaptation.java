@@ -184,6 +184,10 @@ public final class Adaptation {
 
     private void attention() {
         if (!config.get(Keys.ATTENTION).equals("auto")) {
+            boolean flash = machine.kind().equals("metal") || machine.capability() >= 80;
+            if (config.get(Keys.ATTENTION).equals("flash") && !flash) {
+                throw config.wrong(Keys.ATTENTION, machine.name() + " has no such kernel; auto takes tiles there");
+            }
             keep(Keys.ATTENTION, "as set");
             return;
         }

@@ -78,7 +78,8 @@ public final class Evaluation {
     public ObjectNode run() {
         ObjectNode report = new JsonMapper().createObjectNode();
         try (ModelFiles files = ModelFiles.open(setup.model());
-                Sources sources = Sources.open(setup.config(), vocabulary(files), Optional.of(tokenizer))) {
+                Sources sources =
+                        Sources.open(setup.config(), setup.model(), vocabulary(files), Optional.of(tokenizer))) {
             TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
             if (documents.count() == 0) {
                 throw new ConfigException("eval: the " + setup.split() + " split has no documents");

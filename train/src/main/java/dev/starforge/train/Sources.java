@@ -41,12 +41,12 @@ final class Sources implements AutoCloseable {
     }
 
     /** Opens what the settings name. A tokenizer is needed for files with text. */
-    static Sources open(RunConfig config, int vocabulary, Optional<Tokenizer> tokenizer) {
+    static Sources open(RunConfig config, Path model, int vocabulary, Optional<Tokenizer> tokenizer) {
         if (!config.get(Keys.DATASET).isEmpty()) {
             if (!config.get(Keys.TRAIN).isEmpty()) {
                 throw config.wrong(Keys.TRAIN, "data.path names a dataset already; set one of the two");
             }
-            return dataset(config, vocabulary);
+            return dataset(config, model.resolve("tokenizer.json"), vocabulary);
         }
         if (config.get(Keys.TRAIN).isEmpty()) {
             throw config.wrong(
@@ -70,7 +70,7 @@ final class Sources implements AutoCloseable {
         });
     }
 
-    private static Sources dataset(RunConfig config, int vocabulary) {
+    private static Sources dataset(RunConfig config, Path tokenizer, int vocabulary) {
         Path folder = Path.of(config.get(Keys.DATASET));
         Dataset dataset = Dataset.open(folder);
         if (dataset.vocabularySize() > vocabulary) {
@@ -78,6 +78,12 @@ final class Sources implements AutoCloseable {
             throw config.wrong(
                     Keys.DATASET,
                     "its tokenizer has " + dataset.vocabularySize() + " tokens, the model has " + vocabulary);
+        }
+        if (!dataset.tokenizerHash().isEmpty()
+                && Files.isRegularFile(tokenizer)
+                && !dataset.tokenizerHash().equals(hash(tokenizer))) {
+            dataset.close();
+            throw config.wrong(Keys.DATASET, "it was made with another tokenizer than " + tokenizer);
         }
         TokenDocuments train = dataset.documents(Split.TRAIN);
         return new Sources(

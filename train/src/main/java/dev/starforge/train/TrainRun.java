@@ -157,7 +157,7 @@ public final class TrainRun implements AutoCloseable {
                         Keys.CONTEXT,
                         "the model was made for " + subject.model().facts().context() + " positions");
             }
-            sources = Sources.open(config, vocabulary, setup.tokenizer());
+            sources = Sources.open(config, setup.model(), vocabulary, setup.tokenizer());
             opened.add(sources);
             corpus = new Corpus(sources.train(), vocabulary, sources.weights(), order());
             validation = new Corpus(

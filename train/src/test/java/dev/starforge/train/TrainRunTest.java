@@ -287,17 +287,29 @@ final class TrainRunTest {
                         "data.path=\"" + dataset() + "\"",
                         "training.recency_half_life_days=10",
                         "training.directory_weights={src: 3, src/core: 5}"));
-        try (Sources sources = Sources.open(config, 640, Optional.empty())) {
+        try (Sources sources = Sources.open(config, Tiny.STARCODER, 640, Optional.empty())) {
             assertThat(sources.weights().of(0)).isEqualTo(0.25 * 3);
             assertThat(sources.weights().of(1)).isEqualTo(0.5 * 3);
             assertThat(sources.weights().of(2)).isEqualTo(5);
         }
-        try (Sources sources = Sources.open(config.set(List.of("training.since_commit=abc0")), 640, Optional.empty())) {
+        try (Sources sources = Sources.open(
+                config.set(List.of("training.since_commit=abc0")), Tiny.STARCODER, 640, Optional.empty())) {
             assertThat(sources.weights().of(0)).isZero();
             assertThat(sources.weights().of(1)).isPositive();
         }
-        assertThatThrownBy(() -> Sources.open(config.set(List.of("training.since_commit=zzz")), 640, Optional.empty()))
+        assertThatThrownBy(() -> Sources.open(
+                        config.set(List.of("training.since_commit=zzz")), Tiny.STARCODER, 640, Optional.empty()))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("no document of the dataset is of this commit");
+    }
+
+    @Test
+    void aDatasetOfAnotherTokenizerIsRefused() throws IOException {
+        Path manifest = dataset().resolve(Dataset.MANIFEST);
+        Files.writeString(manifest, Files.readString(manifest).replace("\"sha256\": \"\"", "\"sha256\": \"12ab\""));
+        RunConfig config = RunConfig.defaults().set(List.of("data.path=\"" + manifest.getParent() + "\""));
+        assertThatThrownBy(() -> Sources.open(config, Tiny.STARCODER, 640, Optional.empty()))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("it was made with another tokenizer");
     }
 }

@@ -56,8 +56,8 @@ record Chunk(
         json.path("imports").forEach(line -> imports.add(line.stringValue()));
         List<Signature> context = new ArrayList<>();
         for (JsonNode signature : json.path("context")) {
-            context.add(new Signature(
-                    text(signature, "path"), text(signature, "symbol"), text(signature, "signature")));
+            context.add(
+                    new Signature(text(signature, "path"), text(signature, "symbol"), text(signature, "signature")));
         }
         return new Chunk(
                 text(json, "id"),
@@ -105,7 +105,12 @@ record Chunk(
     record Signature(String path, String symbol, String text) {}
 
     void write(JsonText json) {
-        json.begin().put("id", id).put("commit", commit).put("unix_time", time).put("path", path).put("blob", blob);
+        json.begin()
+                .put("id", id)
+                .put("commit", commit)
+                .put("unix_time", time)
+                .put("path", path)
+                .put("blob", blob);
         json.put("old_blob", oldBlob);
         json.put("language", language).put("category", category.name().toLowerCase(Locale.ROOT));
         json.put("symbol", symbol).put("module", module);
@@ -114,7 +119,11 @@ record Chunk(
         for (Range range : changed) {
             json.begin().put("from", range.from).put("to", range.to).end();
         }
-        json.endList().put("old_code", oldCode).put("new_code", newCode).put("patch", patch).put("imports", imports);
+        json.endList()
+                .put("old_code", oldCode)
+                .put("new_code", newCode)
+                .put("patch", patch)
+                .put("imports", imports);
         json.list("context");
         for (Signature signature : context) {
             json.begin().put("path", signature.path).put("symbol", signature.symbol);

@@ -56,8 +56,7 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
     private final PathIndex paths;
     private final ShownBlobs shownBlobs;
 
-    ChunkStage(
-            GitHistory.Reader reader, DatasetConfig config, Licences licences, ParserPool parsers, PathIndex paths) {
+    ChunkStage(GitHistory.Reader reader, DatasetConfig config, Licences licences, ParserPool parsers, PathIndex paths) {
         this.reader = reader;
         this.config = config;
         this.licences = licences;
@@ -72,7 +71,8 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
         try {
             return result(reader.commit(id));
         } catch (IOException failure) {
-            throw new DatasetException(config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
+            throw new DatasetException(
+                    config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
         }
     }
 
@@ -99,8 +99,8 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                 }
                 continue;
             }
-            boolean added = reason.isEmpty()
-                    && (change.type() == FileChange.Type.A || change.type() == FileChange.Type.C);
+            boolean added =
+                    reason.isEmpty() && (change.type() == FileChange.Type.A || change.type() == FileChange.Type.C);
             Words words = Words.of(added ? new String(shown, StandardCharsets.UTF_8) : "");
             files.add(new FileFact(
                     path,
@@ -169,7 +169,8 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
         String subject = commit.getShortMessage();
         for (Chunker.Part part :
                 new Chunker(shownBefore, shown, oldOutline, newOutline, edits).parts(path, subject, language)) {
-            String id = Hashes.sha256(commit.name() + '\n' + path + '\n' + chunks.size()).substring(0, 16);
+            String id = Hashes.sha256(commit.name() + '\n' + path + '\n' + chunks.size())
+                    .substring(0, 16);
             Chunk chunk = new Chunk(
                     id,
                     commit.name(),
@@ -253,10 +254,16 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
         Outline outline = parsers.outline(blob, language, shown);
         for (Outline.Symbol symbol : outline.symbols()) {
             boolean declares = symbol.kind() == Outline.Kind.TYPE || symbol.kind() == Outline.Kind.FUNCTION;
-            if (declares && used.contains(symbol.name()) && found.size() < config.samples().signatures()) {
+            if (declares
+                    && used.contains(symbol.name())
+                    && found.size() < config.samples().signatures()) {
                 String text = new String(
-                        shown, symbol.from(), Math.min(symbol.body(), shown.length) - symbol.from(), StandardCharsets.UTF_8);
-                String head = String.join("\n", text.strip().lines().limit(LONGEST_SIGNATURE).toList());
+                        shown,
+                        symbol.from(),
+                        Math.min(symbol.body(), shown.length) - symbol.from(),
+                        StandardCharsets.UTF_8);
+                String head = String.join(
+                        "\n", text.strip().lines().limit(LONGEST_SIGNATURE).toList());
                 found.add(new Chunk.Signature(path, outline.qualifiedName(symbol), head));
             }
         }

@@ -23,12 +23,14 @@ final class Chunker {
     private static final int AROUND = 10;
     private static final int CONTEXT = 3;
     private static final Pattern COMMENT = Pattern.compile("\\s*(?://|#|/?\\*|--|\"\"\"|<!--|;).*|\\s*");
-    private static final Pattern FIX = Pattern.compile("\\b(?:fix(?:e[sd]|ing)?|bugs?|defects?|crash(?:e[sd])?|regression|broken)\\b");
+    private static final Pattern FIX =
+            Pattern.compile("\\b(?:fix(?:e[sd]|ing)?|bugs?|defects?|crash(?:e[sd])?|regression|broken)\\b");
     private static final Pattern FASTER =
             Pattern.compile("\\b(?:perf(?:ormance)?|optimi[sz]\\w*|speed\\w*|faster|cheaper|cache[sd]?|caching)\\b");
-    private static final Pattern REFACTOR =
-            Pattern.compile("\\b(?:refactor\\w*|renam\\w*|clean\\w*|simplif\\w*|mov(?:e[sd]?|ing)|extract\\w*|tidy\\w*)\\b");
-    private static final Pattern TEST = Pattern.compile("(?:^|.*/)(?:tests?|specs?|__tests__)/.*|.*(?:test|tests|spec|_test)\\.\\w+|(?:^|.*/)test_[^/]*");
+    private static final Pattern REFACTOR = Pattern.compile(
+            "\\b(?:refactor\\w*|renam\\w*|clean\\w*|simplif\\w*|mov(?:e[sd]?|ing)|extract\\w*|tidy\\w*)\\b");
+    private static final Pattern TEST = Pattern.compile(
+            "(?:^|.*/)(?:tests?|specs?|__tests__)/.*|.*(?:test|tests|spec|_test)\\.\\w+|(?:^|.*/)test_[^/]*");
 
     private final Lines oldLines;
     private final Lines newLines;
@@ -86,8 +88,7 @@ final class Chunker {
                         functions.put(owner, piece);
                     }
                 }
-                piece.edits.add(new Patch.Hunk(
-                        first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
+                piece.edits.add(new Patch.Hunk(first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
                 if (end > line) {
                     piece.changed.add(new Chunk.Range(line, end));
                 }
@@ -116,7 +117,9 @@ final class Chunker {
                 continue;
             }
             // inner symbols come after outer ones, and take their lines over
-            for (int line = lineOf(lines, symbol.from()); line < lines.count() && lines.start(line) < symbol.to(); line++) {
+            for (int line = lineOf(lines, symbol.from());
+                    line < lines.count() && lines.start(line) < symbol.to();
+                    line++) {
                 owners[line] = s;
             }
         }
@@ -165,7 +168,9 @@ final class Chunker {
         int from = first.fromNew();
         int to = last.toNew();
         String oldCode;
-        String name = piece.owner < 0 ? "" : newOutline.qualifiedName(newOutline.symbols().get(piece.owner));
+        String name = piece.owner < 0
+                ? ""
+                : newOutline.qualifiedName(newOutline.symbols().get(piece.owner));
         Outline.Symbol counterpart = name.isEmpty() ? null : before.get(name);
         boolean function = kind(piece.owner) == Outline.Kind.FUNCTION;
         if (function) {
@@ -192,9 +197,7 @@ final class Chunker {
         boolean gone = piece.changed.isEmpty() && !function;
         Chunk.Category category = category(piece, counterpart != null, subject, language, test, gone);
         String newCode = gone ? "" : text(newLines, from, to);
-        Chunk.Range lines = gone
-                ? new Chunk.Range(first.fromOld() + 1, last.toOld())
-                : new Chunk.Range(from + 1, to);
+        Chunk.Range lines = gone ? new Chunk.Range(first.fromOld() + 1, last.toOld()) : new Chunk.Range(from + 1, to);
         String symbol = gone && name.isEmpty() ? removedName(first) : name;
         return new Part(category, symbol, lines, List.copyOf(piece.changed), oldCode, newCode, patch(piece.edits));
     }
@@ -241,8 +244,9 @@ final class Chunker {
     }
 
     private boolean comments(Piece piece) {
-        return piece.edits.stream().allMatch(edit -> comments(oldLines, edit.fromOld(), edit.toOld())
-                && comments(newLines, edit.fromNew(), edit.toNew()));
+        return piece.edits.stream()
+                .allMatch(edit -> comments(oldLines, edit.fromOld(), edit.toOld())
+                        && comments(newLines, edit.fromNew(), edit.toNew()));
     }
 
     private static boolean comments(Lines lines, int from, int to) {

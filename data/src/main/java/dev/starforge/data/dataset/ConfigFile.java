@@ -101,7 +101,10 @@ public final class ConfigFile {
                     .ifPresent(root -> take(file, "", root));
             return this;
         } catch (YamlEngineException failure) {
-            throw new DatasetException(file, "is not YAML: " + failure.getMessage().lines().findFirst().orElse(""), failure);
+            throw new DatasetException(
+                    file,
+                    "is not YAML: " + failure.getMessage().lines().findFirst().orElse(""),
+                    failure);
         } catch (IOException failure) {
             throw new DatasetException(file, "cannot be read: " + failure, failure);
         }
@@ -137,7 +140,9 @@ public final class ConfigFile {
     }
 
     private static String place(Node node) {
-        return node.getStartMark().map(mark -> "line " + (mark.getLine() + 1) + ": ").orElse("");
+        return node.getStartMark()
+                .map(mark -> "line " + (mark.getLine() + 1) + ": ")
+                .orElse("");
     }
 
     /** Takes one value from the command line. */
@@ -179,7 +184,9 @@ public final class ConfigFile {
         int threads = whole("threads", 0, 1024);
         String own = values.get("name").text();
         Path folder = repository.toAbsolutePath().normalize().getFileName();
-        String name = own.isEmpty() ? (folder == null ? "repository" : folder.toString().replaceAll("\\.git$", "")) : own;
+        String name = own.isEmpty()
+                ? (folder == null ? "repository" : folder.toString().replaceAll("\\.git$", ""))
+                : own;
         try {
             return new DatasetConfig(
                     repository,
@@ -234,7 +241,8 @@ public final class ConfigFile {
 
     private DatasetException wrong(String key, String expected) {
         Value value = values.get(key);
-        return new DatasetException(value.source(), value.place() + key + ": expected " + expected + ", got " + value.text());
+        return new DatasetException(
+                value.source(), value.place() + key + ": expected " + expected + ", got " + value.text());
     }
 
     private long number(String key, long least, long most) {

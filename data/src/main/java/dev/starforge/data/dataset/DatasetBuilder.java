@@ -21,7 +21,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.EnumMap;
 import java.util.HashSet;
@@ -197,8 +196,8 @@ public final class DatasetBuilder {
         try (ParserPool parsers = new ParserPool(starter, PARSERS, PATIENCE)) {
             int[] keeper = chunks(history, parsers);
             Times split = Times.of(times, usefulCommits(keeper), config.shares());
-            Leakage leakage = new Leakage(
-                    config.shares().windowWords(), config.shares().boilerplateFiles());
+            Leakage leakage =
+                    new Leakage(config.shares().windowWords(), config.shares().boilerplateFiles());
             List<SampleStage.TreeFile> snapshot = snapshot(history, split, manifest);
             boolean[] leaks = leaks(history, keeper, split, leakage, snapshot, manifest);
             finishChunks(keeper, split, leaks);
@@ -277,8 +276,8 @@ public final class DatasetBuilder {
         int[] number = new int[1];
         try (OutputStream chunkLines = open("chunks.part");
                 OutputStream fileLines = open("files.part");
-                Duplicates duplicates =
-                        new Duplicates(work.resolve("grams.part"), config.duplicates().similarity())) {
+                Duplicates duplicates = new Duplicates(
+                        work.resolve("grams.part"), config.duplicates().similarity())) {
             Ordered.run(
                     commits,
                     config.threads(),
@@ -300,7 +299,11 @@ public final class DatasetBuilder {
     }
 
     private void take(
-            ChunkStage.Result result, int commit, Duplicates duplicates, OutputStream chunkLines, OutputStream fileLines)
+            ChunkStage.Result result,
+            int commit,
+            Duplicates duplicates,
+            OutputStream chunkLines,
+            OutputStream fileLines)
             throws IOException {
         int firstFile = fileUnits.size();
         JsonText json = new JsonText();
@@ -373,8 +376,8 @@ public final class DatasetBuilder {
             }
         }
         try (GitHistory.Reader reader = history.reader();
-                Duplicates duplicates =
-                        new Duplicates(work.resolve("snapshot.part"), config.duplicates().similarity())) {
+                Duplicates duplicates = new Duplicates(
+                        work.resolve("snapshot.part"), config.duplicates().similarity())) {
             FileFilter filter = new FileFilter(config.filters());
             for (FileChange.Side side : reader.tree(reader.commit(commits.get(last)))) {
                 String path = GitPath.text(side.path());
@@ -386,7 +389,8 @@ public final class DatasetBuilder {
                 }
                 Optional<byte[]> content = reader.blobs().read(side);
                 Language language = Language.of(path);
-                if (content.isEmpty() || filter.byContent(content.get(), language).isPresent()) {
+                if (content.isEmpty()
+                        || filter.byContent(content.get(), language).isPresent()) {
                     continue;
                 }
                 Secrets secrets = new Secrets();
@@ -449,8 +453,8 @@ public final class DatasetBuilder {
         }
         eachKept(keeper, (number, chunk) -> {
             boolean train = split.of(chunk.time()) == Split.TRAIN;
-            leaks[number] = train
-                    && chunk.added().stream().anyMatch(text -> leakage.leaks(text) || testedBefore.leaks(text));
+            leaks[number] =
+                    train && chunk.added().stream().anyMatch(text -> leakage.leaks(text) || testedBefore.leaks(text));
         });
         end("leaks");
         return leaks;
@@ -526,7 +530,9 @@ public final class DatasetBuilder {
                     dropped.merge(FileFilter.Reason.DUPLICATE.label(), 1L, Long::sum);
                     filesKept--;
                 }
-                end.put("kept", !duplicate && !line.contains(",\"reason\":\"")).end().newline();
+                end.put("kept", !duplicate && !line.contains(",\"reason\":\""))
+                        .end()
+                        .newline();
                 out.write(line.getBytes(StandardCharsets.UTF_8));
                 out.write(end.bytes().array(), 0, end.bytes().size());
             }
@@ -560,8 +566,7 @@ public final class DatasetBuilder {
         }
         BpeTrainer.train(
                         texts.iterator(),
-                        new BpeTrainer.Settings(
-                                size, SampleFormat.specialTokens(), BpeTrainer.Splitting.STARCODER2, 2))
+                        new BpeTrainer.Settings(size, SampleFormat.specialTokens(), BpeTrainer.Splitting.STARCODER2, 2))
                 .write(file);
         return file;
     }
@@ -598,8 +603,9 @@ public final class DatasetBuilder {
                         for (SampleStage.Sample sample : samples) {
                             writers.get(sample.split()).add(sample.document(), sample.origin());
                             commitsOf.get(sample.split()).add(sample.origin().commit());
-                            sample.blobs().forEach(blob -> byBlob.computeIfAbsent(blob, key -> new ArrayList<>())
-                                    .add(sample.document().id()));
+                            sample.blobs()
+                                    .forEach(blob -> byBlob.computeIfAbsent(blob, key -> new ArrayList<>())
+                                            .add(sample.document().id()));
                         }
                         progress.advance();
                     });
@@ -609,7 +615,9 @@ public final class DatasetBuilder {
                 counts.put(
                         each,
                         new DatasetReport.Count(
-                                writer.count(), writer.tokens(), commitsOf.get(each).size()));
+                                writer.count(),
+                                writer.tokens(),
+                                commitsOf.get(each).size()));
             });
             end("samples");
             return counts;
@@ -628,12 +636,7 @@ public final class DatasetBuilder {
         private int commit;
         private int chunk;
 
-        Tasks(
-                Iterator<SampleStage.FilesTask> files,
-                BufferedReader lines,
-                int[] keeper,
-                Times split,
-                boolean[] leaks) {
+        Tasks(Iterator<SampleStage.FilesTask> files, BufferedReader lines, int[] keeper, Times split, boolean[] leaks) {
             this.files = files;
             this.lines = lines;
             this.keeper = keeper;
@@ -667,8 +670,8 @@ public final class DatasetBuilder {
     }
 
     /** Files put together until they fill a document, by lot or so that what is used comes before its users. */
-    private List<SampleStage.FilesTask> fileTasks(
-            GitHistory history, Times split, List<SampleStage.TreeFile> snapshot) throws IOException {
+    private List<SampleStage.FilesTask> fileTasks(GitHistory history, Times split, List<SampleStage.TreeFile> snapshot)
+            throws IOException {
         List<SampleStage.FilesTask> tasks = new ArrayList<>();
         if (snapshot.isEmpty()) {
             return tasks;

@@ -69,8 +69,8 @@ public record DatasetConfig(
     public record Shares(double train, double validation, double test, int windowWords, int boilerplateFiles) {
         public Shares {
             if (train <= 0 || validation < 0 || test < 0) {
-                throw new IllegalArgumentException("splits: the shares are " + train + ", " + validation + " and " + test
-                        + ", expected a positive one for train and none below 0");
+                throw new IllegalArgumentException("splits: the shares are " + train + ", " + validation + " and "
+                        + test + ", expected a positive one for train and none below 0");
             }
         }
     }

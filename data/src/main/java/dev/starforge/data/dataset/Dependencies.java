@@ -43,8 +43,11 @@ final class Dependencies {
             path.push(root);
             while (!path.isEmpty()) {
                 SampleStage.TreeFile file = path.peek();
-                List<SampleStage.TreeFile> open =
-                        visited.add(file) ? uses.get(file).stream().filter(used -> !visited.contains(used)).toList() : List.of();
+                List<SampleStage.TreeFile> open = visited.add(file)
+                        ? uses.get(file).stream()
+                                .filter(used -> !visited.contains(used))
+                                .toList()
+                        : List.of();
                 if (open.isEmpty()) {
                     ordered.add(path.pop());
                 } else {

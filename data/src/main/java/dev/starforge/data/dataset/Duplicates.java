@@ -87,7 +87,8 @@ final class Duplicates implements AutoCloseable {
                 for (int unit = count - 1; unit >= 0; unit--) {
                     long hash = Words.mix(hashes[unit] + kinds[unit]);
                     int found = exact.get(hash);
-                    int same = found >= 0 && hashes[found] == hashes[unit] && kinds[found] == kinds[unit] ? found : KEPT;
+                    int same =
+                            found >= 0 && hashes[found] == hashes[unit] && kinds[found] == kinds[unit] ? found : KEPT;
                     long[] own = same >= 0 ? new long[0] : grams(channel, unit);
                     keeper[unit] = same >= 0 ? same : own.length == 0 ? KEPT : similar(channel, unit, own, bands);
                     if (keeper[unit] == KEPT) {

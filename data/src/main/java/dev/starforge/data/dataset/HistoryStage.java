@@ -37,10 +37,7 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
     private final Bytes patch = new Bytes();
 
     HistoryStage(
-            GitHistory.Reader reader,
-            Map<ObjectId, List<String>> names,
-            DatasetConfig config,
-            Supplier<Spool> spools) {
+            GitHistory.Reader reader, Map<ObjectId, List<String>> names, DatasetConfig config, Supplier<Spool> spools) {
         this.reader = reader;
         this.names = names;
         this.config = config;
@@ -52,7 +49,8 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
         try {
             return line(reader.commit(id));
         } catch (IOException failure) {
-            throw new DatasetException(config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
+            throw new DatasetException(
+                    config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
         }
     }
 
@@ -76,7 +74,9 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
         json.put("subject", firstEnd < 0 ? message : message.substring(0, firstEnd));
         json.put("body", firstEnd < 0 ? "" : message.substring(firstEnd).strip());
         List<String> refs = names.getOrDefault(commit, List.of());
-        json.put("branches", refs.stream().filter(name -> !name.startsWith(GitHistory.TAG)).toList());
+        json.put(
+                "branches",
+                refs.stream().filter(name -> !name.startsWith(GitHistory.TAG)).toList());
         json.put(
                 "tags",
                 refs.stream()

@@ -13,10 +13,10 @@ import java.util.regex.Pattern;
  * annotation right above belong to it.
  */
 final class IndentSplitter {
-    private static final Pattern IMPORT =
-            Pattern.compile("(?:import|from|use|using|require|include|#include|#import|open|extern crate|@import)\\b.*");
-    private static final Pattern NAMED = Pattern.compile(
-            "\\b(?:(class|interface|struct|enum|trait|module|object|type|record|protocol|namespace)"
+    private static final Pattern IMPORT = Pattern.compile(
+            "(?:import|from|use|using|require|include|#include|#import|open|extern crate|@import)\\b.*");
+    private static final Pattern NAMED =
+            Pattern.compile("\\b(?:(class|interface|struct|enum|trait|module|object|type|record|protocol|namespace)"
                     + "|(?:function|func|fun|def|defp|fn|sub|proc|method|procedure))\\s+([\\w$.:?!]+)");
     private static final Pattern CALLED = Pattern.compile("([\\w$]+)\\s*\\(");
 

@@ -45,8 +45,8 @@ final class Leakage {
     }
 
     private long[] joined(long[] known, long[] more) {
-        boolean enough = known.length >= boilerplateFiles
-                || Arrays.stream(known).anyMatch(file -> file == more[0]);
+        boolean enough =
+                known.length >= boilerplateFiles || Arrays.stream(known).anyMatch(file -> file == more[0]);
         if (enough) {
             return known;
         }

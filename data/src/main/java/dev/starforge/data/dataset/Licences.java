@@ -14,8 +14,8 @@ final class Licences {
 
     private static final Pattern FILE =
             Pattern.compile("(?:license|licence|copying|unlicense)(?:[-.][a-z0-9.+-]*)?(?:\\.(?:md|txt|rst))?");
-    private static final Set<String> PERMISSIVE =
-            Set.of("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unlicense", "Zlib", "BSL-1.0", "CC0-1.0");
+    private static final Set<String> PERMISSIVE = Set.of(
+            "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unlicense", "Zlib", "BSL-1.0", "CC0-1.0");
 
     /** Sentences of licences, the more special first. */
     private static final Map<String, List<String>> SIGNS = new LinkedHashMap<>();
@@ -34,9 +34,7 @@ final class Licences {
         SIGNS.put("CC0-1.0", List.of("cc0 1.0 universal"));
         SIGNS.put("ISC", List.of("permission to use, copy, modify, and/or distribute this software for any purpose"));
         SIGNS.put("MIT", List.of("permission is hereby granted, free of charge"));
-        SIGNS.put(
-                "BSD-3-Clause",
-                List.of("redistribution and use in source and binary forms", "neither the name"));
+        SIGNS.put("BSD-3-Clause", List.of("redistribution and use in source and binary forms", "neither the name"));
         SIGNS.put("BSD-2-Clause", List.of("redistribution and use in source and binary forms"));
         SIGNS.put("Zlib", List.of("this software is provided 'as-is'", "altered source versions"));
     }
@@ -44,7 +42,8 @@ final class Licences {
     private final Map<String, String> byFolder = new TreeMap<>();
 
     static boolean isLicence(String path) {
-        return FILE.matcher(path.substring(path.lastIndexOf('/') + 1).toLowerCase(Locale.ROOT)).matches();
+        return FILE.matcher(path.substring(path.lastIndexOf('/') + 1).toLowerCase(Locale.ROOT))
+                .matches();
     }
 
     void add(String path, String text) {
@@ -55,7 +54,9 @@ final class Licences {
                 .findFirst()
                 .orElse(UNKNOWN);
         byFolder.merge(
-                path.substring(0, path.lastIndexOf('/') + 1), licence, (one, other) -> one.equals(UNKNOWN) ? other : one);
+                path.substring(0, path.lastIndexOf('/') + 1),
+                licence,
+                (one, other) -> one.equals(UNKNOWN) ? other : one);
     }
 
     /** Folders, each with a slash at its end but for the top, and their licences. */

@@ -74,11 +74,14 @@ final class Manifest {
             return;
         }
         try (Stream<Path> files = Files.list(out)) {
-            Optional<Path> foreign = files.filter(file -> !file.getFileName().toString().startsWith("."))
+            Optional<Path> foreign = files.filter(
+                            file -> !file.getFileName().toString().startsWith("."))
                     .findFirst();
             if (foreign.isPresent()) {
                 throw new DatasetException(
-                        out, "is not empty and not a dataset: it has " + foreign.get().getFileName());
+                        out,
+                        "is not empty and not a dataset: it has "
+                                + foreign.get().getFileName());
             }
         } catch (IOException failure) {
             throw new DatasetException(out, "cannot be read: " + failure.getMessage(), failure);
@@ -112,16 +115,20 @@ final class Manifest {
         node.put("history.max_blob_bytes", config.largestBlob()).put("history.copies", config.copies());
         node.put("redact.people", config.redactPeople());
         node.put("filters.max_lines", filters.mostLines()).put("filters.mean_line", filters.longestMean());
-        node.put("filters.longest_line", filters.longestLine()).put("filters.min_alphabetic", filters.leastAlphabetic());
-        node.put("filters.max_encoded_run", filters.longestRun()).put("filters.max_encoded_share", filters.mostEncoded());
+        node.put("filters.longest_line", filters.longestLine())
+                .put("filters.min_alphabetic", filters.leastAlphabetic());
+        node.put("filters.max_encoded_run", filters.longestRun())
+                .put("filters.max_encoded_share", filters.mostEncoded());
         node.put("filters.data_lines", filters.dataLines()).put("filters.max_secrets", filters.mostSecrets());
         filters.include().forEach(node.putArray("filters.include")::add);
         filters.exclude().forEach(node.putArray("filters.exclude")::add);
         node.put("filters.licenses", filters.permissiveOnly() ? "permissive" : "any");
         node.put("duplicates.similarity", config.duplicates().similarity());
         node.put("duplicates.min_words", config.duplicates().leastWords());
-        node.put("splits.train", config.shares().train()).put("splits.validation", config.shares().validation());
-        node.put("splits.test", config.shares().test()).put("splits.window_words", config.shares().windowWords());
+        node.put("splits.train", config.shares().train())
+                .put("splits.validation", config.shares().validation());
+        node.put("splits.test", config.shares().test())
+                .put("splits.window_words", config.shares().windowWords());
         node.put("splits.boilerplate_files", config.shares().boilerplateFiles());
         node.put("samples.files", samples.files()).put("samples.commits", samples.commits());
         node.put("samples.chunks", samples.chunks()).put("samples.context_length", samples.contextLength());
@@ -140,7 +147,8 @@ final class Manifest {
     /** The commits up to which the dataset knows the history. */
     List<String> heads() {
         List<String> heads = new ArrayList<>();
-        root.path("generations").forEach(generation -> heads.add(generation.path("head").asString()));
+        root.path("generations")
+                .forEach(generation -> heads.add(generation.path("head").asString()));
         return heads;
     }
 
@@ -195,11 +203,13 @@ final class Manifest {
         generation.put("commits", report.commits());
         generation.put("train_until", time(times.train())).put("validation_until", time(times.validation()));
         ObjectNode splits = generation.putObject("splits");
-        report.splits().forEach((split, count) -> splits.putObject(split.label())
-                .put("documents", count.documents())
-                .put("tokens", count.tokens())
-                .put("commits", count.commits()));
-        generation.putObject("counts")
+        report.splits()
+                .forEach((split, count) -> splits.putObject(split.label())
+                        .put("documents", count.documents())
+                        .put("tokens", count.tokens())
+                        .put("commits", count.commits()));
+        generation
+                .putObject("counts")
                 .put("files", report.files())
                 .put("files_kept", report.filesKept())
                 .put("chunks", report.chunks())
@@ -208,11 +218,13 @@ final class Manifest {
         report.dropped().forEach(dropped::put);
         ObjectNode languages = generation.putObject("languages");
         report.languages().forEach(languages::put);
-        generation.putObject("redactions")
+        generation
+                .putObject("redactions")
                 .put("keys", report.redacted().keys())
                 .put("passwords", report.redacted().passwords())
                 .put("emails", report.redacted().emails());
-        generation.putObject("leakage")
+        generation
+                .putObject("leakage")
                 .put("shared_windows", 0)
                 .put("dropped", report.leakingDropped())
                 .put("boilerplate_windows", report.boilerplateWindows())

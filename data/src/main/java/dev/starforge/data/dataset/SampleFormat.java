@@ -42,13 +42,7 @@ final class SampleFormat {
                 "<commit_msg>",
                 "<commit_after>",
                 "<|endoftext|>"),
-        QWEN(
-                "<|repo_name|>",
-                "<|file_sep|>",
-                "<|fim_prefix|>",
-                "<|fim_suffix|>",
-                "<|fim_middle|>",
-                "<|endoftext|>"),
+        QWEN("<|repo_name|>", "<|file_sep|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|endoftext|>"),
         DEEPSEEK("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", "<｜end▁of▁sentence｜>"),
         CODELLAMA("▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>", "</s>"),
         PLAIN;
@@ -107,7 +101,9 @@ final class SampleFormat {
                 .toList();
         if (!missing.isEmpty()) {
             throw new DatasetException(
-                    file, "cannot write samples for " + wanted.label() + ": its vocabulary lacks " + String.join(" ", missing));
+                    file,
+                    "cannot write samples for " + wanted.label() + ": its vocabulary lacks "
+                            + String.join(" ", missing));
         }
     }
 
@@ -187,7 +183,8 @@ final class SampleFormat {
                 List<Piece> pieces = new ArrayList<>();
                 pieces.add(token("<file_sep>", around));
                 String prefix = metadata ? path + "\n" + gap.prefix() : gap.prefix();
-                pieces.addAll(markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
+                pieces.addAll(
+                        markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
                 yield pieces;
             }
             case STARCODER1 -> {
@@ -196,7 +193,8 @@ final class SampleFormat {
                 if (metadata) {
                     pieces.add(token("<filename>", around));
                 }
-                pieces.addAll(markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
+                pieces.addAll(
+                        markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
                 yield pieces;
             }
             case QWEN -> {
@@ -220,8 +218,7 @@ final class SampleFormat {
                 pieces.add(token("▁<EOT>", true));
                 yield pieces;
             }
-            case PLAIN ->
-                List.of(text(gap.prefix(), around), text(gap.middle(), true), text(gap.suffix(), around));
+            case PLAIN -> List.of(text(gap.prefix(), around), text(gap.middle(), true), text(gap.suffix(), around));
         };
     }
 
@@ -338,7 +335,9 @@ final class SampleFormat {
         List<Piece> marked = new ArrayList<>();
         hunk(without, marked);
         for (Piece piece : marked) {
-            pieces.add(text(piece.text().lines().map(line -> line.substring(1) + "\n").collect(Collectors.joining()), piece.counted()));
+            pieces.add(text(
+                    piece.text().lines().map(line -> line.substring(1) + "\n").collect(Collectors.joining()),
+                    piece.counted()));
         }
     }
 

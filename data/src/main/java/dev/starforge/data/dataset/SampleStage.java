@@ -111,7 +111,9 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
                 commit.getCommitTime(),
                 end < 0 ? message : message.substring(0, end),
                 end < 0 ? "" : message.substring(end).strip(),
-                task.chunks().stream().map(line -> Chunk.read(JSON.readTree(line))).toList());
+                task.chunks().stream()
+                        .map(line -> Chunk.read(JSON.readTree(line)))
+                        .toList());
     }
 
     private SplittableRandom random(String id) {
@@ -125,7 +127,12 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
     }
 
     private void emit(
-            Split split, String id, String kind, SampleOrigin origin, List<String> blobs, List<SampleFormat.Piece> all) {
+            Split split,
+            String id,
+            String kind,
+            SampleOrigin origin,
+            List<String> blobs,
+            List<SampleFormat.Piece> all) {
         List<SampleFormat.Piece> pieces = split == Split.TRAIN ? all : leakage.withoutBoilerplate(all);
         TokenBuffer ids = new TokenBuffer();
         int[] ends = new int[pieces.size()];
@@ -152,8 +159,9 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
 
     private void commit(Commit task) throws IOException {
         Map<String, List<Chunk>> byPath = new LinkedHashMap<>();
-        task.chunks().forEach(chunk -> byPath.computeIfAbsent(chunk.path(), path -> new ArrayList<>())
-                .add(chunk));
+        task.chunks()
+                .forEach(chunk -> byPath.computeIfAbsent(chunk.path(), path -> new ArrayList<>())
+                        .add(chunk));
         String body = task.body().length() > LONGEST_BODY ? task.body().substring(0, LONGEST_BODY) : task.body();
         int head = tokens(format.commit(config.name(), task.subject(), body, List.of())) + 1;
         int room = config.samples().contextLength() - head;
@@ -186,14 +194,14 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
 
     private void emitCommit(
             Commit task, String body, List<SampleFormat.ChangedFile> files, List<String> blobs, int number) {
-        List<SampleFormat.Piece> pieces =
-                new ArrayList<>(format.commit(config.name(), task.subject(), body, files));
+        List<SampleFormat.Piece> pieces = new ArrayList<>(format.commit(config.name(), task.subject(), body, files));
         pieces.addAll(format.end(false));
         emit(
                 task.split(),
                 "commit-" + task.commit().substring(0, 16) + "-" + number,
                 "commit",
-                new SampleOrigin(task.commit(), task.time(), folder(files.getFirst().path())),
+                new SampleOrigin(
+                        task.commit(), task.time(), folder(files.getFirst().path())),
                 blobs.stream().distinct().toList(),
                 pieces);
     }
@@ -258,7 +266,8 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         }
         Chunk.Range longest = chunk.changed().stream()
                 .max(Comparator.comparingInt((Chunk.Range range) -> range.to() - range.from())
-                        .thenComparing(Comparator.comparingInt(Chunk.Range::from).reversed()))
+                        .thenComparing(
+                                Comparator.comparingInt(Chunk.Range::from).reversed()))
                 .orElseThrow();
         Lines lines = Lines.of(shown(chunk.blob()).getBytes(StandardCharsets.UTF_8));
         if (longest.to() > lines.count()) {
@@ -282,8 +291,8 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         String prefix = ending(lines, longest.from(), room - tokens(List.of(text(suffix))));
         boolean suffixFirst =
                 random(chunk.id() + " order").nextDouble() < config.samples().suffixFirst();
-        pieces.addAll(format.gap(
-                chunk.path(), new SampleFormat.Gap(prefix, middle, suffix), metadata, suffixFirst, false));
+        pieces.addAll(
+                format.gap(chunk.path(), new SampleFormat.Gap(prefix, middle, suffix), metadata, suffixFirst, false));
         pieces.addAll(format.end(true));
         emit(
                 task.split(),
@@ -301,9 +310,10 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
     /** Declarations that the chunk uses, as files before its own. */
     private List<SampleFormat.Piece> context(Chunk chunk, int room) {
         Map<String, StringBuilder> byPath = new LinkedHashMap<>();
-        chunk.context().forEach(signature -> byPath.computeIfAbsent(signature.path(), path -> new StringBuilder())
-                .append(signature.text())
-                .append('\n'));
+        chunk.context()
+                .forEach(signature -> byPath.computeIfAbsent(signature.path(), path -> new StringBuilder())
+                        .append(signature.text())
+                        .append('\n'));
         List<SampleFormat.Piece> pieces = new ArrayList<>();
         int used = 0;
         for (Map.Entry<String, StringBuilder> entry : byPath.entrySet()) {
@@ -349,7 +359,12 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
                                     file.blob(), Language.of(file.path()), code.getBytes(StandardCharsets.UTF_8))
                             : Outline.NOTHING);
         }
-        document(task, files, outlines, task.files().stream().map(file -> file.blob().name()).toList(), "0");
+        document(
+                task,
+                files,
+                outlines,
+                task.files().stream().map(file -> file.blob().name()).toList(),
+                "0");
     }
 
     /** One document, or halves of it if it is too long; {@code part} names which. */
@@ -359,7 +374,9 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
             List<Outline> outlines,
             List<String> blobs,
             String part) {
-        String id = "files-" + Hashes.sha256(task.commit() + files.getFirst().path() + blobs + part).substring(0, 16);
+        String id = "files-"
+                + Hashes.sha256(task.commit() + files.getFirst().path() + blobs + part)
+                        .substring(0, 16);
         List<SampleFormat.Piece> pieces = pieces(id, files, outlines);
         if (tokens(pieces) <= config.samples().contextLength()) {
             SampleOrigin origin = new SampleOrigin(

@@ -49,8 +49,7 @@ final class Secrets {
     }
 
     /** How keys of known providers begin; two letters do for a first look. */
-    private static final String KEY_BEGINNINGS =
-            "AK AS AG AI AR AN gh gi gl xo ya sk rk hf np py SG SK do ey";
+    private static final String KEY_BEGINNINGS = "AK AS AG AI AR AN gh gi gl xo ya sk rk hf np py SG SK do ey";
 
     private static final Pattern PROVIDER = Pattern.compile("(?<![A-Za-z0-9_])(?:"
             + "(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA)[A-Z0-9]{16}"
@@ -70,11 +69,12 @@ final class Secrets {
     private static final Pattern BARE = Pattern.compile(
             "(?i)^([+\\- ]?\\s*(?:export\\s+)?[A-Z0-9_.-]*(?:password|passwd|secret|api_?key|access_?key|token)[A-Z0-9_.-]*"
                     + "\\s*=\\s*)([^\\s\"'`$<{(]{8,})\\s*$");
-    private static final Pattern RANDOM = Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
+    private static final Pattern RANDOM =
+            Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
     private static final Pattern MAIL = Pattern.compile(
             "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\\.)+[A-Za-z]{2,}(?![A-Za-z0-9-])");
-    private static final Pattern FILE_NAME =
-            Pattern.compile("(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml)");
+    private static final Pattern FILE_NAME = Pattern.compile(
+            "(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml)");
     private static final Pattern TRAILER = Pattern.compile(
             "(?im)^((?:signed-off|co-authored|reviewed|acked|tested|reported|suggested|also|original-patch)-(?:off-)?by"
                     + "|author|committer|cc)(:\\s*)([^<\\n]+?)(\\s*<)");

@@ -58,8 +58,7 @@ public final class Blobs implements AutoCloseable {
             return Optional.of(NOTHING);
         }
         if (side.isSubmodule()) {
-            return Optional.of(
-                    ("Subproject commit " + side.id().name() + "\n").getBytes(StandardCharsets.US_ASCII));
+            return Optional.of(("Subproject commit " + side.id().name() + "\n").getBytes(StandardCharsets.US_ASCII));
         }
         return read(side.id());
     }

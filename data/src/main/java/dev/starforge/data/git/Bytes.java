@@ -55,7 +55,8 @@ public final class Bytes {
     /** Makes room for so many bytes, to be written to {@link #array} and then {@link #grown}. */
     public void reserve(int more) {
         if (more > bytes.length - size) {
-            bytes = Arrays.copyOf(bytes, Math.max(Math.addExact(size, more), (int) Math.min(2L * size, Integer.MAX_VALUE - 8)));
+            bytes = Arrays.copyOf(bytes, Math.max(Math.addExact(size, more), (int)
+                    Math.min(2L * size, Integer.MAX_VALUE - 8)));
         }
     }
 

@@ -95,7 +95,8 @@ public final class GitHistory implements AutoCloseable {
     /** The commit that a revision names. */
     public ObjectId resolve(String revision) {
         try {
-            if (repository.exactRef(Constants.HEAD) == null && repository.getRefDatabase().getRefs().isEmpty()) {
+            if (repository.exactRef(Constants.HEAD) == null
+                    && repository.getRefDatabase().getRefs().isEmpty()) {
                 throw new DatasetException(path, "is an empty repository: it has no commits");
             }
             ObjectId id = repository.resolve(revision + "^{commit}");
@@ -132,7 +133,8 @@ public final class GitHistory implements AutoCloseable {
             }
             return commits;
         } catch (MissingObjectException failure) {
-            throw new DatasetException(path, "lacks the commit " + failure.getObjectId().name(), failure);
+            throw new DatasetException(
+                    path, "lacks the commit " + failure.getObjectId().name(), failure);
         } catch (IOException failure) {
             throw unreadable(failure);
         }
@@ -254,8 +256,8 @@ public final class GitHistory implements AutoCloseable {
         public Optional<ObjectId> blob(RevCommit commit, byte[] path) {
             try {
                 RevCommit parsedCommit = commit(commit);
-                try (TreeWalk found = TreeWalk.forPath(
-                        objects, new String(path, StandardCharsets.UTF_8), parsedCommit.getTree())) {
+                try (TreeWalk found =
+                        TreeWalk.forPath(objects, new String(path, StandardCharsets.UTF_8), parsedCommit.getTree())) {
                     return found == null || !found.getFileMode(0).equals(FileMode.TYPE_FILE)
                             ? Optional.empty()
                             : Optional.of(found.getObjectId(0));

@@ -7,8 +7,7 @@ import java.util.Arrays;
 
 /** The bytes of a file, and where its lines begin. A line has its newline; the last one may lack it. */
 public final class Lines {
-    private static final VarHandle WORDS =
-            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle WORDS = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     private final byte[] bytes;
     private final int[] starts;
@@ -62,8 +61,7 @@ public final class Lines {
     }
 
     boolean same(int line, Lines other, int otherLine) {
-        return Arrays.equals(
-                bytes, start(line), end(line), other.bytes, other.start(otherLine), other.end(otherLine));
+        return Arrays.equals(bytes, start(line), end(line), other.bytes, other.start(otherLine), other.end(otherLine));
     }
 
     int hash(int line) {

@@ -31,15 +31,7 @@ final class Myers {
     private boolean exactLow;
     private boolean exactHigh;
 
-    Myers(
-            int[] allA,
-            int fromA,
-            int toA,
-            int[] allB,
-            int fromB,
-            int toB,
-            boolean[] removed,
-            boolean[] added) {
+    Myers(int[] allA, int fromA, int toA, int[] allB, int fromB, int toB, boolean[] removed, boolean[] added) {
         this.removed = removed;
         this.added = added;
         int lengthA = toA - fromA;

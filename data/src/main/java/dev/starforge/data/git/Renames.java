@@ -215,10 +215,8 @@ final class Renames {
                     uses[sourceOf[target]] = Integer.MAX_VALUE;
                 }
                 result.add(new FileChange(
-                        moved ? FileChange.Type.R : FileChange.Type.C,
-                        from.oldSide(),
-                        change.newSide(),
-                        (int) (scoreOf[target] * 100L / Similarity.ALL)));
+                        moved ? FileChange.Type.R : FileChange.Type.C, from.oldSide(), change.newSide(), (int)
+                                (scoreOf[target] * 100L / Similarity.ALL)));
             } else if (!gone) {
                 result.add(change);
             }

@@ -123,12 +123,16 @@ final class DatasetBuilderTest {
             }
         }
         String helper = Histories.javaClass("Helper", 3, 2).replace("return", "return 1 +");
-        assertThat(texts).anySatisfy(text -> assertThat(text)
-                .startsWith("<repo_name>repo<file_sep>")
-                .contains("<file_sep>src/app/tools/Helper.java\n" + helper)
-                .endsWith("<|endoftext|>"));
-        assertThat(texts).anySatisfy(text -> assertThat(text)
-                .startsWith("<pr>Title: Fix the bug in Main\nSigned-off-by: <NAME> <<EMAIL>><pr_status>opened<repo_name>repo"));
+        assertThat(texts)
+                .anySatisfy(text -> assertThat(text)
+                        .startsWith("<repo_name>repo<file_sep>")
+                        .contains("<file_sep>src/app/tools/Helper.java\n" + helper)
+                        .endsWith("<|endoftext|>"));
+        assertThat(texts)
+                .anySatisfy(
+                        text -> assertThat(text)
+                                .startsWith(
+                                        "<pr>Title: Fix the bug in Main\nSigned-off-by: <NAME> <<EMAIL>><pr_status>opened<repo_name>repo"));
     }
 
     @Test
@@ -137,8 +141,10 @@ final class DatasetBuilderTest {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 3);
             git.put("src/app/Planted.java", tested.replace("final class", "class"));
-            git.put("src/app/Part.java", "package app;\n\nclass Part {\n    int part() {\n" + body(tested, 1)
-                    + body(Histories.javaClass("Filler", 6, 5), 6) + "    }\n}\n");
+            git.put(
+                    "src/app/Part.java",
+                    "package app;\n\nclass Part {\n    int part() {\n" + body(tested, 1)
+                            + body(Histories.javaClass("Filler", 6, 5), 6) + "    }\n}\n");
             git.commit("Plant a copy, and a part of it");
             Histories.grow(git, 3, 19);
             git.put("src/app/Tested.java", tested);
@@ -150,17 +156,18 @@ final class DatasetBuilderTest {
         assertThat(report.leakingDropped()).isPositive();
         assertThat(report.dropped()).containsKey("leaking_file").containsKey("leaking_chunk");
         Map<String, JsonNode> files = new HashMap<>();
-        Builds.lines(out.resolve("files.jsonl")).forEach(file -> files.put(file.path("path").stringValue(), file));
+        Builds.lines(out.resolve("files.jsonl"))
+                .forEach(file -> files.put(file.path("path").stringValue(), file));
         assertThat(files.get("src/app/Planted.java").path("duplicate_of").stringValue())
                 .startsWith("src/app/Tested.java@");
         assertThat(files.get("src/app/Tested.java").path("kept").booleanValue()).isTrue();
         Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
-        String secretWord = tested.lines().skip(6).findFirst().orElseThrow().strip().split(" ")[1];
+        String secretWord =
+                tested.lines().skip(6).findFirst().orElseThrow().strip().split(" ")[1];
         try (Dataset dataset = Dataset.open(out)) {
             TokenDocuments train = dataset.documents(Split.TRAIN);
             for (int d = 0; d < train.count(); d++) {
-                assertThat(Leakage.counted(train.read(d), tokenizer))
-                        .noneMatch(text -> text.contains(secretWord));
+                assertThat(Leakage.counted(train.read(d), tokenizer)).noneMatch(text -> text.contains(secretWord));
             }
         }
     }
@@ -190,7 +197,9 @@ final class DatasetBuilderTest {
 
             Histories.grow(git, 20, 29);
             // what was trained on in the first generation is tested in the second, in another file
-            git.put("src/other/Again.java", Histories.javaClass("Class3", 5, 103).replace("final class", "class"));
+            git.put(
+                    "src/other/Again.java",
+                    Histories.javaClass("Class3", 5, 103).replace("final class", "class"));
             git.commit("Write the same again");
             DatasetReport second = Builds.build(repository(), out);
             assertThat(second.generation()).isEqualTo(1);
@@ -211,7 +220,9 @@ final class DatasetBuilderTest {
             assertThat(tombstones).hasSize(second.tombstones());
             List<String> expected = new ArrayList<>(train);
             expected.removeAll(tombstones);
-            assertThat(ids(out, Split.TRAIN)).startsWith(expected.toArray(String[]::new)).doesNotContainAnyElementsOf(tombstones);
+            assertThat(ids(out, Split.TRAIN))
+                    .startsWith(expected.toArray(String[]::new))
+                    .doesNotContainAnyElementsOf(tombstones);
             assertThat(ids(out, Split.VALIDATION)).startsWith(validation.toArray(String[]::new));
             assertThat(ids(out, Split.TEST)).startsWith(test.toArray(String[]::new));
         }
@@ -236,8 +247,8 @@ final class DatasetBuilderTest {
                 assertThat(sequences.read(d).ids()).isEqualTo(train.read(d).ids());
                 assertThat(sequences.read(d).counted()).isEqualTo(train.read(d).counted());
             }
-            TokenDocuments enhanced = JsonDocuments.enhanced(
-                    out.resolve("training_data_enhanced_test.json"), dataset.vocabularySize());
+            TokenDocuments enhanced =
+                    JsonDocuments.enhanced(out.resolve("training_data_enhanced_test.json"), dataset.vocabularySize());
             TokenDocuments test = dataset.documents(Split.TEST);
             assertThat(enhanced.count()).isEqualTo(test.count());
             assertThat(enhanced.read(0).ids()).isEqualTo(test.read(0).ids());
@@ -281,7 +292,8 @@ final class DatasetBuilderTest {
         assertThat(hashes(repository())).isEqualTo(before);
         assertThat(home).isEmptyDirectory();
         try (Stream<Path> left = Files.list(folder)) {
-            assertThat(left.map(path -> path.getFileName().toString())).containsExactlyInAnyOrder("repo.git", "home", "out");
+            assertThat(left.map(path -> path.getFileName().toString()))
+                    .containsExactlyInAnyOrder("repo.git", "home", "out");
         }
         assertThat(report.dropped())
                 .containsEntry("too_large", 1L)
@@ -291,8 +303,15 @@ final class DatasetBuilderTest {
         try (Stream<Path> made = Files.list(out)) {
             assertThat(made.map(path -> path.getFileName().toString()))
                     .containsExactlyInAnyOrder(
-                            "commits.jsonl", "chunks.jsonl", "files.jsonl", "manifest.json", "report.html",
-                            "tokenizer.json", "train.shard", "val.shard", "test.shard");
+                            "commits.jsonl",
+                            "chunks.jsonl",
+                            "files.jsonl",
+                            "manifest.json",
+                            "report.html",
+                            "tokenizer.json",
+                            "train.shard",
+                            "val.shard",
+                            "test.shard");
         }
     }
 

@@ -34,7 +34,8 @@ final class Fixture implements AutoCloseable {
 
     Fixture(Path folder) throws IOException {
         this.folder = folder;
-        repository = new FileRepositoryBuilder().setGitDir(folder.toFile()).setBare().build();
+        repository =
+                new FileRepositoryBuilder().setGitDir(folder.toFile()).setBare().build();
         repository.create(true);
     }
 

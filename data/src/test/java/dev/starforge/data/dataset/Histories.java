@@ -23,7 +23,8 @@ final class Histories {
     /** A class with a method of its own for each number. */
     static String javaClass(String name, int methods, int seed) {
         Random random = new Random(seed);
-        StringBuilder text = new StringBuilder("package app;\n\nimport java.util.List;\n\nfinal class " + name + " {\n");
+        StringBuilder text =
+                new StringBuilder("package app;\n\nimport java.util.List;\n\nfinal class " + name + " {\n");
         for (int m = 0; m < methods; m++) {
             text.append(method(name.toLowerCase(Locale.ROOT) + m, random));
         }
@@ -110,8 +111,9 @@ final class Histories {
         git.submodule("module", ObjectId.fromString("1234567890123456789012345678901234567890"));
         git.put("logo.png", new byte[] {(byte) 0x89, 'P', 'N', 'G', 0, 9, 9});
         git.put("quo\"te and space .txt", "odd name\n");
-        git.put("config/key.pem", "-----BEGIN RSA PRIVATE KEY-----\n" + (KEY_LINE + "\n").repeat(6)
-                + "-----END RSA PRIVATE KEY-----\n");
+        git.put(
+                "config/key.pem",
+                "-----BEGIN RSA PRIVATE KEY-----\n" + (KEY_LINE + "\n").repeat(6) + "-----END RSA PRIVATE KEY-----\n");
         git.commit("Change types");
 
         git.remove("vendor/lib/thing.js");

@@ -92,7 +92,15 @@ final class HistoryTest {
     void typesAreGits() throws IOException {
         Map<String, String> expected = new HashMap<>();
         String log = new String(
-                git(repository, "log", "-M", "--name-status", "-z", "--diff-merges=first-parent", "--format=@%H", "main"),
+                git(
+                        repository,
+                        "log",
+                        "-M",
+                        "--name-status",
+                        "-z",
+                        "--diff-merges=first-parent",
+                        "--format=@%H",
+                        "main"),
                 StandardCharsets.UTF_8);
         String commit = "";
         String[] fields = log.split("\0");
@@ -110,9 +118,11 @@ final class HistoryTest {
         }
         Map<String, String> actual = new HashMap<>();
         for (JsonNode each : commits) {
-            each.path("diffs").forEach(diff -> actual.put(
-                    each.path("hash").stringValue() + " " + diff.path("path").stringValue(),
-                    diff.path("type").stringValue()));
+            each.path("diffs")
+                    .forEach(diff -> actual.put(
+                            each.path("hash").stringValue() + " "
+                                    + diff.path("path").stringValue(),
+                            diff.path("type").stringValue()));
         }
         assertThat(actual).isEqualTo(expected);
         assertThat(actual.values()).contains("A", "M", "D", "R", "T");
@@ -127,10 +137,26 @@ final class HistoryTest {
             boolean root = commit.path("parents").isEmpty();
             String numstat = new String(
                     root
-                            ? git(repository, "diff-tree", "-r", "--root", "--no-commit-id", "-M", "--histogram",
-                                    "--no-indent-heuristic", "--numstat", hash)
-                            : git(repository, "diff", "-M", "--histogram", "--no-indent-heuristic", "--numstat",
-                                    commit.path("parents").get(0).stringValue(), hash),
+                            ? git(
+                                    repository,
+                                    "diff-tree",
+                                    "-r",
+                                    "--root",
+                                    "--no-commit-id",
+                                    "-M",
+                                    "--histogram",
+                                    "--no-indent-heuristic",
+                                    "--numstat",
+                                    hash)
+                            : git(
+                                    repository,
+                                    "diff",
+                                    "-M",
+                                    "--histogram",
+                                    "--no-indent-heuristic",
+                                    "--numstat",
+                                    commit.path("parents").get(0).stringValue(),
+                                    hash),
                     StandardCharsets.ISO_8859_1);
             List<String> expected = new ArrayList<>();
             for (String each : numstat.lines().toList()) {
@@ -143,7 +169,8 @@ final class HistoryTest {
                 actual.add(
                         diff.path("is_binary").booleanValue()
                                 ? "- -"
-                                : diff.path("additions").intValue() + " " + diff.path("deletions").intValue());
+                                : diff.path("additions").intValue() + " "
+                                        + diff.path("deletions").intValue());
                 compared++;
             }
             assertThat(actual).as(hash).containsExactlyElementsOf(expected);
@@ -163,7 +190,8 @@ final class HistoryTest {
                     continue;
                 }
                 Path place = Files.createDirectory(folder.resolve("apply" + applied++));
-                String oldPath = diff.path("old_path").asString(diff.path("path").stringValue());
+                String oldPath =
+                        diff.path("old_path").asString(diff.path("path").stringValue());
                 Path before = place.resolve(oldPath);
                 byte[] oldContent = blob(diff.path("old_blob").stringValue());
                 byte[] newContent = blob(diff.path("new_blob").stringValue());
@@ -237,7 +265,9 @@ final class HistoryTest {
         assertThat(added.path("language").stringValue()).isEqualTo("java");
         assertThat(added.path("module").stringValue()).isEqualTo("app");
         assertThat(added.path("old_code").stringValue()).isEmpty();
-        assertThat(added.path("new_code").stringValue()).startsWith("    int main4(int x").endsWith("    }\n");
+        assertThat(added.path("new_code").stringValue())
+                .startsWith("    int main4(int x")
+                .endsWith("    }\n");
         JsonNode changed = chunks.stream()
                 .filter(chunk -> chunk.path("symbol").stringValue().equals("Helper.helper1")
                         && !chunk.path("old_code").stringValue().isEmpty())
@@ -245,7 +275,9 @@ final class HistoryTest {
                 .orElseThrow();
         assertThat(changed.path("new_code").stringValue()).contains("return 1 +");
         assertThat(changed.path("old_code").stringValue()).contains("return r").doesNotContain("return 1 +");
-        assertThat(changed.path("patch").stringValue()).contains("\n-        return r").contains("\n+        return 1 + r");
+        assertThat(changed.path("patch").stringValue())
+                .contains("\n-        return r")
+                .contains("\n+        return 1 + r");
         assertThat(chunks.stream().map(chunk -> chunk.path("id").stringValue())).doesNotHaveDuplicates();
         assertThat(chunks.stream().map(chunk -> chunk.path("category").stringValue()))
                 .contains("new_function", "imports", "documentation");
@@ -264,7 +296,9 @@ final class HistoryTest {
                         "secret-domain.dev",
                         "Grace Somebody",
                         "Ada Example")) {
-                    assertThat(text.contains(secret)).as("%s in %s", secret, file).isFalse();
+                    assertThat(text.contains(secret))
+                            .as("%s in %s", secret, file)
+                            .isFalse();
                 }
             }
         }

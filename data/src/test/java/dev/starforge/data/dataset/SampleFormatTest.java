@@ -102,7 +102,8 @@ final class SampleFormatTest {
                 "<pr>Title: Two\nBecause.<pr_status>opened<repo_name>R\n\n<pr_base>\n<pr_file>a/one.py\n<pr_base_code>x = 1\n"
                         + "<pr_diff>\n<pr_file>a/one.py\n<pr_diff_hunk>@@ -1,1 +1,1 @@\n-x = 1\n+x = 2\n"
                         + "<pr>username_0<pr_status>closed\n<pr_is_merged>True\n<|endoftext|>");
-        assertThat(commit(format).stream().filter(Piece::counted).map(Piece::text)).containsExactly("+x = 2\n");
+        assertThat(commit(format).stream().filter(Piece::counted).map(Piece::text))
+                .containsExactly("+x = 2\n");
     }
 
     @Test
@@ -118,8 +119,15 @@ final class SampleFormatTest {
     @Test
     void starcoder1Writes() {
         SampleFormat format = format(
-                "<|endoftext|>", "<reponame>", "<filename>", "<fim_prefix>", "<fim_suffix>", "<fim_middle>",
-                "<commit_before>", "<commit_msg>", "<commit_after>");
+                "<|endoftext|>",
+                "<reponame>",
+                "<filename>",
+                "<fim_prefix>",
+                "<fim_suffix>",
+                "<fim_middle>",
+                "<commit_before>",
+                "<commit_msg>",
+                "<commit_after>");
         assertThat(format.family()).isEqualTo(SampleFormat.Family.STARCODER1);
         check(
                 format,
@@ -165,7 +173,8 @@ final class SampleFormatTest {
         JsonMapper json = new JsonMapper();
         ObjectNode root = (ObjectNode) json.readTree(Path.of("..", "golden", "tokenizers", "llama2", "tokenizer.json"));
         ArrayNode added = (ArrayNode) root.path("added_tokens");
-        int id = Tokenizer.read(Path.of("..", "golden", "tokenizers", "llama2", "tokenizer.json")).size();
+        int id = Tokenizer.read(Path.of("..", "golden", "tokenizers", "llama2", "tokenizer.json"))
+                .size();
         for (String token : List.of("▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>")) {
             added.addObject()
                     .put("id", id++)
@@ -183,7 +192,10 @@ final class SampleFormatTest {
         List<Piece> pieces = gap(format, false);
         assertThat(SampleFormat.text(pieces))
                 .isEqualTo("▁<PRE># a/f.py\ndef f(x):\n▁<SUF>\nprint(f(1))\n▁<MID>    return x\n▁<EOT></s>");
-        String texts = pieces.stream().filter(piece -> !piece.special()).map(Piece::text).collect(Collectors.joining());
+        String texts = pieces.stream()
+                .filter(piece -> !piece.special())
+                .map(Piece::text)
+                .collect(Collectors.joining());
         TokenBuffer ids = new TokenBuffer();
         pieces.forEach(piece -> format.encode(piece, ids));
         assertThat(format.tokenizer().decode(ids.toArray(), true)).isEqualTo(texts);
