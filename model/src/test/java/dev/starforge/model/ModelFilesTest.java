@@ -71,7 +71,7 @@ final class ModelFilesTest {
                 "config.json | \"norm_epsilon\": 1e-05 | \"norm_epsilon\": 1e999 | norm_epsilon: expected a number",
                 "config.json | { | { { | is not JSON",
                 "config.json | { | {\"quantization_config\": {\"bits\": 8}, | quantization_config: expected none",
-                "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | use_dora: expected it unset",
+                "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | has no tensor base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
                 "adapter/adapter_config.json | \"peft_type\": \"LORA\" | \"peft_type\": \"IA3\" | peft_type: expected LORA",
                 "adapter/adapter_config.json | \"init_lora_weights\": true | \"init_lora_weights\": \"pissa\" | init_lora_weights",
                 "adapter/adapter_config.json | \"bias\": \"none\" | \"bias\": \"all\" | bias: expected none",
