@@ -69,6 +69,7 @@ public final class ConfigFile {
         DEFAULTS.put("samples.whole_base", "0.2");
         DEFAULTS.put("samples.base_lines", "32");
         DEFAULTS.put("samples.signatures", "16");
+        DEFAULTS.put("samples.family", "auto");
         DEFAULTS.put("export", "none");
     }
 
@@ -232,7 +233,16 @@ public final class ConfigFile {
                             DatasetConfig.Order.valueOf(upper("samples.order", "random", "dependency")),
                             share("samples.whole_base"),
                             whole("samples.base_lines", 0, 10_000),
-                            whole("samples.signatures", 0, 1000)),
+                            whole("samples.signatures", 0, 1000),
+                            choice(
+                                    "samples.family",
+                                    "auto",
+                                    "starcoder2",
+                                    "starcoder1",
+                                    "qwen",
+                                    "deepseek",
+                                    "codellama",
+                                    "plain")),
                     DatasetConfig.Export.valueOf(upper("export", "none", "sequences", "enhanced", "both")));
         } catch (IllegalArgumentException wrong) {
             throw new DatasetException(repository, wrong.getMessage(), wrong);

@@ -1,7 +1,6 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.BpeTrainer;
-import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenBuffer;
@@ -206,7 +205,8 @@ public final class DatasetBuilder {
             Path tokenizerFile = tokenizer(history, snapshot);
             Tokenizer tokenizer =
                     choice instanceof TokenizerChoice.Given given ? given.tokenizer() : Tokenizer.read(tokenizerFile);
-            SampleFormat format = new SampleFormat(tokenizer, tokenizerFile);
+            SampleFormat format =
+                    new SampleFormat(tokenizer, tokenizerFile, config.samples().family());
             if (!format.fillsIn()) {
                 progress.say("The vocabulary has no tokens for filling in: samples are plain text.");
             }
@@ -760,10 +760,5 @@ public final class DatasetBuilder {
                 licences.found(),
                 format.family().label(),
                 seconds);
-    }
-
-    /** The dataset as it is now. */
-    public Dataset open() {
-        return Dataset.open(config.out());
     }
 }

@@ -101,6 +101,8 @@ public record DatasetConfig(
      * @param suffixFirst share of cuts that have the suffix before the prefix
      * @param wholeBase probability that a commit shows the whole file before the change
      * @param baseLines lines around the change that it shows otherwise, at most
+     * @param signatures of other files that a chunk is shown with, at most
+     * @param family whose format is wanted; {@code auto} for what the vocabulary has tokens for
      */
     public record Samples(
             boolean files,
@@ -115,7 +117,8 @@ public record DatasetConfig(
             Order order,
             double wholeBase,
             int baseLines,
-            int signatures) {}
+            int signatures,
+            String family) {}
 
     /** Further files, in schemas that other programs read. */
     public enum Export {

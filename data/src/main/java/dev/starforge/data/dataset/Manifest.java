@@ -137,7 +137,8 @@ final class Manifest {
         node.put("samples.span", samples.span().name().toLowerCase(Locale.ROOT));
         node.put("samples.order", samples.order().name().toLowerCase(Locale.ROOT));
         node.put("samples.whole_base", samples.wholeBase()).put("samples.base_lines", samples.baseLines());
-        return node.put("samples.signatures", samples.signatures());
+        node.put("samples.signatures", samples.signatures());
+        return node.put("samples.family", samples.family());
     }
 
     int generations() {

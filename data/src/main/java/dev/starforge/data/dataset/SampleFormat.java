@@ -79,12 +79,19 @@ final class SampleFormat {
     private final Tokenizer tokenizer;
     private final String end;
 
-    SampleFormat(Tokenizer tokenizer, Path file) {
+    /**
+     * The format for a vocabulary.
+     *
+     * @param label a family that it must have the tokens of, or {@code auto} for the first whose tokens it has
+     */
+    SampleFormat(Tokenizer tokenizer, Path file, String label) {
         this.tokenizer = tokenizer;
-        family = List.of(Family.values()).stream()
-                .filter(candidate -> candidate.tokens.stream().allMatch(this::has))
-                .findFirst()
-                .orElse(Family.PLAIN);
+        family = label.equals("auto")
+                ? List.of(Family.values()).stream()
+                        .filter(candidate -> candidate.tokens.stream().allMatch(this::has))
+                        .findFirst()
+                        .orElseThrow()
+                : wanted(label, tokenizer, file);
         end = List.of("<|endoftext|>", "<｜end▁of▁sentence｜>", "<|end_of_text|>", "</s>").stream()
                 .filter(this::has)
                 .findFirst()
@@ -94,17 +101,16 @@ final class SampleFormat {
                                 + "and </s>"));
     }
 
-    /** Fails unless the vocabulary is of the wanted family, and says what is missing. */
-    static void require(Family wanted, Tokenizer tokenizer, Path file) {
-        List<String> missing = wanted.tokens.stream()
+    private static Family wanted(String label, Tokenizer tokenizer, Path file) {
+        Family family = Family.valueOf(label.toUpperCase(Locale.ROOT));
+        List<String> missing = family.tokens.stream()
                 .filter(token -> tokenizer.id(token).isEmpty())
                 .toList();
         if (!missing.isEmpty()) {
             throw new DatasetException(
-                    file,
-                    "cannot write samples for " + wanted.label() + ": its vocabulary lacks "
-                            + String.join(" ", missing));
+                    file, "cannot write samples for " + label + ": its vocabulary lacks " + String.join(" ", missing));
         }
+        return family;
     }
 
     /** The tokens to train a vocabulary with. */

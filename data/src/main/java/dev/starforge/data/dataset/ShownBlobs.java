@@ -1,31 +1,15 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.git.Blobs;
+import dev.starforge.data.git.RecentBlobs;
 import java.io.IOException;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.lib.ObjectId;
 
 /** Contents without secrets, for one thread; the last ones are kept, since the same files are asked for again and again. */
 final class ShownBlobs {
-    private static final long KEPT = 24 << 20;
-
     private final Blobs blobs;
-    private long held;
-
-    private final Map<ObjectId, byte[]> recent = new LinkedHashMap<>(256, 0.75f, true) {
-        private static final long serialVersionUID = 1;
-
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<ObjectId, byte[]> eldest) {
-            if (held <= KEPT) {
-                return false;
-            }
-            held -= eldest.getValue().length;
-            return true;
-        }
-    };
+    private final RecentBlobs recent = new RecentBlobs();
 
     ShownBlobs(Blobs blobs) {
         this.blobs = blobs;
@@ -36,17 +20,11 @@ final class ShownBlobs {
         if (id.equals(ObjectId.zeroId())) {
             return Optional.of(new byte[0]);
         }
-        byte[] known = recent.get(id);
-        if (known != null) {
-            return Optional.of(known);
-        }
-        Optional<byte[]> content = blobs.read(id);
-        return content.map(bytes -> keep(id, new Secrets().redact(bytes)));
+        Optional<byte[]> known = recent.get(id);
+        return known.isPresent() ? known : blobs.read(id).map(bytes -> keep(id, new Secrets().redact(bytes)));
     }
 
     byte[] keep(ObjectId id, byte[] shown) {
-        held += shown.length;
-        recent.put(id, shown);
-        return shown;
+        return recent.put(id, shown);
     }
 }

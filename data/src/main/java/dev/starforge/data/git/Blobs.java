@@ -2,8 +2,6 @@ package dev.starforge.data.git;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
@@ -16,25 +14,9 @@ public final class Blobs implements AutoCloseable {
 
     private static final byte[] NOTHING = new byte[0];
 
-    /** What is new in a commit is old in one that follows: contents are kept for a while, up to so many bytes. */
-    private static final long KEPT = 24 << 20;
-
     private final ObjectReader reader;
     private final int largest;
-    private long held;
-
-    private final Map<ObjectId, byte[]> recent = new LinkedHashMap<>(256, 0.75f, true) {
-        private static final long serialVersionUID = 1;
-
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<ObjectId, byte[]> eldest) {
-            if (held <= KEPT) {
-                return false;
-            }
-            held -= eldest.getValue().length;
-            return true;
-        }
-    };
+    private final RecentBlobs recent = new RecentBlobs();
 
     Blobs(ObjectReader reader, int largest) {
         this.reader = reader;
@@ -64,17 +46,14 @@ public final class Blobs implements AutoCloseable {
     }
 
     public Optional<byte[]> read(ObjectId id) throws IOException {
-        byte[] known = recent.get(id);
-        if (known == null) {
-            ObjectLoader loader = reader.open(id, Constants.OBJ_BLOB);
-            if (loader.getSize() > largest) {
-                return Optional.empty();
-            }
-            known = loader.getCachedBytes(largest);
-            held += known.length;
-            recent.put(id, known);
+        Optional<byte[]> known = recent.get(id);
+        if (known.isPresent()) {
+            return known;
         }
-        return Optional.of(known);
+        ObjectLoader loader = reader.open(id, Constants.OBJ_BLOB);
+        return loader.getSize() > largest
+                ? Optional.empty()
+                : Optional.of(recent.put(id, loader.getCachedBytes(largest)));
     }
 
     /** As git decides it: a zero byte near the beginning. */

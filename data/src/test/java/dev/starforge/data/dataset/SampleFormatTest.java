@@ -40,7 +40,7 @@ final class SampleFormatTest {
                         List.of("def f(x): return x\nx = 1\n").iterator(),
                         new BpeTrainer.Settings(320, List.of(tokens), BpeTrainer.Splitting.STARCODER2, 2))
                 .tokenizer();
-        return new SampleFormat(tokenizer, FILE);
+        return new SampleFormat(tokenizer, FILE, "auto");
     }
 
     private static SampleFormat starcoder2() {
@@ -187,7 +187,7 @@ final class SampleFormatTest {
         }
         Path file = folder.resolve("tokenizer.json");
         Files.writeString(file, json.writeValueAsString(root));
-        SampleFormat format = new SampleFormat(Tokenizer.read(file), file);
+        SampleFormat format = new SampleFormat(Tokenizer.read(file), file, "auto");
         assertThat(format.family()).isEqualTo(SampleFormat.Family.CODELLAMA);
         List<Piece> pieces = gap(format, false);
         assertThat(SampleFormat.text(pieces))
@@ -207,6 +207,10 @@ final class SampleFormatTest {
         assertThat(format.family()).isEqualTo(SampleFormat.Family.PLAIN);
         assertThat(format.fillsIn()).isFalse();
         check(format, document(format, false), "x = 1\n\ny = 'é ☺ <KEY> <|endoftext|>'\n\n<|endoftext|>");
+        assertThatThrownBy(() -> new SampleFormat(format.tokenizer(), FILE, "deepseek"))
+                .isInstanceOf(DatasetException.class)
+                .hasMessage("tokenizer.json: cannot write samples for deepseek: its vocabulary lacks "
+                        + "<｜fim▁begin｜> <｜fim▁hole｜> <｜fim▁end｜> <｜end▁of▁sentence｜>");
         assertThatThrownBy(() -> format("<other>"))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("tokenizer.json: has no token that ends a text");
