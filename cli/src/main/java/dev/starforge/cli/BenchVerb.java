@@ -14,6 +14,7 @@ import dev.starforge.tensor.Selection;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
@@ -59,9 +60,10 @@ final class BenchVerb implements Callable<Integer> {
     private static final double ROUNDED = 5e-2;
     private static final long MOST_READ = 2L << 30;
 
-    /** From so many parameters on, the reference is asked for one token only; and what it takes for each of them. */
-    private static final long LARGE = 300_000_000;
+    /** Tokens compared with the reference: a prompt, which many tokens' kernels compute, and one more, which a single's do. */
+    private static final int CHECKED = 6;
 
+    /** What the reference takes for a parameter and token. */
     private static final double REFERENCE_SECONDS = 8e-9;
 
     private final LongSupplier nanoTime;
@@ -246,10 +248,10 @@ final class BenchVerb implements Callable<Integer> {
         return ids;
     }
 
-    /** The largest difference of a logit from the reference's, in parts of their range. One token of a large model. */
+    /** The largest difference of a logit from the reference's, in parts of their range. */
     private double check(ModelFiles files, Model loaded, DeviceFlags.Opened opened) {
         long parameters = parameters(files);
-        int[] ids = ids(parameters > LARGE ? 1 : 2, loaded);
+        int[] ids = ids(CHECKED, loaded);
         double estimate = parameters * ids.length * REFERENCE_SECONDS;
         if (estimate > 2) {
             PrintWriter err = spec.commandLine().getErr();
@@ -259,7 +261,8 @@ final class BenchVerb implements Callable<Integer> {
         float[] here;
         try (Generator generator =
                 new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), ids.length)) {
-            generator.feed(ids);
+            generator.feed(Arrays.copyOf(ids, CHECKED - 1));
+            generator.feedOne(ids[CHECKED - 1]);
             here = generator.logits();
         }
         Precision precision = flags.precision();

@@ -9,7 +9,7 @@ import jdk.incubator.vector.VectorSpecies;
 /**
  * Attention in tiles with a running softmax (Dao et al. 2022), so that no matrix of scores ever exists.
  *
- * <p>Forward, lanes are dimensions of a head. A tile is 32 keys of a sequence, wherever the cache has them, widened to
+ * <p>Forward, lanes are dimensions of a head. A tile is 64 keys of a sequence, wherever the cache has them, widened to
  * float32 once for all queries and grouped heads of a chunk. Scores and weighted sums are {@link HeadTile}'s; maxima and sums
  * run along the keys. Tiles are gathered into stretches of 512 keys with a softmax of their own, and stretches are
  * combined from the first to the last. Tiles and stretches begin at multiples of their length, so the order of summation

@@ -8,7 +8,7 @@ import dev.starforge.tensor.TensorException;
 import java.util.Arrays;
 
 /**
- * What mixtures of experts need. Products go one expert after the other through {@link MatMul}, whose order of summation
+ * What mixtures of experts need. Products go one expert after the other through a {@link Product}, whose order of summation
  * follows from the length of the sum alone: a token has the bits that its expert's matrix gives it alone, whoever else
  * chose that expert. How the rows fall to the experts is read here, on the caller's thread.
  */

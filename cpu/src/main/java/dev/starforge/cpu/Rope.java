@@ -76,7 +76,7 @@ final class Rope {
     private void keep(float magnitude, View at, View by) {
         int tokens = (int) at.size;
         int half = (int) by.size;
-        if (cos.length != tokens * half || positions.length != tokens) {
+        if (frequencies.length != half || positions.length != tokens) {
             positions = new int[tokens];
             frequencies = new float[half];
             cos = new float[tokens * half];

@@ -1,6 +1,7 @@
 package dev.starforge.cpu;
 
 import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.MemoryException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 
@@ -50,15 +51,26 @@ final class Workers implements AutoCloseable {
 
     /** Lays out the scratch of the next operation. Grows to exactly what the largest one needs; never shrinks. */
     void reserve(Scratch need) {
-        int floats = Math.toIntExact(need.floats(threads()));
-        if (scratch.length < floats) {
-            scratch = new float[floats];
-        }
-        if (ints.length < need.ints()) {
-            ints = new int[Math.toIntExact(need.ints())];
+        long floats = need.floats(threads());
+        if (scratch.length < floats || ints.length < need.ints()) {
+            grow(Math.max(scratch.length, floats), Math.max(ints.length, need.ints()));
         }
         shared = (int) need.shared();
         each = (int) need.each();
+    }
+
+    /** The old arrays go first, as far as no worker's last job holds them. */
+    private void grow(long floats, long whole) {
+        scratch = new float[0];
+        ints = new int[0];
+        try {
+            scratch = new float[Math.toIntExact(floats)];
+            ints = new int[Math.toIntExact(whole)];
+        } catch (OutOfMemoryError | ArithmeticException full) {
+            throw new MemoryException(
+                    "cpu: " + floats + " floats and " + whole + " ints of scratch: the Java heap has not as much",
+                    full);
+        }
     }
 
     long scratchBytes() {

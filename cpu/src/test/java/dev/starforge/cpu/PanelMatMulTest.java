@@ -58,12 +58,26 @@ class PanelMatMulTest {
         products(type, false);
     }
 
+    /** More tokens than are taken at once, and more elements than a stretch. */
+    @ParameterizedTest
+    @EnumSource(names = {"Q4_0", "Q8_0", "Q4_K"})
+    void largeProductsAreRight(DType type) {
+        int k = type.blockElements() == 256 ? 1280 : 1056;
+        float[] decoded = new float[33 * k];
+        ByteBuffer file = weights(type, 33, k, decoded);
+        float[] x = numbers(new Random(11), 600 * k);
+        float[] y = run(type, file, 33, k, x, 600, false, 2);
+        check(type, x, decoded, y, 600, 33, k, false);
+        assertThat(Arrays.copyOf(y, 33)).isEqualTo(run(type, file, 33, k, x, 1, false, 1));
+    }
+
     /** Codes are summed as whole numbers, and floats in one order: no width of vectors shows. */
     @Test
     void narrowVectorsEqualWideOnes() throws IOException, InterruptedException {
         for (int bytes : new int[] {16, 32}) {
             Process process = new ProcessBuilder(
-                            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                            Path.of(System.getProperty("java.home"), "bin", "java")
+                                    .toString(),
                             "-XX:MaxVectorSize=" + bytes,
                             "--add-modules",
                             "jdk.incubator.vector",

@@ -50,8 +50,8 @@ public final class SafetensorsWriter {
         public static Entry of(String name, String dtype, Shape shape, Values values) {
             boolean whole = dtype.equals("F32");
             DType type = DType.valueOf(dtype);
-            float[] piece = new float[(int) Math.min(PIECE, shape.size())];
             return new Entry(name, dtype, shape, (first, count, into) -> {
+                float[] piece = new float[count];
                 values.read(first, piece, count);
                 for (int i = 0; i < count; i++) {
                     if (whole) {

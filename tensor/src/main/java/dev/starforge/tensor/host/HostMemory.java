@@ -10,9 +10,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
@@ -40,18 +39,24 @@ public final class HostMemory implements Memory {
      * asks, which for the weights of a model takes as long as reading them.
      */
     public static List<Memory> all(List<Long> bytes) {
-        List<HostMemory> reserved = Collections.synchronizedList(new ArrayList<>());
+        List<Attempt> attempts = bytes.parallelStream().map(HostMemory::attempt).toList();
+        for (Attempt attempt : attempts) {
+            attempt.failure.ifPresent(full -> {
+                attempts.forEach(each -> each.memory.ifPresent(HostMemory::free));
+                throw full;
+            });
+        }
+        return attempts.stream().map(each -> each.memory.orElseThrow()).toList();
+    }
+
+    /** A stretch, or why there is none: all must have been tried before any is given back. */
+    private record Attempt(Optional<Memory> memory, Optional<MemoryException> failure) {}
+
+    private static Attempt attempt(long bytes) {
         try {
-            return bytes.parallelStream()
-                    .<Memory>map(each -> {
-                        HostMemory memory = new HostMemory(each);
-                        reserved.add(memory);
-                        return memory;
-                    })
-                    .toList();
+            return new Attempt(Optional.of(new HostMemory(bytes)), Optional.empty());
         } catch (MemoryException full) {
-            reserved.forEach(HostMemory::free);
-            throw full;
+            return new Attempt(Optional.empty(), Optional.of(full));
         }
     }
 
