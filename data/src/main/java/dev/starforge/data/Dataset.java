@@ -51,7 +51,7 @@ public final class Dataset implements AutoCloseable {
         }
     }
 
-    /** Opens a dataset and checks every shard. */
+    /** Opens a dataset and checks every shard: by itself, and against the hash that the manifest gives it. */
     public static Dataset open(Path folder) {
         Path file = folder.resolve(MANIFEST);
         if (!Files.isRegularFile(file)) {
@@ -74,8 +74,19 @@ public final class Dataset implements AutoCloseable {
     }
 
     private TokenShard open(JsonNode generation, Split split) {
-        TokenShard shard = TokenShard.open(
-                folder.resolve(generation.path("directory").asString(".")).resolve(split.shard()));
+        Path file = folder.resolve(generation.path("directory").asString(".")).resolve(split.shard());
+        TokenShard shard = TokenShard.open(file);
+        String expected = generation
+                .path("files")
+                .path(split.shard())
+                .path("sha256")
+                .asString("");
+        String actual = expected.isEmpty() ? "" : Hashes.sha256(file);
+        if (!actual.equals(expected)) {
+            shard.close();
+            throw new DatasetException(
+                    file, "is not the file of the manifest: expected SHA-256 " + expected + ", got " + actual);
+        }
         int documents =
                 generation.path("splits").path(split.label()).path("documents").asInt(-1);
         if (shard.count() != documents || shard.vocabularySize() != vocabularySize()) {

@@ -53,7 +53,8 @@ public final class JsonDocuments {
     /**
      * Reads {@code training_data_enhanced_*.json}: an array of {@code {context, target, context_mask, target_mask,
      * commit_hash, num_chunks, example_type}}. A zero in a mask marks padding, which is left out; the target counts, its
-     * context does not.
+     * context does not, unless there is a {@code loss_mask}: a number for each id of the context and then of the target,
+     * zero for those that do not count.
      */
     public static TokenDocuments enhanced(Path file, int vocabularySize) {
         return new JsonDocuments(file, vocabularySize).enhanced();
@@ -156,6 +157,7 @@ public final class JsonDocuments {
         int[] target = null;
         int[] contextMask = new int[0];
         int[] targetMask = new int[0];
+        int[] lossMask = new int[0];
         while (json.nextToken() == JsonToken.PROPERTY_NAME) {
             String key = json.currentName();
             String place = "[" + index + "]." + key;
@@ -165,6 +167,7 @@ public final class JsonDocuments {
                 case "target" -> target = ids(json, place, vocabularySize);
                 case "context_mask" -> contextMask = ids(json, place, 2);
                 case "target_mask" -> targetMask = ids(json, place, 2);
+                case "loss_mask" -> lossMask = ids(json, place, 2);
                 default -> json.skipChildren();
             }
         }
@@ -177,6 +180,22 @@ public final class JsonDocuments {
         System.arraycopy(right, 0, ids, left.length, right.length);
         boolean[] counted = new boolean[ids.length];
         Arrays.fill(counted, left.length, ids.length, true);
+        if (lossMask.length > 0) {
+            if (lossMask.length != context.length + target.length) {
+                throw wrong(
+                        json,
+                        "[" + index + "].loss_mask: expected " + (context.length + target.length) + " numbers, got "
+                                + lossMask.length);
+            }
+            // padding is left out of it as of the ids
+            int[] leftLoss = Arrays.copyOf(lossMask, context.length);
+            int[] rightLoss = Arrays.copyOfRange(lossMask, context.length, lossMask.length);
+            leftLoss = unpadded(json, leftLoss, contextMask, "[" + index + "].context_mask");
+            rightLoss = unpadded(json, rightLoss, targetMask, "[" + index + "].target_mask");
+            for (int i = 0; i < counted.length; i++) {
+                counted[i] = (i < left.length ? leftLoss[i] : rightLoss[i - left.length]) != 0;
+            }
+        }
         return new TokenDocument("example-" + index, ids, counted);
     }
 

@@ -44,6 +44,18 @@ final class JsonDocumentsTest {
         assertThat(documents.read(0).counted()).containsExactly(false, false, true, true);
     }
 
+    @Test
+    void aLossMaskSaysWhatOfATargetCounts() throws IOException {
+        TokenDocuments documents = JsonDocuments.enhanced(file("""
+                [{"context": [0, 7], "target": [9, 1, 2, 0], "context_mask": [0, 1], "target_mask": [1, 1, 1, 0],
+                  "loss_mask": [0, 0, 1, 0, 1, 0]}]"""), 10);
+        assertThat(documents.read(0).ids()).containsExactly(7, 9, 1, 2);
+        assertThat(documents.read(0).counted()).containsExactly(false, true, false, true);
+        Path bad = file("[{\"context\": [0], \"target\": [9], \"loss_mask\": [1]}]");
+        assertThatThrownBy(() -> JsonDocuments.enhanced(bad, 10))
+                .hasMessageContaining("[0].loss_mask: expected 2 numbers, got 1");
+    }
+
     @ParameterizedTest
     @ValueSource(
             strings = {

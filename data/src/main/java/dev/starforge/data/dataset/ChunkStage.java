@@ -1,6 +1,7 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Hashes;
 import dev.starforge.data.git.Blobs;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
@@ -190,8 +191,10 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                     imports,
                     part.newCode().isEmpty() ? List.of() : context(commit, path, language, part.newCode(), imports));
             Words words = Words.of(String.join("", chunk.added()));
-            boolean compared = words.count() >= config.duplicates().leastWords();
-            chunks.add(new ChunkFact(chunk, file, words.hash(), compared ? words.grams() : new long[0]));
+            boolean compared = words.count() >= Math.max(1, config.duplicates().leastWords());
+            // what adds no words has only itself to be known by: deletions are not copies of each other
+            long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
+            chunks.add(new ChunkFact(chunk, file, hash, compared ? words.grams() : new long[0]));
         }
     }
 

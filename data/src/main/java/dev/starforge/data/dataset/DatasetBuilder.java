@@ -105,6 +105,23 @@ public final class DatasetBuilder {
     public DatasetReport build() {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
             ObjectId head = history.resolve(config.revision());
+            Manifest.refuseForeign(config.out(), work);
+            Files.createDirectories(config.out());
+            try (FolderLock _ = FolderLock.take(config.out())) {
+                return build(history, head);
+            }
+        } catch (IOException failure) {
+            throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);
+        } catch (UncheckedIOException failure) {
+            throw new DatasetException(
+                    config.out(), "cannot be written: " + failure.getCause().getMessage(), failure);
+        }
+    }
+
+    /** With the folder locked: what is unfinished in it was left by a run that is no more. */
+    private DatasetReport build(GitHistory history, ObjectId head) throws IOException {
+        try {
+            Manifest.discardInterrupted(config.out(), work);
             Manifest manifest = Manifest.open(config, choice);
             List<ObjectId> excluded = new ArrayList<>();
             manifest.heads().forEach(known -> excluded.add(history.resolve(known)));
@@ -123,18 +140,13 @@ public final class DatasetBuilder {
             }
             prepare();
             return build(history, head, manifest);
-        } catch (IOException failure) {
-            throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);
-        } catch (UncheckedIOException failure) {
-            throw new DatasetException(
-                    config.out(), "cannot be written: " + failure.getCause().getMessage(), failure);
         } finally {
+            Manifest.discardInterrupted(config.out(), work);
             remove(work);
         }
     }
 
     private void prepare() throws IOException {
-        Files.createDirectories(config.out());
         remove(work);
         Files.createDirectory(work);
         Files.createDirectory(work.resolve(NATIVE));

@@ -14,7 +14,8 @@ import java.util.Collections;
 /**
  * The shards again, as JSON of ids in two schemas that other programs read: {@code token_sequences.json}, the training
  * documents as they are, and {@code training_data_enhanced_*.json}, each document as a context that does not count and a
- * target, which begins with the first id that does.
+ * target, which begins with the first id that does. Not all of a target need count; the key {@code loss_mask}, which is
+ * not of that schema, says what does.
  */
 final class Export {
     private final Path folder;
@@ -77,6 +78,8 @@ final class Export {
                 ones(out, first);
                 out.write(",\"target_mask\":");
                 ones(out, mask.length - first);
+                out.write(",\"loss_mask\":");
+                numbers(out, mask, 0, mask.length);
                 out.write(",\"commit_hash\":\"" + shard.origin(d).commit() + "\",\"num_chunks\":1,\"example_type\":\""
                         + document.id().substring(0, document.id().indexOf('-')) + "\"}");
             }

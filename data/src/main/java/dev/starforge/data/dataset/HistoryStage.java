@@ -73,7 +73,9 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
         int firstEnd = message.indexOf('\n');
         json.put("subject", firstEnd < 0 ? message : message.substring(0, firstEnd));
         json.put("body", firstEnd < 0 ? "" : message.substring(firstEnd).strip());
-        List<String> refs = names.getOrDefault(commit, List.of());
+        List<String> refs = names.getOrDefault(commit, List.of()).stream()
+                .map(secrets::redact)
+                .toList();
         json.put(
                 "branches",
                 refs.stream().filter(name -> !name.startsWith(GitHistory.TAG)).toList());

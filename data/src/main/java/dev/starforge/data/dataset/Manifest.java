@@ -2,6 +2,7 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Hashes;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
@@ -17,7 +18,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
@@ -48,7 +51,6 @@ final class Manifest {
     static Manifest open(DatasetConfig config, TokenizerChoice choice) {
         Path file = config.out().resolve(Dataset.MANIFEST);
         if (!Files.exists(file)) {
-            refuseForeign(config.out());
             ObjectNode root = JSON.createObjectNode();
             root.put("format", "starforge-dataset").put("version", 1);
             root.putObject("repository").put("name", config.name());
@@ -68,14 +70,20 @@ final class Manifest {
         }
     }
 
-    /** A folder with other things in it is somebody's; a dataset is not mixed into them. */
-    private static void refuseForeign(Path out) {
-        if (!Files.isDirectory(out)) {
+    /**
+     * A folder with other things in it is somebody's; a dataset is not mixed into them. What a first generation moved
+     * there before it was interrupted is not foreign.
+     */
+    static void refuseForeign(Path out, Path work) {
+        if (!Files.isDirectory(out) || Files.exists(out.resolve(Dataset.MANIFEST))) {
             return;
         }
+        Set<String> interrupted = interrupted(work);
         try (Stream<Path> files = Files.list(out)) {
             Optional<Path> foreign = files.filter(
-                            file -> !file.getFileName().toString().startsWith("."))
+                            file -> !file.getFileName().toString().startsWith(".")
+                                    && !interrupted.contains(file.getFileName().toString()))
+                    .sorted()
                     .findFirst();
             if (foreign.isPresent()) {
                 throw new DatasetException(
@@ -86,6 +94,31 @@ final class Manifest {
         } catch (IOException failure) {
             throw new DatasetException(out, "cannot be read: " + failure.getMessage(), failure);
         }
+    }
+
+    /** Removes what a first generation moved into place without becoming a dataset. */
+    static void discardInterrupted(Path out, Path work) throws IOException {
+        if (!Files.exists(out.resolve(Dataset.MANIFEST))) {
+            for (String name : interrupted(work)) {
+                Files.deleteIfExists(out.resolve(name));
+            }
+        }
+    }
+
+    /** The files of a manifest that was written but is not in place yet. */
+    private static Set<String> interrupted(Path work) {
+        Path file = work.resolve(Dataset.MANIFEST);
+        Set<String> names = new TreeSet<>();
+        if (Files.isRegularFile(file)) {
+            try {
+                JsonNode generation = JSON.readTree(file).path("generations").path(0);
+                generation.path("files").properties().forEach(each -> names.add(each.getKey()));
+            } catch (JacksonException unreadable) {
+                throw new DatasetException(file, "is not a manifest: " + unreadable.getMessage(), unreadable);
+            }
+        }
+        names.removeIf(name -> name.contains("/") || name.contains("\\"));
+        return names;
     }
 
     private void requireSame(Path file, TokenizerChoice choice) {
@@ -185,7 +218,10 @@ final class Manifest {
         return ids;
     }
 
-    /** Adds what was built to the dataset: files first, the manifest last. */
+    /**
+     * Adds what was built to the dataset: files first, the manifest last. It is complete before the first file moves, so
+     * that what an interrupted run leaves can be told from what was there.
+     */
     void add(
             Path work,
             String head,
@@ -246,6 +282,7 @@ final class Manifest {
         // kept at the end, where a person who opens the file is not in its way
         root.remove("blobs");
         ObjectNode files = generation.putObject("files");
+        List<Path> moving = new ArrayList<>();
         try (Stream<Path> built = Files.list(work)) {
             for (Path file : built.sorted().toList()) {
                 String name = file.getFileName().toString();
@@ -254,14 +291,20 @@ final class Manifest {
                 }
                 sync(file);
                 files.putObject(name).put("bytes", Files.size(file)).put("sha256", Hashes.sha256(file));
-                Path place = name.equals(TOKENIZER) ? config.out() : folder;
-                Files.move(file, place.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+                moving.add(file);
             }
         }
         root.set("blobs", blobs);
+        Path unfinished = work.resolve("manifest.part");
+        Files.writeString(unfinished, JSON.writeValueAsString(root) + "\n");
+        sync(unfinished);
         Path fresh = work.resolve(Dataset.MANIFEST);
-        Files.writeString(fresh, JSON.writeValueAsString(root) + "\n");
-        sync(fresh);
+        Files.move(unfinished, fresh, StandardCopyOption.ATOMIC_MOVE);
+        for (Path file : moving) {
+            String name = file.getFileName().toString();
+            Path place = name.equals(TOKENIZER) ? config.out() : folder;
+            Files.move(file, place.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+        }
         Files.move(fresh, config.out().resolve(Dataset.MANIFEST), StandardCopyOption.ATOMIC_MOVE);
     }
 

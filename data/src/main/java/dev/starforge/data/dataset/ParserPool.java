@@ -39,11 +39,14 @@ final class ParserPool implements AutoCloseable {
     private final AtomicInteger guessed = new AtomicInteger();
     private final AtomicInteger deaths = new AtomicInteger();
 
-    private final Map<ObjectId, Outline> remembered = new LinkedHashMap<>(256, 0.75f, true) {
+    /** The same bytes are another outline in another language. */
+    private record Key(ObjectId blob, String grammar) {}
+
+    private final Map<Key, Outline> remembered = new LinkedHashMap<>(256, 0.75f, true) {
         private static final long serialVersionUID = 1;
 
         @Override
-        protected boolean removeEldestEntry(Map.Entry<ObjectId, Outline> eldest) {
+        protected boolean removeEldestEntry(Map.Entry<Key, Outline> eldest) {
             return size() > REMEMBERED;
         }
     };
@@ -81,7 +84,10 @@ final class ParserPool implements AutoCloseable {
                 out.flush();
                 return answer(content.length);
             } finally {
-                limit.cancel(false);
+                if (!limit.cancel(false)) {
+                    // time ran out, if only just: the next file must not meet a child that is about to die
+                    stop();
+                }
             }
         }
 
@@ -116,22 +122,24 @@ final class ParserPool implements AutoCloseable {
 
         void stop() {
             if (child != null) {
-                child.destroyForcibly();
+                child.destroyForcibly().onExit().join();
+                child = null;
             }
         }
     }
 
     /** The outline of a file, by grammar where there is one. */
     Outline outline(ObjectId blob, Language language, byte[] content) {
+        Key key = new Key(blob, language.grammar());
         synchronized (remembered) {
-            Outline known = remembered.get(blob);
+            Outline known = remembered.get(key);
             if (known != null) {
                 return known;
             }
         }
         Outline outline = language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(language, content);
         synchronized (remembered) {
-            remembered.put(blob, outline);
+            remembered.put(key, outline);
         }
         return outline;
     }

@@ -9,7 +9,10 @@ import dev.starforge.data.Tokenizer;
 import java.io.PrintWriter;
 import java.time.Instant;
 
-/** Shows samples with what counts in the loss told from what does not: by colour on a terminal, by marks elsewhere. */
+/**
+ * Shows samples with what counts in the loss told from what does not: by colour on a terminal, by marks elsewhere. The text
+ * is a stranger's: control characters are shown as their pictures, so that it cannot steer the terminal.
+ */
 public final class Preview {
     private static final String COUNTED = "\u001b[32m";
     private static final String SPECIAL = "\u001b[35m";
@@ -33,16 +36,28 @@ public final class Preview {
             }
             out.println("--- " + split.label() + " " + number + " of " + documents.count() + ": " + document.id() + ", "
                     + document.ids().length + " tokens, " + counted + " count, "
-                    + Instant.ofEpochSecond(origin.time()) + " " + origin.directory());
+                    + Instant.ofEpochSecond(origin.time()) + " " + harmless(origin.directory()));
             for (HtmlReport.Run run : HtmlReport.runs(document, tokenizer, Integer.MAX_VALUE)) {
+                String text = harmless(run.text());
                 if (coloured) {
-                    out.print((run.special() ? SPECIAL : run.counted() ? COUNTED : OTHER) + run.text() + RESET);
+                    out.print((run.special() ? SPECIAL : run.counted() ? COUNTED : OTHER) + text + RESET);
                 } else {
-                    out.print(run.counted() ? "⟦" + run.text() + "⟧" : run.text());
+                    out.print(run.counted() ? "⟦" + text + "⟧" : text);
                 }
             }
             out.println();
         }
         out.flush();
+    }
+
+    /** Line ends and tabs stay; U+2400 begins the pictures of the other control characters. */
+    static String harmless(String text) {
+        StringBuilder shown = new StringBuilder(text.length());
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            boolean plain = c == '\n' || c == '\t' || !Character.isISOControl(c);
+            shown.append(plain ? c : c < ' ' ? (char) (0x2400 + c) : '\uFFFD');
+        }
+        return shown.toString();
     }
 }

@@ -1,5 +1,6 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.Hashes;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;

@@ -61,14 +61,38 @@ final class Secrets {
             + "|eyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}"
             + ")");
     private static final Pattern URL_PASSWORD =
-            Pattern.compile("([a-zA-Z][a-zA-Z0-9+.-]*://[^\\s:/@\"'<>]+:)([^\\s/@\"'<>{}$]+)(?=@)");
+            Pattern.compile("([a-zA-Z][a-zA-Z0-9+.-]*://[^\\s:/@\"'<>]*:)([^\\s/\"'<>]+)(?=@)");
     private static final Pattern ASSIGNED = Pattern.compile(
             "(?i)((pass(?:word|wd|phrase)?|pwd|secret|(?:api|access|auth|private|secret|signing|encryption)[_-]?key"
                     + "|(?:auth|access|api|bearer|refresh)?[_-]?token|credentials?)[A-Za-z0-9_-]*[\"']?\\s*"
                     + "(?:[:=]=?>?|,)\\s*[\"'`])([^\"'`\\s]{6,})(?=[\"'`])");
-    private static final Pattern BARE = Pattern.compile(
-            "(?i)^([+\\- ]?\\s*(?:export\\s+)?[A-Z0-9_.-]*(?:password|passwd|secret|api_?key|access_?key|token)[A-Z0-9_.-]*"
-                    + "\\s*=\\s*)([^\\s\"'`$<{(]{8,})\\s*$");
+
+    /** Without quotation marks to the end of a line, or to a comment; what ends a statement is not part of the value. */
+    private static final String BARE_VALUE = "([^\\s\"'`<(]{8,}?)(?=([;,]?)\\s*(?:\\s(?:#|//|;).*)?$)";
+
+    private static final String BARE_NAME = "(?i)^([+\\- ]?\\s*(?:-\\s+)?(?:export\\s+|env\\s+)?[A-Z0-9_.-]*"
+            + "(?:password|passwd|passphrase|pwd|_pass|secret|(?:api|access|secret|private)[_-]?key|token(?!iz))";
+    private static final Pattern BARE = Pattern.compile(BARE_NAME + "[A-Z0-9_.-]*\\s*=\\s*)" + BARE_VALUE);
+
+    /** The same with a colon, after which types and names of other things stand as well. */
+    private static final Pattern BARE_COLON = Pattern.compile(BARE_NAME + "\\s*:\\s+)" + BARE_VALUE);
+
+    /** What a template, a format or a shell fills in later. */
+    private static final Pattern PLACEHOLDER = Pattern.compile("<.*|.*[$#]\\{.*|\\$\\(.*|\\{\\{.*"
+            + "|\\$[A-Za-z_]+|\\$[A-Z_][A-Z0-9_]*|\\$[a-z]+(?:_[a-z0-9]+)+|\\$[A-Za-z_]+(?:->|\\[|\\.).*"
+            + "|.*\\{(?:[A-Za-z_][A-Za-z0-9_.:!-]*|[0-9]*)\\}.*"
+            + "|%[sdvq](?![A-Za-z0-9]).*|%\\([A-Za-z0-9_]+\\)s.*|%[A-Za-z_][A-Za-z0-9_]*%|@[A-Za-z0-9_.-]+@");
+
+    /** A call, an element, a member, a regular expression. */
+    private static final Pattern EXPRESSION =
+            Pattern.compile("[A-Za-z_][A-Za-z0-9_.:]*\\(.*\\);?|[A-Za-z_][A-Za-z0-9_.]*\\[.*\\]"
+                    + "|[a-z_]+(?:\\.[A-Za-z_][A-Za-z0-9_]*)+|.*(?:\\(\\?|\\[[aA0]-).*");
+
+    /** An address or a place, which names a secret at most. */
+    private static final Pattern PLACE = Pattern.compile(".*://.*|[.~]{0,2}/.*");
+
+    private static final Pattern NAME_OF_CODE =
+            Pattern.compile("[A-Za-z_][A-Za-z0-9_]*(?:(?:\\.|::|->)[A-Za-z0-9_]+)*");
     private static final Pattern RANDOM =
             Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
     private static final Pattern MAIL = Pattern.compile(
@@ -136,9 +160,15 @@ final class Secrets {
             int c = bytes[at];
             if (c < 0 || RUN[c] == 0) {
                 if (c == '@') {
-                    signs |= at > from && at + 1 < to && inRun(bytes[at - 1]) && inRun(bytes[at + 1]) ? AT : 0;
+                    signs |= at > from
+                                    && at + 1 < to
+                                    && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at))
+                            ? AT
+                            : 0;
                 } else if (c == '=' && names(bytes, from, at)
-                        || (c == ':' || c == ',') && quoteFollows(bytes, at + 1, to) && names(bytes, from, at)) {
+                        || (c == ':' && blankFollows(bytes, at + 1, to)
+                                        || (c == ':' || c == ',') && quoteFollows(bytes, at + 1, to))
+                                && names(bytes, from, at)) {
                     signs |= ASSIGNMENT;
                 }
                 at++;
@@ -153,6 +183,20 @@ final class Secrets {
             }
         }
         return signs;
+    }
+
+    /** Whether an at sign stands in an address with a scheme. */
+    private static boolean inAddress(byte[] bytes, int from, int sign) {
+        for (int at = sign - 1; at >= from + 2 && bytes[at] > ' '; at--) {
+            if (bytes[at] == '/' && bytes[at - 1] == '/' && bytes[at - 2] == ':') {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean blankFollows(byte[] bytes, int from, int to) {
+        return from < to && (bytes[from] == ' ' || bytes[from] == '\t');
     }
 
     private static boolean quoteFollows(byte[] bytes, int from, int to) {
@@ -278,6 +322,9 @@ final class Secrets {
         }
         if ((signs & AT) != 0) {
             text = URL_PASSWORD.matcher(text).replaceAll(found -> {
+                if (fillsIn(found.group(2))) {
+                    return quoted(found);
+                }
                 passwords++;
                 return Matcher.quoteReplacement(found.group(1) + PASSWORD);
             });
@@ -286,7 +333,12 @@ final class Secrets {
             text = ASSIGNED.matcher(text)
                     .replaceAll(found -> looksSecret(found.group(3)) ? assigned(found, found.group(2)) : quoted(found));
             text = BARE.matcher(text)
-                    .replaceAll(found -> looksSecret(found.group(2)) ? assigned(found, found.group(1)) : quoted(found));
+                    .replaceAll(found -> looksBare(found) ? assigned(found, found.group(1)) : quoted(found));
+            text = BARE_COLON
+                    .matcher(text)
+                    .replaceAll(found -> looksBare(found) && looksLikeNoType(found.group(2))
+                            ? assigned(found, found.group(1))
+                            : quoted(found));
         }
         if ((signs & LONG) != 0) {
             text = RANDOM.matcher(text).replaceAll(found -> looksRandom(found.group()) ? key() : quoted(found));
@@ -338,13 +390,34 @@ final class Secrets {
 
     /** Not a placeholder, a variable, a sentence or a plain word. */
     private static boolean looksSecret(String value) {
-        if (value.startsWith("<") || value.startsWith("$") || value.startsWith("{") || value.startsWith("%")) {
+        if (fillsIn(value) || EXPRESSION.matcher(value).matches()) {
             return false;
         }
         boolean digit = value.chars().anyMatch(c -> c >= '0' && c <= '9');
         boolean letter = value.chars().anyMatch(Character::isLetter);
         boolean sign = value.chars().anyMatch(c -> !Character.isLetterOrDigit(c) && "._-/:()[]".indexOf(c) < 0);
-        return letter && (digit || sign) && entropy(value) >= 2.5 && !value.contains("(");
+        return letter && (digit || sign) && entropy(value) >= 2.5;
+    }
+
+    private static boolean fillsIn(String value) {
+        return PLACEHOLDER.matcher(value).matches();
+    }
+
+    /** A value without quotation marks is more often code: a name that ends a statement, or a place. */
+    private static boolean looksBare(MatchResult found) {
+        String value = found.group(2);
+        boolean ends = !found.group(3).isEmpty();
+        return looksSecret(value)
+                && !PLACE.matcher(value).matches()
+                && !(ends && NAME_OF_CODE.matcher(value).matches());
+    }
+
+    /** After a colon a single digit may be part of a type's name, and a sign alone of a type. */
+    private static boolean looksLikeNoType(String value) {
+        long digits = value.chars().filter(c -> c >= '0' && c <= '9').count();
+        boolean sign = value.chars().anyMatch(c -> "!@#%^+=~$".indexOf(c) >= 0);
+        boolean reference = value.startsWith("*") || value.startsWith("&");
+        return (digits >= 2 || digits == 1 && sign) && !reference;
     }
 
     /** Random, but neither a hash nor a number of words. */

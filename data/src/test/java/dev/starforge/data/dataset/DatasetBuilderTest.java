@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Hashes;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
@@ -14,10 +15,12 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -251,8 +254,83 @@ final class DatasetBuilderTest {
                     JsonDocuments.enhanced(out.resolve("training_data_enhanced_test.json"), dataset.vocabularySize());
             TokenDocuments test = dataset.documents(Split.TEST);
             assertThat(enhanced.count()).isEqualTo(test.count());
-            assertThat(enhanced.read(0).ids()).isEqualTo(test.read(0).ids());
+            for (int d = 0; d < test.count(); d++) {
+                assertThat(enhanced.read(d).ids()).isEqualTo(test.read(d).ids());
+                assertThat(enhanced.read(d).counted()).isEqualTo(test.read(d).counted());
+            }
         }
+    }
+
+    @Test
+    void deletionsAreNotCopiesOfEachOther() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 6);
+            for (String name : List.of("One", "Two", "Three")) {
+                git.put(name + ".java", Histories.javaClass(name, 4, name.hashCode()));
+            }
+            git.commit("Add three");
+            for (String name : List.of("One", "Two", "Three")) {
+                String code = Histories.javaClass(name, 4, name.hashCode());
+                int second = code.indexOf("    int " + name.toLowerCase(Locale.ROOT) + "1(");
+                int third = code.indexOf("    int " + name.toLowerCase(Locale.ROOT) + "2(");
+                git.put(name + ".java", code.substring(0, second) + code.substring(third));
+                git.commit("Remove a method of " + name);
+            }
+        }
+        Path out = folder.resolve("out");
+        Builds.build(repository(), out);
+        List<JsonNode> deletions = Builds.lines(out.resolve("chunks.jsonl")).stream()
+                .filter(chunk -> chunk.path("patch").stringValue().lines().noneMatch(line -> line.startsWith("+")))
+                .toList();
+        assertThat(deletions)
+                .hasSizeGreaterThanOrEqualTo(3)
+                .allSatisfy(chunk -> assertThat(chunk.has("dropped")).isFalse());
+    }
+
+    @Test
+    void oneRunAtATimeAndAnInterruptedOneIsNoObstacle() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 6);
+        }
+        Path out = Files.createDirectory(folder.resolve("out"));
+        Path running = Files.createDirectory(out.resolve(".building"));
+        try (FolderLock lock = FolderLock.take(out)) {
+            assertThat(lock.channel().isOpen()).isTrue();
+            assertThatThrownBy(() -> Builds.build(repository(), out))
+                    .isInstanceOf(DatasetException.class)
+                    .hasMessageContaining("is being written by another run");
+        }
+        assertThat(running).isDirectory();
+        Builds.build(repository(), out, "export", "both");
+        // as if it had been killed before the manifest moved
+        Files.createDirectory(running);
+        Files.move(out.resolve("manifest.json"), running.resolve("manifest.json"));
+        Files.delete(out.resolve("report.html"));
+        Builds.build(repository(), out);
+        assertThat(out.resolve("token_sequences.json")).doesNotExist();
+        assertThat(running).doesNotExist();
+        ids(out, Split.TRAIN);
+    }
+
+    @Test
+    void aShardOfAnotherDatasetIsRefused() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 8);
+        }
+        Path out = folder.resolve("out");
+        Path other = folder.resolve("other");
+        Builds.build(repository(), out);
+        Builds.build(repository(), other, "seed", "7");
+        Files.copy(
+                other.resolve("train.shard"), out.resolve("train.shard"), StandardCopyOption.REPLACE_EXISTING);
+        assertThatThrownBy(() -> Dataset.open(out))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("train.shard: is not the file of the manifest: expected SHA-256");
+    }
+
+    @Test
+    void previewsCannotSteerATerminal() {
+        assertThat(Preview.harmless("a\tb\u001b[2J\r\u009b\n")).isEqualTo("a\tb\u241b[2J\u240d\ufffd\n");
     }
 
     @Test
@@ -303,6 +381,7 @@ final class DatasetBuilderTest {
         try (Stream<Path> made = Files.list(out)) {
             assertThat(made.map(path -> path.getFileName().toString()))
                     .containsExactlyInAnyOrder(
+                            ".lock",
                             "commits.jsonl",
                             "chunks.jsonl",
                             "files.jsonl",

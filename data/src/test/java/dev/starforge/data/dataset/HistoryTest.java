@@ -2,6 +2,9 @@ package dev.starforge.data.dataset;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenShard;
+import dev.starforge.data.Tokenizer;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.Charset;
@@ -288,22 +291,37 @@ final class HistoryTest {
         try (Stream<Path> files = Files.walk(out)) {
             for (Path file : files.filter(Files::isRegularFile).toList()) {
                 String text = new String(Files.readAllBytes(file), StandardCharsets.ISO_8859_1);
-                for (String secret : List.of(
-                        Histories.AWS_KEY,
-                        Histories.PASSWORD,
-                        Histories.RANDOM_KEY,
-                        Histories.KEY_LINE,
-                        "secret-domain.dev",
-                        "Grace Somebody",
-                        "Ada Example")) {
-                    assertThat(text.contains(secret))
-                            .as("%s in %s", secret, file)
-                            .isFalse();
+                requireNoSecret(text, file.toString());
+            }
+        }
+        // shards hold ids, in which nothing would be found
+        Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
+        StringBuilder all = new StringBuilder();
+        for (Split split : Split.values()) {
+            try (TokenShard shard = TokenShard.open(out.resolve(split.shard()))) {
+                for (int d = 0; d < shard.count(); d++) {
+                    String text = tokenizer.decode(shard.read(d).ids(), false);
+                    requireNoSecret(text, split + " " + shard.id(d));
+                    all.append(text);
                 }
             }
         }
+        assertThat(all).contains("main4", Secrets.PASSWORD);
         assertThat(report.redacted().keys()).isGreaterThanOrEqualTo(3);
         assertThat(report.redacted().passwords()).isEqualTo(2);
         assertThat(report.licences()).containsEntry("", "Apache-2.0");
+    }
+
+    private static void requireNoSecret(String text, String place) {
+        for (String secret : List.of(
+                Histories.AWS_KEY,
+                Histories.PASSWORD,
+                Histories.RANDOM_KEY,
+                Histories.KEY_LINE,
+                "secret-domain.dev",
+                "Grace Somebody",
+                "Ada Example")) {
+            assertThat(text.contains(secret)).as("%s in %s", secret, place).isFalse();
+        }
     }
 }

@@ -84,4 +84,14 @@ final class ParserPoolTest {
             }
         }
     }
+
+    @Test
+    void theSameBytesAreAnotherOutlineInAnotherLanguage() throws IOException {
+        try (ParserPool pool = pool()) {
+            String code = "namespace n { class C { void f() {} }; }";
+            outline(pool, "a.h", code);
+            assertThat(names(outline(pool, "a.cpp", code))).containsExactly("n", "n.C", "n.C.f");
+            assertThat(pool.parsed()).isEqualTo(2);
+        }
+    }
 }

@@ -1,9 +1,9 @@
-package dev.starforge.data.dataset;
+package dev.starforge.data;
 
-import dev.starforge.data.DatasetException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,14 +13,20 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /** SHA-256 in hex. */
-final class Hashes {
+public final class Hashes {
     private Hashes() {}
 
-    static String sha256(String text) {
+    public static String sha256(String text) {
         return HexFormat.of().formatHex(digest().digest(text.getBytes(StandardCharsets.UTF_8)));
     }
 
-    static String sha256(Path file) {
+    /** The first eight bytes, where a number must do. */
+    public static long first64(String text) {
+        return ByteBuffer.wrap(digest().digest(text.getBytes(StandardCharsets.UTF_8)))
+                .getLong();
+    }
+
+    public static String sha256(Path file) {
         MessageDigest digest = digest();
         try (InputStream in = new DigestInputStream(Files.newInputStream(file), digest)) {
             in.transferTo(OutputStream.nullOutputStream());

@@ -1,0 +1,85 @@
+package dev.starforge.data.dataset;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.charset.StandardCharsets;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What must go, and what only looks like it. */
+final class SecretsTest {
+    private static String redact(String line) {
+        return new String(new Secrets().redact(line.getBytes(StandardCharsets.UTF_8)), StandardCharsets.UTF_8);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '~',
+            value = {
+                "redis://:s3cretPass@cache:6379 | redis://:<PASSWORD>@cache:6379",
+                "postgres://app:Tr0ub4dor3!@db/x | postgres://app:<PASSWORD>@db/x",
+                "url = 'postgres://app:hunter2@${HOST}/x' | url = 'postgres://app:<PASSWORD>@${HOST}/x'",
+                "amqp://app:p@ss@queue | amqp://app:<PASSWORD>@queue",
+                "password: Sup3rS3cret! | password: <PASSWORD>",
+                "~  - db_password: Sup3rS3cret  # prod~ | ~  - db_password: <PASSWORD>  # prod~",
+                "password=Sup3rS3cret! # prod | password=<PASSWORD> # prod",
+                "DB_PASSWORD=Sup3rS3cret! | DB_PASSWORD=<PASSWORD>",
+                "export API_KEY=x9Kd03nfAq | export API_KEY=<KEY>",
+                "spring.datasource.password=pa$$w0rd99 | spring.datasource.password=<PASSWORD>",
+                "password = \"Sup3r(S3cret!\" | password = \"<PASSWORD>\"",
+                "password: '$up3rS3cret!' | password: '<PASSWORD>'",
+                "\"password\": \"%9kfLq2!x\" | \"password\": \"<PASSWORD>\"",
+                "password => '{9kf!Lq2x' | password => '<PASSWORD>'",
+                "token = 'AKIAQ7XZ5TRWNLP4KD2B' | token = '<KEY>'",
+                "write to ada@secret-domain.dev | write to <EMAIL>",
+            })
+    void goes(String line, String expected) {
+        assertThat(redact(line)).isEqualTo(expected);
+        assertThat(redact("first\n" + line + "\r\nlast\n")).isEqualTo("first\n" + expected + "\r\nlast\n");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "commit: 9e107d9d372bb6826bd81d3542a419d6aa55e0a1",
+                "sha256 = \"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"",
+                "id: 123e4567-e89b-12d3-a456-426614174000",
+                "password: str",
+                "password: Optional[str]",
+                "password: string | undefined;",
+                "password: String!",
+                "secret: Uint8Array",
+                "password = getPassword()",
+                "password = config.get(\"password1\")",
+                "token = nextToken2;",
+                "token = self.oauth.token2",
+                "this.password = password;",
+                "password: ${DB_PASSWORD}",
+                "password: \"${DB_PASSWORD:-none1}\"",
+                "password: '{{ vault_password1 }}'",
+                "password: {{vault_password1}}",
+                "password = \"{{password1}}\"",
+                "password = \"$DB_PASSWORD1\"",
+                "password = \"%(db_password1)s\"",
+                "password=%DB_PASSWORD1%",
+                "password = \"<your-password-1>\"",
+                "password: *shared_password_12",
+                "password_file=/run/secrets/db-password-12",
+                "secretName: app-tls-v2",
+                "tokenizer: starcoder2-15b",
+                "tokenizer = starcoder2-15b",
+                "max_tokens: 12345678",
+                "token_url = https://login.example/oauth2/v20",
+                "http://$USER:$PASS@host",
+                "http://user:${PASS}@host:80/x",
+                "http://{user}:{password}@{host}/",
+                "String s = \"http://%s:%s@%s/\";",
+                "    @Override public String toString() {",
+                "git clone git@github.com:owner/name.git",
+            })
+    void stays(String line) {
+        assertThat(redact(line)).isEqualTo(line);
+    }
+}
