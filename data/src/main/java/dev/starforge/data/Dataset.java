@@ -76,11 +76,8 @@ public final class Dataset implements AutoCloseable {
     private TokenShard open(JsonNode generation, Split split) {
         Path file = folder.resolve(generation.path("directory").asString(".")).resolve(split.shard());
         TokenShard shard = TokenShard.open(file);
-        String expected = generation
-                .path("files")
-                .path(split.shard())
-                .path("sha256")
-                .asString("");
+        String expected =
+                generation.path("files").path(split.shard()).path("sha256").asString("");
         String actual = expected.isEmpty() ? "" : Hashes.sha256(file);
         if (!actual.equals(expected)) {
             shard.close();

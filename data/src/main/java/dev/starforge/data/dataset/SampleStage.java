@@ -1,7 +1,7 @@
 package dev.starforge.data.dataset;
 
-import dev.starforge.data.Hashes;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Hashes;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenBuffer;

@@ -321,8 +321,7 @@ final class DatasetBuilderTest {
         Path other = folder.resolve("other");
         Builds.build(repository(), out);
         Builds.build(repository(), other, "seed", "7");
-        Files.copy(
-                other.resolve("train.shard"), out.resolve("train.shard"), StandardCopyOption.REPLACE_EXISTING);
+        Files.copy(other.resolve("train.shard"), out.resolve("train.shard"), StandardCopyOption.REPLACE_EXISTING);
         assertThatThrownBy(() -> Dataset.open(out))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("train.shard: is not the file of the manifest: expected SHA-256");
