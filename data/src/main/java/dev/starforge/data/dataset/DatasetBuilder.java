@@ -106,9 +106,14 @@ public final class DatasetBuilder {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
             ObjectId head = history.resolve(config.revision());
             Manifest.refuseForeign(config.out(), work);
+            boolean made = !Files.exists(config.out());
             Files.createDirectories(config.out());
             try (FolderLock _ = FolderLock.take(config.out())) {
                 return build(history, head);
+            } finally {
+                if (made) {
+                    FolderLock.removeIfAlone(config.out());
+                }
             }
         } catch (IOException failure) {
             throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);

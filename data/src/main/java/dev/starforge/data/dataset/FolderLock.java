@@ -5,8 +5,10 @@ import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.stream.Stream;
 
 /**
  * One run at a time in a folder. The lock is the system's and ends with the process, however it ends; the empty file it is
@@ -29,6 +31,17 @@ record FolderLock(FileChannel channel) implements AutoCloseable {
         }
         channel.close();
         throw busy(folder);
+    }
+
+    /** Removes a folder that holds nothing but its lock: a first build that came to nothing leaves nothing. */
+    static void removeIfAlone(Path folder) throws IOException {
+        try (Stream<Path> inside = Files.list(folder)) {
+            if (inside.anyMatch(path -> !path.getFileName().toString().equals(FILE))) {
+                return;
+            }
+        }
+        Files.deleteIfExists(folder.resolve(FILE));
+        Files.deleteIfExists(folder);
     }
 
     private static DatasetException busy(Path folder) {
