@@ -4,6 +4,7 @@ import dev.starforge.train.RunConfig;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import picocli.CommandLine.Option;
 
 /** The flags of every verb that takes a config: the file, and what is changed of it. */
@@ -38,12 +39,13 @@ final class ConfigFlags {
             description = "Same as --set device.force=NAME: cpu, cuda, metal or mps. One that is missing is an error.")
     private String device;
 
-    boolean hasFile() {
-        return file != null;
-    }
-
     /** The settings with all flags applied, on top of the file or of {@code otherwise}. */
     RunConfig read(RunConfig otherwise) {
+        return read(otherwise, settings -> settings);
+    }
+
+    /** The same, where the settings of a file are changed before those of flags are applied. */
+    RunConfig read(RunConfig otherwise, UnaryOperator<RunConfig> ofFile) {
         List<String> all = new ArrayList<>(assignments);
         add(all, "data.path", dataset);
         add(all, "data.train", sequences);
@@ -54,7 +56,7 @@ final class ConfigFlags {
         if (device != null) {
             all.add("device.force=" + (device.equals("mps") ? "metal" : device.equals("auto") ? "null" : device));
         }
-        return (file == null ? otherwise : RunConfig.read(file)).set(all);
+        return (file == null ? otherwise : ofFile.apply(RunConfig.read(file))).set(all);
     }
 
     private static void add(List<String> all, String key, String value) {

@@ -2,7 +2,6 @@ package dev.starforge.cli;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Selection;
@@ -11,6 +10,7 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.Set;
 import picocli.CommandLine;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -20,25 +20,8 @@ final class DeviceFlags {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec verb;
 
-    @Option(
-            names = "--device",
-            defaultValue = "auto",
-            paramLabel = "NAME",
-            description =
-                    "auto, cpu, cuda, metal or reference. One that is named and missing is an error. Default: auto.")
-    private String name;
-
-    @Option(names = "--device-index", defaultValue = "0", paramLabel = "N", description = "Which one of its kind.")
-    private int index;
-
-    @Option(
-            names = "--threads",
-            defaultValue = "0",
-            paramLabel = "N",
-            description =
-                    "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
-                            + "Results do not depend on it.")
-    private int threads;
+    @Mixin
+    private PlaceFlags place;
 
     @Option(
             names = "--no-fallback",
@@ -87,12 +70,8 @@ final class DeviceFlags {
     }
 
     private Opened open(boolean roundActivations) {
-        Selection selection = Selection.choose(name.equals("mps") ? "metal" : name);
-        return new Opened(open(selection, roundActivations), selection, roundActivations);
-    }
-
-    private Device open(Selection selection, boolean roundActivations) {
-        return selection.backend().open(new DeviceOptions(index, threads, kernelCache(), roundActivations));
+        Selection selection = place.choose();
+        return new Opened(place.open(selection, roundActivations), selection, roundActivations);
     }
 
     Fallback fallback() {

@@ -2,10 +2,11 @@ package dev.starforge.cli;
 
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Selection;
+import dev.starforge.train.Adaptation;
 import dev.starforge.train.Evaluation;
+import dev.starforge.train.LimitedDevice;
+import dev.starforge.train.MachineFacts;
 import dev.starforge.train.RunConfig;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -82,17 +83,22 @@ final class EvalVerb implements Callable<Integer> {
         PrintWriter err = spec.commandLine().getErr();
         Path model = ModelPlace.find(config.model());
         Selection selection = Selection.choose(config.device());
-        try (Device device = selection
+        try (Device opened = selection
                 .backend()
                 .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
+            MachineFacts machine = MachineFacts.of(
+                    selection.backend().name(),
+                    selection.backend().probe().found().get(config.deviceIndex()));
+            Adaptation adapted = Adaptation.forEvaluation(config, machine, opened);
             ObjectNode result = new Evaluation(new Evaluation.Setup(
-                            config,
+                            adapted.config(),
                             model,
                             Optional.ofNullable(adapter),
                             Tokenizers.require(model, "evaluation"),
                             device,
-                            Precision.FLOAT32,
-                            Fallback.QUIET,
+                            adapted.precisionOfRun(),
+                            adapted.fallback(line -> {}),
                             split,
                             samples,
                             json

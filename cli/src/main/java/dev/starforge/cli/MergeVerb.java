@@ -41,7 +41,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge merge RUN --out MERGED",
-            "  starforge merge ADAPTER --base MODEL --out MERGED --dtype bf16",
+            "  starforge merge ADAPTER --base MODEL --out MERGED --type bf16",
             "  starforge merge ADAPTER --base MODEL.gguf --out MERGED.gguf",
             "  starforge merge ADAPTER --base MODEL --gguf-adapter ADAPTER.gguf",
         })
@@ -52,7 +52,7 @@ final class MergeVerb implements Callable<Integer> {
     private CommandSpec spec;
 
     @Mixin
-    private DeviceFlags flags;
+    private PlaceFlags place;
 
     @Parameters(
             paramLabel = "ADAPTER",
@@ -103,14 +103,14 @@ final class MergeVerb implements Callable<Integer> {
         Path model = ModelPlace.find(named);
         ObjectNode report = Json.object();
         report.put("base", model.toString()).put("adapter", updates.toString());
-        try (DeviceFlags.Opened opened = flags.open()) {
-            try (Merger merger = new Merger(model, updates, opened.device())) {
+        try (Device device = place.open(place.choose(), false)) {
+            try (Merger merger = new Merger(model, updates, device)) {
                 if (ggufAdapter != null) {
                     merger.writeGgufAdapter(ggufAdapter);
                     report.put("gguf_adapter", ggufAdapter.toString());
                 }
                 if (out != null) {
-                    merge(merger, model, updates, opened.device(), report);
+                    merge(merger, model, updates, device, report);
                 }
             }
         }

@@ -35,6 +35,8 @@ import picocli.CommandLine.Spec;
             "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step, saves and",
             "exits with 130; --resume goes on from there with the losses an uninterrupted run would have had.",
             "",
+            "Quantized bases cannot be trained on yet: an adapter needs quantization.load_in_4bit=false.",
+            "",
         },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
@@ -45,8 +47,9 @@ import picocli.CommandLine.Spec;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge train --config train.yaml --dataset DATA --output RUN",
-            "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
+            "  starforge train --config train.yaml --set quantization.load_in_4bit=false --dataset DATA --output RUN",
+            "  starforge train --set model.pretrained_model=MODEL --set quantization.load_in_4bit=false \\",
+            "    --sequences token_sequences.json --epochs 1",
             "  starforge train --output RUN --resume",
             "  starforge train --config train.yaml --print-config",
         })
@@ -81,33 +84,41 @@ final class TrainVerb implements Callable<Integer> {
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
                     selection.backend().probe().found().get(config.deviceIndex()));
-            if (!printConfig) {
-                TrainRun.claim(config, resume);
-            }
             boolean scratch = config.model().equals(Scratch.NAME);
-            Path model = printConfig && scratch
-                    ? Path.of(Scratch.NAME)
-                    : scratch ? Scratch.prepare(config, device) : ModelPlace.find(config.model());
-            // what a run was fitted to when it began holds for it to the end
-            Optional<Blueprint> fitted = continues(config) ? Optional.empty() : blueprint(model);
-            Adaptation adapted = Adaptation.of(config, machine, fitted, opened);
             if (printConfig) {
-                out.print(adapted.config().yaml());
+                Path model = scratch ? Path.of(Scratch.NAME) : ModelPlace.find(config.model());
+                out.print(adapt(config, machine, model, opened).config().yaml());
                 out.flush();
                 return 0;
             }
-            return run(adapted, model, device, new Progress(out, terminal(), json, config.loggingSteps()));
+            TrainRun.claim(config, resume);
+            try {
+                Path model = scratch ? Scratch.prepare(config, device) : ModelPlace.find(config.model());
+                Adaptation adapted = adapt(config, machine, model, opened);
+                return run(adapted, model, device, new Progress(out, terminal(), json, config.loggingSteps()));
+            } finally {
+                TrainRun.settle(config);
+            }
         }
     }
 
-    /** With --resume and no file, those of the run. */
+    /** What a run was fitted to when it began holds for it to the end. */
+    private Adaptation adapt(RunConfig config, MachineFacts machine, Path model, Device like) {
+        return Adaptation.of(config, machine, continues(config) ? Optional.empty() : blueprint(model), like);
+    }
+
+    /** With --resume and no file, those of the run; with a file, what was fitted to the machine is still the run's. */
     private RunConfig settings() {
         RunConfig config = flags.read(RunConfig.defaults());
-        return continues(config) ? flags.read(RunConfig.read(config.output().resolve("config.yaml"))) : config;
+        if (!continues(config)) {
+            return config;
+        }
+        RunConfig begun = RunConfig.read(config.output().resolve("config.yaml"));
+        return flags.read(begun, file -> file.fittedAs(begun));
     }
 
     private boolean continues(RunConfig config) {
-        return resume && !flags.hasFile() && Files.isRegularFile(config.output().resolve("config.yaml"));
+        return resume && Files.isRegularFile(config.output().resolve("config.yaml"));
     }
 
     private static Optional<Blueprint> blueprint(Path model) {

@@ -51,6 +51,15 @@ public final class Adaptation {
         return adaptation;
     }
 
+    /**
+     * Adapts settings for evaluation, where nothing is fitted; a base is quantized only where the settings say so
+     * themselves.
+     */
+    public static Adaptation forEvaluation(RunConfig config, MachineFacts machine, Device like) {
+        RunConfig asked = config.isSet(Keys.FOUR_BIT) ? config : config.with(Keys.FOUR_BIT, false);
+        return of(asked, machine, Optional.empty(), like);
+    }
+
     public RunConfig config() {
         return config;
     }
@@ -91,7 +100,7 @@ public final class Adaptation {
         if (storage().quantized()) {
             throw config.wrong(
                     config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
-                    "this build cannot train on quantized weights yet; set it to false");
+                    "this build can neither train on nor evaluate quantized weights yet; set it to false");
         }
         return Precision.FLOAT32.withStorage(storage().element());
     }
@@ -173,7 +182,7 @@ public final class Adaptation {
             }
             default -> {
                 if (config.get(Keys.MIXED).equals("bf16") && !machine.hasBf16()) {
-                    change(Keys.MIXED, "fp16", bf16Reason() + "; with loss scaling");
+                    change(Keys.MIXED, "fp16", bf16Reason());
                 }
             }
         }

@@ -111,13 +111,18 @@ public final class Checkpoints {
         }
     }
 
-    /** Removes the oldest ones beyond the limit, never the best or the latest. */
+    /**
+     * Removes the oldest ones beyond the limit, never what {@code best} or {@code latest} points to. One that lacks files
+     * does not count and is left alone; hashes are not compared here, since that would read every checkpoint at each save.
+     */
     void prune() {
-        List<Path> all = all();
-        Optional<Path> best = target(run, "best");
-        int excess = all.size() - limit;
-        for (Path path : all.subList(0, Math.max(0, all.size() - 1))) {
-            if (excess > 0 && !best.equals(Optional.of(path))) {
+        List<Path> complete = all().stream().filter(path -> gap(path).isEmpty()).toList();
+        List<Path> kept = Stream.of("best", "latest")
+                .flatMap(name -> target(run, name).stream())
+                .toList();
+        int excess = complete.size() - limit;
+        for (Path path : complete) {
+            if (excess > 0 && !kept.contains(path)) {
                 remove(path);
                 excess--;
             }
@@ -158,16 +163,23 @@ public final class Checkpoints {
     }
 
     /**
-     * A folder with a checkpoint's files: itself, or what a run's {@code best}, or else {@code latest}, points to.
+     * A folder with a checkpoint's files: itself, or what a run's {@code best}, or else {@code latest}, points to. An
+     * adapter that others made is taken as it is.
+     *
+     * @throws TrainException when it is a checkpoint of a run and damaged
      */
     public static Path resolve(Path folder) {
-        for (String name : List.of("best", "latest")) {
-            Optional<Path> target = target(folder, name);
-            if (target.isPresent() && Files.isDirectory(target.get())) {
-                return target.get();
-            }
+        Optional<Path> named = Stream.of("best", "latest")
+                .flatMap(name -> target(folder, name).stream())
+                .findFirst();
+        Path found = named.orElse(folder);
+        boolean ours = Files.exists(found.resolve(MARKER)) || Files.exists(found.resolve(TrainRun.STATE));
+        if (named.isPresent() || ours) {
+            defect(found).ifPresent(defect -> {
+                throw new TrainException(found + ": is damaged: " + defect);
+            });
         }
-        return folder;
+        return found;
     }
 
     /** The newest complete checkpoint; each damaged one that is newer is named to {@code damaged} and left alone. */
@@ -185,6 +197,15 @@ public final class Checkpoints {
 
     /** What is wrong with a checkpoint, if anything is. */
     static Optional<String> defect(Path checkpoint) {
+        return defect(checkpoint, true);
+    }
+
+    /** What of a checkpoint is not there, if anything is. */
+    private static Optional<String> gap(Path checkpoint) {
+        return defect(checkpoint, false);
+    }
+
+    private static Optional<String> defect(Path checkpoint, boolean contents) {
         Path marker = checkpoint.resolve(MARKER);
         try {
             if (!Files.isRegularFile(marker)) {
@@ -199,7 +220,7 @@ public final class Checkpoints {
                 if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
                     return Optional.of(name + " is missing");
                 }
-                if (!Hashes.of(file).equals(hashes.path(name).asString(""))) {
+                if (contents && !Hashes.of(file).equals(hashes.path(name).asString(""))) {
                     return Optional.of(name + " is not what was written");
                 }
             }

@@ -19,8 +19,8 @@ final class Keys {
             "How frozen weights are kept when they are not quantized; what is trained is float32.");
     static final Key<Integer> CONTEXT =
             Key.whole("model.context_window", 2048, 2, 1 << 20, "Tokens of a sequence at most.");
-    static final Key<String> ADAPTER =
-            Key.text("model.adapter", "", "An adapter to go on from, with the rank and targets set here.");
+    static final Key<String> ADAPTER = Key.text(
+            "model.adapter", "", "An adapter to go on from; its rank, alpha, targets and kind must be those set here.");
     static final Key<Integer> HIDDEN =
             Key.whole("model.hidden_size", 256, 32, 1 << 16, "`scratch`: width, best a multiple of 256.");
     static final Key<Integer> LAYERS = Key.whole("model.num_hidden_layers", 6, 1, 1024, "`scratch`: layers.");
@@ -36,10 +36,14 @@ final class Keys {
             1 << 20,
             "`scratch`: vocabulary of the tokenizer that is trained where the dataset brings none.");
 
-    static final Key<Boolean> FOUR_BIT =
-            Key.flag("quantization.load_in_4bit", true, "NF4 for frozen matrices; on Metal what `metal_storage` says.");
-    static final Key<Boolean> EIGHT_BIT =
-            Key.flag("quantization.load_in_8bit", false, "int8 groups for frozen matrices; goes before load_in_4bit.");
+    static final Key<Boolean> FOUR_BIT = Key.flag(
+            "quantization.load_in_4bit",
+            true,
+            "NF4 for frozen matrices; on Metal what `metal_storage` says. Not there yet: an adapter needs false.");
+    static final Key<Boolean> EIGHT_BIT = Key.flag(
+            "quantization.load_in_8bit",
+            false,
+            "int8 groups for frozen matrices; goes before load_in_4bit. Not there yet.");
     static final Key<Boolean> DOUBLE =
             Key.flag("quantization.double_quantization", true, "Whether the scales of NF4 are quantized, too.");
     static final Key<Integer> GROUP =

@@ -305,6 +305,14 @@ public final class RunConfig {
                 places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": " + get(key) + ": " + message);
     }
 
+    /** These settings with what another run was fitted to a machine by: batch, accumulation, context, checkpointing. */
+    public RunConfig fittedAs(RunConfig other) {
+        return with(Keys.BATCH, other.get(Keys.BATCH))
+                .with(Keys.ACCUMULATION, other.get(Keys.ACCUMULATION))
+                .with(Keys.CONTEXT, other.get(Keys.CONTEXT))
+                .with(Keys.CHECKPOINTING, other.get(Keys.CHECKPOINTING));
+    }
+
     <T> RunConfig with(Key<T> key, T value) {
         RunConfig changed = copy();
         changed.values.put(key.path(), Objects.requireNonNull(value));

@@ -46,7 +46,7 @@ final class Sources implements AutoCloseable {
             if (!config.get(Keys.TRAIN).isEmpty()) {
                 throw config.wrong(Keys.TRAIN, "data.path names a dataset already; set one of the two");
             }
-            return dataset(config, model.resolve("tokenizer.json"), vocabulary);
+            return dataset(config, Files.isRegularFile(model) ? model : model.resolve("tokenizer.json"), vocabulary);
         }
         if (config.get(Keys.TRAIN).isEmpty()) {
             throw config.wrong(
@@ -83,7 +83,10 @@ final class Sources implements AutoCloseable {
                 && Files.isRegularFile(tokenizer)
                 && !dataset.tokenizerHash().equals(hash(tokenizer))) {
             dataset.close();
-            throw config.wrong(Keys.DATASET, "it was made with another tokenizer than " + tokenizer);
+            throw config.wrong(
+                    Keys.DATASET,
+                    "it was made with another tokenizer than " + tokenizer + "; make it with dataset --tokenizer "
+                            + tokenizer);
         }
         TokenDocuments train = dataset.documents(Split.TRAIN);
         return new Sources(

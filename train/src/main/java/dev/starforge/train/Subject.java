@@ -1,5 +1,6 @@
 package dev.starforge.train;
 
+import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
 import dev.starforge.model.Model;
@@ -22,6 +23,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 
 /**
  * A model and what of it is trained: an adapter, or everything. How the frozen weights are kept is the loader's business;
@@ -70,9 +73,15 @@ sealed interface Subject extends AutoCloseable {
         }
     }
 
-    /** Reads tensors of these names from one file. */
+    /** Reads tensors of these names from one file, which must have no others. */
     static void restore(Path path, String prefix, Map<String, Tensor> tensors, Device device) {
         try (SafetensorsFile file = SafetensorsFile.open(path)) {
+            Set<String> unused = new TreeSet<>(file.tensors().keySet());
+            tensors.keySet().forEach(name -> unused.remove(prefix + name));
+            if (!unused.isEmpty()) {
+                throw new TrainException(path + ": the settings leave no place for "
+                        + String.join(", ", unused.stream().limit(4).toList()));
+            }
             tensors.forEach((name, tensor) -> fill(file, prefix + name, tensor, device));
         }
     }
@@ -106,7 +115,24 @@ sealed interface Subject extends AutoCloseable {
 
         @Override
         public void restore(Path folder) {
+            Config stored = Config.read(folder.resolve(LoraAdapter.CONFIG));
+            require(stored, "r", settings.rank(), stored.size("r"));
+            require(stored, "lora_alpha", settings.alpha(), stored.number("lora_alpha"));
+            require(stored, "use_rslora", settings.rankStabilized(), stored.flag("use_rslora", false));
+            require(stored, "use_dora", settings.dora(), stored.flag("use_dora", false));
+            for (String key : List.of("rank_pattern", "alpha_pattern")) {
+                require(stored, key, true, stored.isUnset(key));
+            }
             Subject.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), scope.device());
+        }
+
+        private static void require(Config stored, String key, Object expected, Object actual) {
+            if (!expected.equals(actual)) {
+                throw new TrainException(stored.path() + ": " + key
+                        + (key.endsWith("_pattern")
+                                ? ": is set; an adapter to go on from has one rank and one alpha"
+                                : ": expected " + expected + " as in the settings, got " + actual));
+            }
         }
 
         @Override

@@ -13,7 +13,9 @@ import dev.starforge.tensor.Tensor;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -34,9 +36,15 @@ import tools.jackson.databind.node.ObjectNode;
 public final class TrainRun implements AutoCloseable {
     private static final JsonMapper JSON =
             JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
-    private static final String STATE = "state.json";
+    static final String STATE = "state.json";
     private static final String OPTIMIZER = "optimizer.safetensors";
     private static final String CONFIG = "config.yaml";
+    private static final String ASIDE = ".replaced";
+
+    /** What of a run's folder is the run's. */
+    private static final String OWN =
+            "checkpoint-\\d+|latest|best|base|metrics\\.jsonl|summary\\.json|report\\.html|samples\\.json|config\\.yaml";
+
     private static final int NOT_FINITE = 3;
     private static final double USABLE = 0.9;
 
@@ -111,9 +119,13 @@ public final class TrainRun implements AutoCloseable {
         INTERRUPTED
     }
 
-    /** Makes sure that the output folder may be written to, and removes an old run if the settings say so. */
+    /**
+     * Makes sure that the output folder may be written to. An old run that is to be overwritten is set aside until the new
+     * one has begun; {@link #settle} puts it back where that did not happen.
+     */
     public static void claim(RunConfig config, boolean resume) {
         Path run = Path.of(config.get(Keys.OUTPUT));
+        settle(config);
         try {
             boolean used = Files.exists(run.resolve(Metrics.FILE))
                     || !new Checkpoints(run, Checkpoints.REAL, 1).all().isEmpty();
@@ -122,21 +134,46 @@ public final class TrainRun implements AutoCloseable {
                     throw config.wrong(
                             Keys.OUTPUT, "there is a run already; go on with --resume, or set output.overwrite");
                 }
-                try (Stream<Path> old = Files.list(run)) {
-                    for (Path path : old.toList()) {
-                        if (path.getFileName()
-                                .toString()
-                                .matches(
-                                        "checkpoint-\\d+|latest|best|base|\\.partial-.*|metrics.jsonl|summary.json|report.html"
-                                                + "|samples.json|config.yaml")) {
-                            Checkpoints.remove(path);
-                        }
+                Path aside = Files.createDirectories(run.resolve(ASIDE));
+                for (Path path : metricsFirst(run)) {
+                    if (path.getFileName().toString().matches(OWN)) {
+                        Files.move(path, aside.resolve(path.getFileName()), StandardCopyOption.ATOMIC_MOVE);
                     }
                 }
             }
             Files.createDirectories(run);
         } catch (IOException failure) {
             throw new TrainException(run + ": cannot be written: " + failure, failure);
+        }
+    }
+
+    /**
+     * Removes an old run that was set aside when the new one has begun, and puts it back when it has not. A run has begun
+     * when it has metrics; so these are moved first when a run is set aside and last when it is put back, and a process that
+     * is killed in between loses nothing.
+     */
+    public static void settle(RunConfig config) {
+        Path run = Path.of(config.get(Keys.OUTPUT));
+        Path aside = run.resolve(ASIDE);
+        try {
+            if (Files.isDirectory(aside) && !Files.exists(run.resolve(Metrics.FILE))) {
+                for (Path path : metricsFirst(aside).reversed()) {
+                    Path back = run.resolve(path.getFileName());
+                    Checkpoints.remove(back);
+                    Files.move(path, back, StandardCopyOption.ATOMIC_MOVE);
+                }
+            }
+            Checkpoints.remove(aside);
+        } catch (IOException failure) {
+            throw new TrainException(aside + ": cannot be put back: " + failure, failure);
+        }
+    }
+
+    private static List<Path> metricsFirst(Path folder) throws IOException {
+        try (Stream<Path> entries = Files.list(folder)) {
+            return entries.sorted(Comparator.comparing(
+                            path -> !path.getFileName().toString().equals(Metrics.FILE)))
+                    .toList();
         }
     }
 
@@ -174,11 +211,17 @@ public final class TrainRun implements AutoCloseable {
             checkpoints.clean();
             samples = new Samples(run, config, setup, subject.model(), sources);
             Optional<Path> from = setup.resume() ? checkpoints.newest(setup.events()::note) : Optional.empty();
+            if (setup.resume() && from.isEmpty() && !checkpoints.all().isEmpty()) {
+                throw new TrainException(run + ": cannot go on: none of its checkpoints is complete; set "
+                        + "output.overwrite, without --resume, to begin anew");
+            }
+            from.ifPresent(this::restore);
+            Checkpoints.writeWhole(run.resolve(CONFIG), config.yaml());
             metrics = new Metrics(
                     run,
                     from.map(path -> Metrics.lines(path.resolve(Metrics.FILE))).orElse(List.of()));
-            from.ifPresent(this::restore);
-            Checkpoints.writeWhole(run.resolve(CONFIG), config.yaml());
+            opened.add(metrics);
+            settle(config);
         } catch (RuntimeException failure) {
             for (AutoCloseable each : opened.reversed()) {
                 closeQuietly(each, failure);
@@ -373,10 +416,7 @@ public final class TrainRun implements AutoCloseable {
         if (validation.windows() > 0 && evaluatedAt != step) {
             evaluate();
         }
-        Path last = save();
-        if (validation.windows() == 0) {
-            checkpoints.markBest(last);
-        }
+        save(validation.windows() == 0);
         samples.after();
         writeSummary(end);
         return end;
@@ -519,17 +559,23 @@ public final class TrainRun implements AutoCloseable {
         metrics.evaluated(step, loss, best);
         setup.events().evaluated(step, loss, best);
         if (best) {
-            checkpoints.markBest(save());
-            checkpoints.prune();
+            save(true);
         }
     }
 
     private Path save() {
+        return save(false);
+    }
+
+    private Path save(boolean best) {
         long bytes = trainer.stateBytes()
                 + subject.parameters().values().stream()
                         .mapToLong(Tensor::bytes)
                         .sum();
         Path checkpoint = checkpoints.save(step, bytes, this::write);
+        if (best) {
+            checkpoints.markBest(checkpoint);
+        }
         checkpoints.prune();
         return checkpoint;
     }

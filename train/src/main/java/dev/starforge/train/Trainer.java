@@ -244,6 +244,7 @@ public final class Trainer implements AutoCloseable {
             boolean finite = Double.isFinite(loss[0]) && Double.isFinite(norm);
             if (finite) {
                 update(ops, gradients, learningRate);
+                updates++; // last: what throws before has changed nothing
             }
             long targets = batches.stream()
                     .flatMap(List::stream)
@@ -273,10 +274,10 @@ public final class Trainer implements AutoCloseable {
     }
 
     private void update(Ops ops, List<Tensor> gradients, double learningRate) {
-        updates++;
-        device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), updates)), (float)
-                (1 - Math.pow(settings.beta2(), updates)));
         Tensor norm = ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new));
+        int number = updates + 1;
+        device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
+                (1 - Math.pow(settings.beta2(), number)));
         int i = 0;
         for (Map.Entry<String, Tensor> parameter : parameters.entrySet()) {
             List<Tensor> in = new ArrayList<>(List.of(parameter.getValue()));
@@ -377,7 +378,6 @@ public final class Trainer implements AutoCloseable {
             update(plan, pass.gradients(), 0);
             return pass;
         });
-        updates--;
         return plan.plan();
     }
 

@@ -84,6 +84,39 @@ final class CheckpointsTest {
         assertThat(Checkpoints.resolve(run)).isEqualTo(run.resolve("checkpoint-1"));
     }
 
+    /** A run that went on from an older one, since newer ones are damaged, has a latest that is not the highest. */
+    @Test
+    void damagedOnesDoNotCountAndTheLatestStays() throws IOException {
+        Checkpoints checkpoints = checkpoints(2);
+        for (int step : new int[] {1, 2, 3, 8, 9}) {
+            checkpoints.save(step, 10, folder -> fill(folder, "text"));
+        }
+        Files.delete(run.resolve("checkpoint-8/complete.json"));
+        Files.delete(run.resolve("checkpoint-9/a"));
+        checkpoints.save(4, 10, folder -> fill(folder, "text"));
+        checkpoints.prune();
+        assertThat(checkpoints.all().stream().map(path -> path.getFileName().toString()))
+                .containsExactly("checkpoint-3", "checkpoint-4", "checkpoint-8", "checkpoint-9");
+        checkpoints(1).prune();
+        assertThat(run.resolve("checkpoint-4")).isDirectory();
+        assertThat(run.resolve("checkpoint-3")).doesNotExist();
+    }
+
+    @Test
+    void aDamagedOneIsNotTaken() throws IOException {
+        Checkpoints checkpoints = checkpoints(2);
+        Path saved = checkpoints.save(1, 10, folder -> fill(folder, "text"));
+        assertThat(Checkpoints.resolve(saved)).isEqualTo(saved);
+        Files.writeString(saved.resolve("a"), "texT");
+        for (Path named : List.of(run, saved)) {
+            assertThatThrownBy(() -> Checkpoints.resolve(named))
+                    .isInstanceOf(TrainException.class)
+                    .hasMessage(saved + ": is damaged: a is not what was written");
+        }
+        Path foreign = Files.createDirectories(run.resolve("adapter"));
+        assertThat(Checkpoints.resolve(foreign)).isEqualTo(foreign);
+    }
+
     @Test
     void whatAnEndedProcessLeftIsRemoved() throws IOException {
         Files.createDirectories(run.resolve(".partial-checkpoint-7"));

@@ -251,9 +251,55 @@ final class TrainRunTest {
                 .hasMessageContaining("was begun with 42");
         RunConfig other = config("training.max_steps=4");
         sequences("train.json", 24, 49);
+        Path metrics = folder.resolve("run/metrics.jsonl");
+        String before = Files.readString(metrics) + "{}\n";
+        Files.writeString(metrics, before);
         assertThatThrownBy(() -> run(other, true))
                 .isInstanceOf(TrainException.class)
                 .hasMessageContaining("was trained on other data");
+        assertThat(metrics).hasContent(before);
+        sequences("train.json", 24, 50);
+        for (Path checkpoint : new Checkpoints(folder.resolve("run"), Checkpoints.REAL, 1).all()) {
+            Files.delete(checkpoint.resolve(Checkpoints.MARKER));
+        }
+        assertThatThrownBy(() -> run(other, true))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining("none of its checkpoints is complete");
+        assertThat(metrics).hasContent(before);
+    }
+
+    @Test
+    void anOldRunIsRemovedOnlyWhenTheNewOneHasBegun() throws IOException {
+        run(config("training.max_steps=2"), false);
+        Path run = folder.resolve("run");
+        String before = Files.readString(run.resolve("metrics.jsonl"));
+        RunConfig again = config("training.max_steps=1", "output.overwrite=true");
+        TrainRun.claim(again, false);
+        assertThat(run.resolve("metrics.jsonl")).doesNotExist();
+        TrainRun.settle(again);
+        assertThat(run.resolve("metrics.jsonl")).hasContent(before);
+        assertThat(Checkpoints.defect(Checkpoints.resolve(run))).isEmpty();
+        run(again, false);
+        assertThat(Metrics.read(run)).hasSize(2);
+        assertThat(run.resolve("checkpoint-2")).doesNotExist();
+        assertThat(run.resolve(".replaced")).doesNotExist();
+    }
+
+    @Test
+    void anAdapterToGoOnFromHasTheSameSettings() throws IOException {
+        run(config("training.max_steps=1"), false);
+        String from = "model.adapter=\"" + folder.resolve("run") + "\"";
+        String to = "output.output_dir=\"" + folder.resolve("next") + "\"";
+        assertThatThrownBy(() -> run(config(from, to, "quantization.lora_alpha=3"), false))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining("lora_alpha: expected 3.0 as in the settings, got");
+        assertThatThrownBy(() -> run(config(from, to, "quantization.use_rslora=true"), false))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining("use_rslora: expected true");
+        assertThatThrownBy(() -> run(config(from, to, "quantization.lora_target_modules=[q_proj]"), false))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining("the settings leave no place for base_model.model.");
+        assertThat(run(config(from, to, "training.max_steps=1"), false).steps).hasSize(1);
     }
 
     /** Three documents of three commits in two directories. */
@@ -311,5 +357,11 @@ final class TrainRunTest {
         assertThatThrownBy(() -> Sources.open(config, Tiny.STARCODER, 640, Optional.empty()))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("it was made with another tokenizer");
+        Path gguf = Files.writeString(folder.resolve("model.gguf"), "a model and its tokenizer");
+        assertThatThrownBy(() -> Sources.open(config, gguf, 640, Optional.empty()))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("make it with dataset --tokenizer " + gguf);
+        Files.writeString(manifest, Files.readString(manifest).replace("12ab", Hashes.of(gguf)));
+        Sources.open(config, gguf, 640, Optional.empty()).close();
     }
 }

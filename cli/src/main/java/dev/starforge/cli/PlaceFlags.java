@@ -1,0 +1,37 @@
+package dev.starforge.cli;
+
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.DeviceOptions;
+import dev.starforge.tensor.Selection;
+import picocli.CommandLine.Option;
+
+/** The flags that say where to compute, for verbs in which how is not a matter of choice. */
+final class PlaceFlags {
+    @Option(
+            names = "--device",
+            defaultValue = "auto",
+            paramLabel = "NAME",
+            description =
+                    "auto, cpu, cuda, metal or reference. One that is named and missing is an error. Default: auto.")
+    private String name;
+
+    @Option(names = "--device-index", defaultValue = "0", paramLabel = "N", description = "Which one of its kind.")
+    private int index;
+
+    @Option(
+            names = "--threads",
+            defaultValue = "0",
+            paramLabel = "N",
+            description =
+                    "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
+                            + "Results do not depend on it.")
+    private int threads;
+
+    Selection choose() {
+        return Selection.choose(name.equals("mps") ? "metal" : name);
+    }
+
+    Device open(Selection selection, boolean roundActivations) {
+        return selection.backend().open(new DeviceOptions(index, threads, DeviceFlags.kernelCache(), roundActivations));
+    }
+}
