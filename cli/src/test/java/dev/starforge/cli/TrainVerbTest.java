@@ -167,4 +167,35 @@ final class TrainVerbTest {
         assertThat(wrong.code()).isEqualTo(2);
         assertThat(wrong.out()).contains("FAILS    settings");
     }
+
+    @Test
+    void evaluationObeysOrRefusesTheSettings() throws IOException {
+        Path model = folder.resolve("run/latest");
+        assertThat(run(command(
+                                "train",
+                                "--set",
+                                "model.pretrained_model=scratch",
+                                "--set",
+                                "training.max_steps=1",
+                                "--output",
+                                folder.resolve("run").toString()))
+                        .code())
+                .isZero();
+        String base = "model.pretrained_model=\"" + model + "\"";
+        Outcome outcome = run(command("eval", "--set", base, "--set", "quantization.load_in_4bit=true"));
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains("quantization.load_in_4bit");
+        outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains("device.attention");
+    }
+
+    @Test
+    void mergingTakesNoFlagsThatItWouldIgnore() {
+        for (String flag : List.of("--weights=bf16", "--dtype=bf16", "--kv-dtype=F16", "--no-fallback", "--exact")) {
+            Outcome outcome = run(List.of("merge", "run", "--out", "merged", flag));
+            assertThat(outcome.code()).isEqualTo(2);
+            assertThat(outcome.err()).contains("Unknown option");
+        }
+    }
 }
