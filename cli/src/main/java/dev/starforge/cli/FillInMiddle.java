@@ -1,11 +1,11 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.FimMarkers;
 import dev.starforge.data.TokenBuffer;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.ModelException;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.List;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeSet;
@@ -18,48 +18,24 @@ import java.util.stream.Stream;
  * then the middle is its to write (Bavarian et al. 2022).
  */
 final class FillInMiddle {
-    /**
-     * @param ends what such a model may write after the middle although its settings do not call it an end of text
-     * @param spaced whether the tokenizer puts a space before any text, which a suffix must not have
-     */
-    private record Markers(String prefix, String suffix, String middle, List<String> ends, boolean spaced) {
-        Stream<String> all() {
-            return Stream.of(prefix, suffix, middle);
-        }
-    }
-
-    private static final List<Markers> KNOWN = List.of(
-            new Markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", List.of("<fim_pad>", "<file_sep>"), false),
-            new Markers(
-                    "<|fim_prefix|>",
-                    "<|fim_suffix|>",
-                    "<|fim_middle|>",
-                    List.of("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
-                    false),
-            new Markers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", List.of(), false),
-            new Markers("▁<PRE>", "▁<SUF>", "▁<MID>", List.of("▁<EOT>"), true));
-
     private static final String ANCHOR = "☺";
 
     private final Tokenizer tokenizer;
-    private final Markers markers;
+    private final FimMarkers markers;
 
-    private FillInMiddle(Tokenizer tokenizer, Markers markers) {
+    private FillInMiddle(Tokenizer tokenizer, FimMarkers markers) {
         this.tokenizer = tokenizer;
         this.markers = markers;
     }
 
     static FillInMiddle of(Tokenizer tokenizer, Path model) {
-        return KNOWN.stream()
-                .filter(markers ->
-                        markers.all().allMatch(token -> tokenizer.id(token).isPresent()))
-                .findFirst()
+        return FimMarkers.of(tokenizer)
                 .map(markers -> new FillInMiddle(tokenizer, markers))
                 .orElseThrow(() -> new ModelException(
                         model,
                         "its tokenizer has no tokens for filling in; looked for "
-                                + KNOWN.stream()
-                                        .map(markers -> markers.all().collect(Collectors.joining(" ")))
+                                + FimMarkers.KNOWN.stream()
+                                        .map(markers -> markers.three().collect(Collectors.joining(" ")))
                                         .collect(Collectors.joining(", or "))));
     }
 
@@ -67,17 +43,17 @@ final class FillInMiddle {
     int[] prompt(String prefix, String suffix) {
         TokenBuffer ids = new TokenBuffer();
         tokenizer.encode("", true, ids);
-        ids.add(id(markers.prefix));
+        ids.add(id(markers.prefix()));
         tokenizer.encode(prefix, false, ids);
-        ids.add(id(markers.suffix));
-        ids.addAll(markers.spaced ? withoutSpace(suffix) : tokenizer.encode(suffix, false));
-        ids.add(id(markers.middle));
+        ids.add(id(markers.suffix()));
+        ids.addAll(markers.spaced() ? withoutSpace(suffix) : tokenizer.encode(suffix, false));
+        ids.add(id(markers.middle()));
         return ids.toArray();
     }
 
     /** Tokens that end the middle. */
     Set<Integer> ends() {
-        return Stream.concat(markers.all(), markers.ends.stream())
+        return Stream.concat(markers.all(), markers.after().stream())
                 .map(tokenizer::id)
                 .flatMapToInt(OptionalInt::stream)
                 .boxed()

@@ -15,17 +15,15 @@ import java.util.stream.Stream;
  * its way to memory, and on machines with two kinds of cores only the fast ones, since every operation waits for its
  * slowest chunk. Never more than the JVM may use. Where the machine does not tell, what the JVM may use.
  *
- * @param system the operating system, as the JVM names it
- * @param cpus where Linux describes its processors
- * @param answer what a command prints; throws where there is no such command
+ * @param cpus where Linux describes its processors, and no other system does
+ * @param answer what a command of macOS prints; throws where there is no such command
  * @param available processors the JVM may use
  */
-record Cores(String system, Path cpus, Function<List<String>, String> answer, int available) {
+record Cores(Path cpus, Function<List<String>, String> answer, int available) {
     private static final List<String> FAST_CORES = List.of("sysctl", "-n", "hw.perflevel0.physicalcpu");
 
     static Cores ofMachine() {
         return new Cores(
-                System.getProperty("os.name"),
                 Path.of("/sys/devices/system/cpu"),
                 Cores::run,
                 Runtime.getRuntime().availableProcessors());
@@ -33,7 +31,7 @@ record Cores(String system, Path cpus, Function<List<String>, String> answer, in
 
     int count() {
         try {
-            int physical = system.startsWith("Mac") ? fast() : system.startsWith("Linux") ? siblings() : 0;
+            int physical = Files.isDirectory(cpus) ? siblings() : fast();
             return physical < 1 ? available : Math.min(physical, available);
         } catch (IOException | RuntimeException untold) {
             return available;

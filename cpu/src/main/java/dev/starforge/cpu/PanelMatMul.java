@@ -31,12 +31,20 @@ final class PanelMatMul implements Product {
     /** Tokens that are worth reading the weight for one at a time. */
     private static final int FEW = 4;
 
+    /** Tokens and panels of a sweep, and the most tokens whose activations are held at once. */
     private static final int TOKENS = 144;
-    private static final int AT_ONCE = 4 * TOKENS;
+
     private static final int PANELS = 8;
+    private static final int AT_ONCE = 4 * TOKENS;
+
+    /** Activations that share a scale, and the most scales of a panel in {@link #DEPTH} elements. */
     private static final int X_GROUP = 32;
+
     private static final int GROUPS = DEPTH / 16;
+
+    /** Added and subtracted again, rounds to whole numbers. */
     private static final float ROUNDER = 0x1.8p23f;
+
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
 

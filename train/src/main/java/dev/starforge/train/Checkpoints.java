@@ -166,9 +166,12 @@ public final class Checkpoints {
      * A folder with a checkpoint's files: itself, or what a run's {@code best}, or else {@code latest}, points to. An
      * adapter that others made is taken as it is.
      *
-     * @throws TrainException when it is a checkpoint of a run and damaged
+     * @throws TrainException when there is no such folder, or it is a checkpoint of a run and damaged
      */
     public static Path resolve(Path folder) {
+        if (!Files.isDirectory(folder)) {
+            throw new TrainException(folder + ": there is no such folder; expected a run, a checkpoint or an adapter");
+        }
         Optional<Path> named = Stream.of("best", "latest")
                 .flatMap(name -> target(folder, name).stream())
                 .findFirst();
@@ -267,7 +270,7 @@ public final class Checkpoints {
 
     /** Folders cannot be opened for this on Windows, which has no need of it either. */
     private static void forceFolder(Path folder) throws IOException {
-        if (!System.getProperty("os.name").startsWith("Windows")) {
+        if (folder.getFileSystem().supportedFileAttributeViews().contains("posix")) {
             try (FileChannel channel = FileChannel.open(folder, StandardOpenOption.READ)) {
                 channel.force(true);
             }

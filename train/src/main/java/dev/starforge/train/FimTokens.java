@@ -1,10 +1,10 @@
 package dev.starforge.train;
 
+import dev.starforge.data.FimMarkers;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.Philox;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -18,25 +18,15 @@ import java.util.stream.Collectors;
 record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, Set<Integer> all) {
     static final int EXTRA = 3;
 
-    private static final List<List<String>> FAMILIES = List.of(
-            List.of("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>"),
-            List.of("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>"),
-            List.of("<\uFF5Cfim\u2581begin\uFF5C>", "<\uFF5Cfim\u2581hole\uFF5C>", "<\uFF5Cfim\u2581end\uFF5C>"),
-            List.of("\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>", "\u2581<EOT>"));
-
     /** The markers of a vocabulary, if it has a family of them. */
     static Optional<FimTokens> of(Tokenizer tokenizer) {
-        return FAMILIES.stream()
-                .filter(names -> names.stream()
-                        .limit(3)
-                        .allMatch(name -> tokenizer.id(name).isPresent()))
-                .findFirst()
-                .map(names -> new FimTokens(
-                        tokenizer.id(names.get(0)).orElseThrow(),
-                        tokenizer.id(names.get(1)).orElseThrow(),
-                        tokenizer.id(names.get(2)).orElseThrow(),
+        return FimMarkers.of(tokenizer)
+                .map(markers -> new FimTokens(
+                        tokenizer.id(markers.prefix()).orElseThrow(),
+                        tokenizer.id(markers.suffix()).orElseThrow(),
+                        tokenizer.id(markers.middle()).orElseThrow(),
                         JsonDocuments.endOfText(tokenizer).stream().boxed().collect(Collectors.toSet()),
-                        names.stream()
+                        markers.all()
                                 .flatMapToInt(name -> tokenizer.id(name).stream())
                                 .boxed()
                                 .collect(Collectors.toSet())));

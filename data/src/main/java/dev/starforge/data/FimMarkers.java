@@ -1,0 +1,46 @@
+package dev.starforge.data;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+
+/**
+ * The tokens a family of models was trained to fill in with (Bavarian et al. 2022).
+ *
+ * @param own further tokens that occur in filling in only
+ * @param after what such a model may write after the middle although its settings do not call it an end of text
+ * @param spaced whether the tokenizer puts a space before any text, which a suffix must not have
+ */
+public record FimMarkers(
+        String prefix, String suffix, String middle, List<String> own, List<String> after, boolean spaced) {
+    public static final List<FimMarkers> KNOWN = List.of(
+            new FimMarkers(
+                    "<fim_prefix>", "<fim_suffix>", "<fim_middle>", List.of("<fim_pad>"), List.of("<file_sep>"), false),
+            new FimMarkers(
+                    "<|fim_prefix|>",
+                    "<|fim_suffix|>",
+                    "<|fim_middle|>",
+                    List.of("<|fim_pad|>"),
+                    List.of("<|repo_name|>", "<|file_sep|>"),
+                    false),
+            new FimMarkers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", List.of(), List.of(), false),
+            new FimMarkers("▁<PRE>", "▁<SUF>", "▁<MID>", List.of("▁<EOT>"), List.of(), true));
+
+    /** Those of a vocabulary, if it has a family of them. */
+    public static Optional<FimMarkers> of(Tokenizer tokenizer) {
+        return KNOWN.stream()
+                .filter(markers ->
+                        markers.three().allMatch(token -> tokenizer.id(token).isPresent()))
+                .findFirst();
+    }
+
+    /** Prefix, suffix, middle. */
+    public Stream<String> three() {
+        return Stream.of(prefix, suffix, middle);
+    }
+
+    /** Every token that occurs in filling in only. */
+    public Stream<String> all() {
+        return Stream.concat(three(), own.stream());
+    }
+}
