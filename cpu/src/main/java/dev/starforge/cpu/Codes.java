@@ -9,6 +9,7 @@ import static jdk.incubator.vector.VectorOperators.LSHR;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.Nf4;
 import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
@@ -109,10 +110,10 @@ final class Codes {
     }
 
     /**
-     * Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on. The
-     * shifts are those of codes measured from {@code centre}, where they have any.
+     * Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on; where
+     * weights are shifted, in units: those of the stretch's 32 scales and 32 shifts at {@code units}.
      */
-    static void scales(Panels panels, MemorySegment w, long from, int k, int centre, float[] s, int d, int m) {
+    static void scales(Panels panels, MemorySegment w, long from, int k, float[] s, int d, int m, int units) {
         int groups = panels.type.blockElements() / group(panels.type) * ROWS;
         for (int k0 = 0; k0 < k; k0 += panels.type.blockElements(), d += groups, m += groups) {
             long at = from + panels.at(k0);
@@ -121,9 +122,14 @@ final class Codes {
                 case Q4_1, Q5_1 -> {
                     halves(w, at, s, d);
                     halves(w, at + LANES, s, m);
-                    shift(s, d, m, centre);
+                    Arrays.fill(s, units, units + 2 * ROWS, 1);
                 }
-                case Q4_K, Q5_K -> sixBits(w, at, centre, s, d, m);
+                case Q4_K, Q5_K -> {
+                    sixBits(w, at, s, d, m);
+                    halves(w, at, s, units);
+                    halves(w, at + LANES, s, units + ROWS);
+                    negate(s, units + ROWS);
+                }
                 case Q6_K -> bytes(w, at, s, d);
                 case NF4 -> words(w, at, s, d);
                 default -> throw new IllegalStateException("scales: " + panels.type + " has no panels");
@@ -154,45 +160,32 @@ final class Codes {
         }
     }
 
-    /** d, m, then twelve bytes of six-bit scales and offsets in the order of {@code Q45kCodec}. */
-    private static void sixBits(MemorySegment w, long from, int centre, float[] s, int d, int m) {
-        halves(w, from, s, d);
-        halves(w, from + LANES, s, m);
+    /** After d and m, eight scales and shifts of six bits in twelve bytes, in the order of {@code Q45kCodec}. */
+    private static void sixBits(MemorySegment w, long from, float[] s, int d, int m) {
         for (int part = 0; part < SLOTS; part += W) {
-            FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + part);
-            FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS + part);
-            FloatVector m0 = FloatVector.fromArray(FLOATS, s, m + part);
-            FloatVector m1 = FloatVector.fromArray(FLOATS, s, m + SLOTS + part);
             long p = from + 2 * LANES + 4 * part;
             for (int pair = 0; pair < 2; pair++, p += LANES) {
                 IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN); // bytes 2 pair, 2 pair + 1
                 IntVector b = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN); // and 4 more
                 IntVector c = IntVector.fromMemorySegment(INTS, w, p + 4 * LANES, LITTLE_ENDIAN); // and 8 more
                 for (int odd = 0; odd < 2; odd++) {
-                    IntVector scale = a.lanewise(LSHR, 8 * odd).and(0x003f003f);
-                    IntVector shift = b.lanewise(LSHR, 8 * odd).and(0x003f003f);
                     IntVector mixed = c.lanewise(LSHR, 8 * odd);
                     IntVector scaleTop = a.lanewise(LSHR, 8 * odd + 2).and(0x00300030);
                     IntVector shiftTop = b.lanewise(LSHR, 8 * odd + 2).and(0x00300030);
+                    IntVector scale = a.lanewise(LSHR, 8 * odd).and(0x003f003f);
+                    IntVector shift = b.lanewise(LSHR, 8 * odd).and(0x003f003f);
                     IntVector scale4 = mixed.and(0x000f000f).or(scaleTop);
                     IntVector shift4 = mixed.lanewise(LSHR, 4).and(0x000f000f).or(shiftTop);
-                    int q = (2 * pair + odd) * ROWS + part;
-                    FloatVector da = ((FloatVector) scale.and(0xffff).convert(I2F, 0)).mul(d0);
-                    FloatVector ma = ((FloatVector) shift.and(0xffff).convert(I2F, 0)).mul(m0);
-                    da.intoArray(s, d + q);
-                    da.mul(centre).sub(ma).intoArray(s, m + q);
-                    FloatVector db = ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0)).mul(d1);
-                    FloatVector mb = ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0)).mul(m1);
-                    db.intoArray(s, d + q + SLOTS);
-                    db.mul(centre).sub(mb).intoArray(s, m + q + SLOTS);
-                    FloatVector d4a = ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).mul(d0);
-                    FloatVector m4a = ((FloatVector) shift4.and(0xffff).convert(I2F, 0)).mul(m0);
-                    d4a.intoArray(s, d + q + 4 * ROWS);
-                    d4a.mul(centre).sub(m4a).intoArray(s, m + q + 4 * ROWS);
-                    FloatVector d4b = ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0)).mul(d1);
-                    FloatVector m4b = ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0)).mul(m1);
-                    d4b.intoArray(s, d + q + 4 * ROWS + SLOTS);
-                    d4b.mul(centre).sub(m4b).intoArray(s, m + q + 4 * ROWS + SLOTS);
+                    int g = (2 * pair + odd) * ROWS + part;
+                    int g4 = g + 4 * ROWS;
+                    ((FloatVector) scale.and(0xffff).convert(I2F, 0)).intoArray(s, d + g);
+                    ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, d + g + SLOTS);
+                    ((FloatVector) shift.and(0xffff).convert(I2F, 0)).intoArray(s, m + g);
+                    ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, m + g + SLOTS);
+                    ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).intoArray(s, d + g4);
+                    ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, d + g4 + SLOTS);
+                    ((FloatVector) shift4.and(0xffff).convert(I2F, 0)).intoArray(s, m + g4);
+                    ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, m + g4 + SLOTS);
                 }
             }
         }
@@ -222,24 +215,22 @@ final class Codes {
         }
     }
 
-    /** m += centre * d: the shift of a weight whose code is measured from a centre. */
-    private static void shift(float[] s, int d, int m, int centre) {
+    private static void negate(float[] s, int at) {
         for (int i = 0; i < ROWS; i += W) {
-            FloatVector.fromArray(FLOATS, s, d + i)
-                    .fma(FloatVector.broadcast(FLOATS, centre), FloatVector.fromArray(FLOATS, s, m + i))
-                    .intoArray(s, m + i);
+            FloatVector.fromArray(FLOATS, s, at + i).neg().intoArray(s, at + i);
         }
     }
 
     /** Weights of {@code k} elements, 32 rows to each k, from codes or, where those have eight bits, from the panel. */
-    static void weights(Panels panels, MemorySegment w, long from, int k, float[] s, int codes, int d, int m, int to) {
+    static void weights(
+            Panels panels, MemorySegment w, long from, int k, float[] s, int codes, int d, int m, int units, int to) {
         int group = group(panels.type);
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
                 case Q8_0 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
                 case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
-                default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
+                default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, units, to + k0 * ROWS);
             }
         }
     }
@@ -265,15 +256,22 @@ final class Codes {
         }
     }
 
-    private static void affine(DType type, float[] s, int codes, int k, int d, int m, int to) {
+    private static void affine(DType type, float[] s, int codes, int k, int d, int m, int units, int to) {
         int centre = centre(type);
-        boolean shifts = shifts(type);
         FloatVector zero = FloatVector.zero(FLOATS);
         for (int part = 0; part < SLOTS; part += W) {
             FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + part);
             FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS + part);
-            FloatVector m0 = shifts ? FloatVector.fromArray(FLOATS, s, m + part) : zero;
-            FloatVector m1 = shifts ? FloatVector.fromArray(FLOATS, s, m + SLOTS + part) : zero;
+            FloatVector m0 = zero;
+            FloatVector m1 = zero;
+            if (shifts(type)) {
+                int u = units + part;
+                d0 = d0.mul(FloatVector.fromArray(FLOATS, s, u));
+                d1 = d1.mul(FloatVector.fromArray(FLOATS, s, u + SLOTS));
+                m0 = FloatVector.fromArray(FLOATS, s, m + part).mul(FloatVector.fromArray(FLOATS, s, u + ROWS));
+                m1 = FloatVector.fromArray(FLOATS, s, m + SLOTS + part)
+                        .mul(FloatVector.fromArray(FLOATS, s, u + ROWS + SLOTS));
+            }
             for (int i = 0; i < k; i++) {
                 IntVector v = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS + part)
                         .reinterpretAsInts();

@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
@@ -42,6 +43,13 @@ final class PanelMatMul implements Product {
 
     private static final int GROUPS = DEPTH / 16;
 
+    /** Floats a worker needs for two panels of a stretch: scales, shifts, their units, and sums of a tile. */
+    private static final int SCALES = GROUPS * ROWS;
+
+    private static final int UNITS = 2 * ROWS;
+    private static final int SUMS = CodeTile.TOKENS * ROWS;
+    private static final int OWN = 2 * (2 * SCALES + UNITS + SUMS);
+
     /** Added and subtracted again, rounds to whole numbers. */
     private static final float ROUNDER = 0x1.8p23f;
 
@@ -55,6 +63,7 @@ final class PanelMatMul implements Product {
     private final int k;
     private final boolean exact;
     private final boolean few;
+    private final boolean shifted;
     private final int tile; // tokens of a tile
     private final int run; // products that fit into 16 bits
     private final int centre; // what they are measured from
@@ -67,6 +76,7 @@ final class PanelMatMul implements Product {
         this.k = Math.toIntExact(k);
         this.exact = exact || type == DType.Q8_0 || type == DType.NF4;
         few = m <= FEW;
+        shifted = Codes.shifts(type);
         tile = few ? 1 : this.exact ? PanelTile.TOKENS : CodeTile.TOKENS;
         centre = 1 << panels.low + panels.high - 1;
         run = Math.max(1, 256 / centre);
@@ -78,11 +88,11 @@ final class PanelMatMul implements Product {
 
     @Override
     public Scratch scratch() {
-        long each = (few ? 2 * ROWS * FEW : (PANELS + 1) * TOKENS * ROWS) + 4 * GROUPS * ROWS + 2 * DEPTH * SLOTS;
+        long each = (few ? 2 * ROWS * FEW : (PANELS + 1) * TOKENS * ROWS) + OWN + 2 * DEPTH * SLOTS;
         return exact
                 ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
                 : new Scratch(
-                        2L * padded() * (k / X_GROUP), each + X_GROUP, (long) padded() * k + padded() * (k / run) + 1);
+                        2L * padded() * (k / X_GROUP), each + DEPTH, (long) padded() * k + padded() * (k / run) + 1);
     }
 
     @Override
@@ -180,44 +190,76 @@ final class PanelMatMul implements Product {
     }
 
     private void takeCodes(View x, long from, int token, boolean there, int[] codes, float[] s, int own) {
-        int groups = k / X_GROUP;
-        int to = place(token, k);
-        int scales = place(token, groups);
-        int sums = padded() * groups + scales;
+        int scales = place(token, k / X_GROUP);
+        int sums = xSums(scales);
         int biases = biases() + place(token, k / run);
-        for (int g = 0; g < groups; g++) {
-            load(x, from + (long) token * k + g * X_GROUP, X_GROUP, there, s, own);
-            FloatVector most = FloatVector.zero(FLOATS);
-            for (int i = 0; i < X_GROUP; i += W) {
-                most = most.max(FloatVector.fromArray(FLOATS, s, own + i).abs());
-            }
-            float largest = most.reduceLanes(VectorOperators.MAX);
-            float inverse = largest == 0 ? 0 : 127 / largest;
-            for (int i = 0; i < X_GROUP; i += W) {
-                FloatVector.fromArray(FLOATS, s, own + i)
-                        .mul(inverse)
-                        .add(ROUNDER)
-                        .sub(ROUNDER)
-                        .intoArray(s, own + i);
-            }
-            int sum = 0;
-            int before = 0;
-            for (int i = 0; i < X_GROUP; i++) {
-                int code = (int) s[own + i];
-                codes[to + (g * X_GROUP + i) * tile] = both(code);
-                sum += code;
-                if ((i + 1 & run - 1) == 0) {
-                    codes[biases + (g * X_GROUP + i) / run * tile] = both(-centre * (sum - before));
-                    before = sum;
+        int to = place(token, k);
+        for (int k0 = 0; k0 < k; k0 += DEPTH) {
+            int count = Math.min(DEPTH, k - k0);
+            load(x, from + (long) token * k + k0, count, there, s, own);
+            for (int i = 0; i < count; i += X_GROUP) {
+                float step = round(s, own + i);
+                int sum = 0;
+                for (int j = 0; j < X_GROUP; j += run) {
+                    int part = sum(s, own + i + j, run);
+                    codes[biases + (k0 + i + j) / run * tile] = both(-centre * part);
+                    sum += part;
                 }
+                int group = (k0 + i) / X_GROUP * tile;
+                s[scales + group] = step;
+                s[sums + group] = step * sum;
             }
-            s[scales + g * tile] = largest / 127;
-            s[sums + g * tile] = largest / 127 * sum;
+            if (tile == 1) {
+                codes(s, own, count, codes, to + k0);
+                continue;
+            }
+            for (int i = 0; i < count; i++) {
+                codes[to + (k0 + i) * tile] = both((int) s[own + i]);
+            }
         }
+    }
+
+    /** 32 numbers as multiples, up to 127, of the step that is returned. */
+    private static float round(float[] s, int at) {
+        FloatVector most = FloatVector.zero(FLOATS);
+        for (int i = 0; i < X_GROUP; i += W) {
+            most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs());
+        }
+        float largest = most.reduceLanes(VectorOperators.MAX);
+        float inverse = largest == 0 ? 0 : 127 / largest;
+        for (int i = 0; i < X_GROUP; i += W) {
+            FloatVector.fromArray(FLOATS, s, at + i)
+                    .mul(inverse)
+                    .add(ROUNDER)
+                    .sub(ROUNDER)
+                    .intoArray(s, at + i);
+        }
+        return largest / 127;
+    }
+
+    private static void codes(float[] s, int at, int count, int[] codes, int to) {
+        for (int i = 0; i < count; i += W) {
+            IntVector code =
+                    (IntVector) FloatVector.fromArray(FLOATS, s, at + i).convert(VectorOperators.F2I, 0);
+            code.and(0xffff).or(code.lanewise(VectorOperators.LSHL, 16)).intoArray(codes, to + i);
+        }
+    }
+
+    private static int sum(float[] s, int from, int count) {
+        int sum = 0;
+        for (int i = 0; i < count; i++) {
+            sum += (int) s[from + i];
+        }
+        return sum;
     }
 
     private static int both(int half) {
         return half & 0xffff | half << 16;
+    }
+
+    /** Where the sums are of the activations whose scales are at {@code xs}. */
+    private int xSums(int xs) {
+        return padded() * (k / X_GROUP) + xs;
     }
 
     private int biases() {
@@ -242,10 +284,8 @@ final class PanelMatMul implements Product {
         long b = at + panel2 * each;
         int y = own;
         int d = y + 2 * ROWS * FEW;
-        int d2 = d + GROUPS * ROWS;
-        int shift = d2 + GROUPS * ROWS;
-        int shift2 = shift + GROUPS * ROWS;
-        int codes = shift2 + GROUPS * ROWS;
+        int d2 = d + OWN / 2;
+        int codes = d2 + OWN / 2;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
             long from = a + panels.at(k0);
@@ -263,41 +303,29 @@ final class PanelMatMul implements Product {
         }
         for (int k0 = 0; k0 < k && !inline(); k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
-            scales(w, a, k0, depth, s, d, shift);
-            scales(w, b, k0, depth, s, d2, shift2);
+            long from = a + panels.at(k0);
+            scales(w, from, depth, s, d);
+            scales(w, from + b - a, depth, s, d2);
             if (exact || panels.high == 1) {
-                alone(x, tokens, w, a, k0, depth, s, codes, d, shift, y);
-                alone(x, tokens, w, b, k0, depth, s, codes, d2, shift2, y + ROWS);
+                alone(x, tokens, w, from, k0, depth, s, codes, d, y);
+                alone(x, tokens, w, from + b - a, k0, depth, s, codes, d2, y + ROWS);
                 continue;
             }
             for (int t = 0; t < tokens; t++) {
                 int yt = y + 2 * ROWS * t;
                 int xs = t * (k / X_GROUP) + k0 / X_GROUP;
                 int bias = biases() + (t * k + k0) / run;
-                long from = a + panels.at(k0);
-                addShifts(s, shift, depth, xs, yt);
-                addShifts(s, shift2, depth, xs, yt + ROWS);
-                if (panels.high == 0) {
-                    int block = type.blockElements();
-                    int skip = panels.lowAt();
-                    CodeTile.nibbles(
-                            w,
-                            from + skip,
-                            b - a,
-                            a + panels.at(k0 + depth),
-                            block,
-                            skip,
-                            x,
-                            t * k + k0,
-                            bias,
-                            s,
-                            d,
-                            d2,
-                            xs,
-                            yt);
+                long low = from + panels.lowAt();
+                if (shifted) {
+                    int gap = type.blockElements() == X_GROUP ? panels.lowAt() : 0;
+                    long end = from + panels.at(depth);
+                    int sums = sums(d);
+                    CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, d2, xs, sums);
+                    join(s, sums, d, depth, xs, yt);
+                    join(s, sums + ROWS, d2, depth, xs, yt + ROWS);
                 } else {
                     int high = panels.highAt() - panels.lowAt();
-                    CodeTile.sixths(w, from + panels.lowAt(), b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
+                    CodeTile.sixths(w, low, b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
                 }
             }
         }
@@ -312,70 +340,73 @@ final class PanelMatMul implements Product {
         return type == DType.Q8_0 || type == DType.Q4_0 && !exact;
     }
 
-    /** What the shifts of a stretch add to one token with one panel. */
-    private void addShifts(float[] s, int shift, int depth, int xs, int y) {
-        if (Codes.shifts(type)) {
-            CodeTile.shifts(s, shift, depth / X_GROUP, padded() * (k / X_GROUP) + xs, tile, tile, y);
-        }
+    /** Where beside the scales at {@code d} a stretch has its shifts, their units, and the sums of a tile. */
+    private static int shifts(int d) {
+        return d + SCALES;
+    }
+
+    private static int units(int d) {
+        return shifts(d) + SCALES;
+    }
+
+    private static int sums(int d) {
+        return units(d) + UNITS;
+    }
+
+    private void scales(MemorySegment w, long from, int depth, float[] s, int d) {
+        Codes.scales(panels, w, from, depth, s, d, shifts(d), units(d));
+    }
+
+    /** What a stretch of shifted weights adds to a tile of tokens with one panel. */
+    private void join(float[] s, int sums, int d, int depth, int xs, int y) {
+        CodeTile.join(s, sums, units(d), shifts(d), depth / X_GROUP, xSums(xs), tile, y);
+    }
+
+    private void weights(MemorySegment w, long from, int depth, float[] s, int codes, int d, int to) {
+        Codes.weights(panels, w, from, depth, s, codes, d, shifts(d), units(d), to);
     }
 
     /** A few tokens with a stretch of one panel, by way of its codes. */
     private void alone(
-            int[] x,
-            int tokens,
-            MemorySegment w,
-            long panel,
-            int k0,
-            int depth,
-            float[] s,
-            int codes,
-            int d,
-            int shift,
-            int y) {
-        Codes.unpack(panels, w, panel + panels.at(k0), depth, s, codes);
+            int[] x, int tokens, MemorySegment w, long from, int k0, int depth, float[] s, int codes, int d, int y) {
+        Codes.unpack(panels, w, from, depth, s, codes);
         int weights = codes + DEPTH * SLOTS;
         if (exact) {
-            Codes.weights(panels, w, panel + panels.at(k0), depth, s, codes, d, shift, weights);
+            weights(w, from, depth, s, codes, d, weights);
         }
         for (int t = 0; t < tokens; t++) {
+            int yt = y + 2 * ROWS * t;
             if (exact) {
-                PanelTile.dot(s, t * k + k0, weights, depth, y + 2 * ROWS * t);
-            } else {
-                int xs = t * (k / X_GROUP) + k0 / X_GROUP;
-                int bias = biases() + (t * k + k0) / run;
-                addShifts(s, shift, depth, xs, y + 2 * ROWS * t);
-                CodeTile.dot(
-                        s,
-                        codes,
-                        x,
-                        t * k + k0,
-                        bias,
-                        depth / run,
-                        run,
-                        d,
-                        dRuns(),
-                        xs,
-                        X_GROUP / run,
-                        y + 2 * ROWS * t);
+                PanelTile.dot(s, t * k + k0, weights, depth, yt);
+                continue;
+            }
+            int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+            int bias = biases() + (t * k + k0) / run;
+            int sums = shifted ? sums(d) : yt;
+            if (shifted) {
+                Arrays.fill(s, sums, sums + ROWS, 0);
+            }
+            CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth / run, run, d, dRuns(), xs, xRuns(), sums);
+            if (shifted) {
+                join(s, sums, d, depth, xs, yt);
             }
         }
     }
 
-    /** Scales of a stretch, and the shifts as the kernels want them. */
-    private void scales(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift) {
-        int from = exact ? 0 : centre;
-        Codes.scales(panels, w, panel + panels.at(k0), depth, from, s, d, shift);
+    /** Logarithms of how many runs share a scale of w, and of x. */
+    private int dRuns() {
+        return Integer.numberOfTrailingZeros(Codes.group(type) / run);
     }
 
-    private int dRuns() {
-        return Codes.group(type) / run;
+    private int xRuns() {
+        return Integer.numberOfTrailingZeros(X_GROUP / run);
     }
 
     /** Scales and codes of a stretch. */
-    private void unpack(MemorySegment w, long panel, int k0, int depth, float[] s, int d, int shift, int codes) {
-        scales(w, panel, k0, depth, s, d, shift);
+    private void unpack(MemorySegment w, long from, int depth, float[] s, int d, int codes) {
+        scales(w, from, depth, s, d);
         if (panels.low < Byte.SIZE) {
-            Codes.unpack(panels, w, panel + panels.at(k0), depth, s, codes);
+            Codes.unpack(panels, w, from, depth, s, codes);
         }
     }
 
@@ -395,21 +426,19 @@ final class PanelMatMul implements Product {
             int own) {
         int y = own;
         int d = y + (PANELS + 1) * TOKENS * ROWS;
-        int d2 = d + GROUPS * ROWS;
-        int shift = d2 + GROUPS * ROWS;
-        int shift2 = shift + GROUPS * ROWS;
-        int codes = shift2 + GROUPS * ROWS;
+        int d2 = d + OWN / 2;
+        int codes = d2 + OWN / 2;
         int codes2 = codes + DEPTH * SLOTS;
         Arrays.fill(s, y, y + (PANELS + 1) * TOKENS * ROWS, 0);
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             for (int i = 0; i < used; i += exact ? 1 : 2) {
-                long from = at + (panel + i) * panels.at(k);
+                long from = at + (panel + i) * panels.at(k) + panels.at(k0);
                 int yi = y + i * TOKENS * ROWS;
-                unpack(w, from, k0, depth, s, d, shift, codes);
+                unpack(w, from, depth, s, d, codes);
                 if (exact) {
                     int weights = codes + DEPTH * SLOTS;
-                    Codes.weights(panels, w, from + panels.at(k0), depth, s, codes, d, shift, weights);
+                    weights(w, from, depth, s, codes, d, weights);
                     for (int t = 0; t < tokens; t += tile) {
                         PanelTile.tile(s, (first + t) * k + k0 * tile, weights, depth, yi + t * ROWS);
                     }
@@ -417,29 +446,37 @@ final class PanelMatMul implements Product {
                 }
                 boolean two = i + 1 < used; // else the same one twice, the second for nobody
                 int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
-                unpack(w, two ? from + panels.at(k) : from, k0, depth, s, d2, shift2, codes2);
+                unpack(w, two ? from + panels.at(k) : from, depth, s, d2, codes2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xs = (first + t) * (k / X_GROUP) + k0 / X_GROUP * tile;
                     int bias = biases() + (first + t) * (k / run) + k0 / run * tile;
-                    int xAt = (first + t) * k + k0 * tile;
-                    addShifts(s, shift, depth, xs, yi + t * ROWS);
-                    addShifts(s, shift2, depth, xs, y2 + t * ROWS);
+                    int sums = shifted ? sums(d) : yi + t * ROWS;
+                    int sums2 = shifted ? sums(d2) : y2 + t * ROWS;
+                    if (shifted) {
+                        Arrays.fill(s, sums, sums + SUMS, 0);
+                        Arrays.fill(s, sums2, sums2 + SUMS, 0);
+                    }
                     CodeTile.tile(
                             s,
                             codes,
                             codes2,
                             x,
-                            xAt,
+                            (first + t) * k + k0 * tile,
                             bias,
+                            shifted,
                             depth / run,
                             run,
                             d,
                             d2,
                             dRuns(),
                             xs,
-                            X_GROUP / run,
-                            yi + t * ROWS,
-                            y2 + t * ROWS);
+                            xRuns(),
+                            sums,
+                            sums2);
+                    if (shifted) {
+                        join(s, sums, d, depth, xs, yi + t * ROWS);
+                        join(s, sums2, d2, depth, xs, y2 + t * ROWS);
+                    }
                 }
             }
         }

@@ -153,113 +153,102 @@ final class PanelTile {
 
     /** One token with two panels of Q8_0 where they lie, a chain to each {@code depth} elements. */
     static void bytes(MemorySegment w, long from, long off, long end, int depth, float[] s, int x, int y) {
-        for (int part = 0; part < ROWS / 2; part += W) {
-            FloatVector zero = FloatVector.zero(FLOATS);
-            FloatVector f0 = zero;
-            FloatVector f1 = zero;
-            FloatVector g0 = zero;
-            FloatVector g1 = zero;
+        for (int part = 0; part < HALF; part += W) {
             int to = y + part;
-            FloatVector y0 = FloatVector.fromArray(FLOATS, s, to);
-            FloatVector y1 = FloatVector.fromArray(FLOATS, s, to + HALF);
-            FloatVector z0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
-            FloatVector z1 = FloatVector.fromArray(FLOATS, s, to + ROWS + HALF);
-            FloatVector d0 = zero;
-            FloatVector d1 = zero;
-            FloatVector e0 = zero;
-            FloatVector e1 = zero;
-            int i = 0;
-            for (long p = from + 4 * part; p < end; p += 4 * ROWS) {
-                if ((i & 31) == 0) {
-                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
-                    p += SCALES;
-                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
-                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
-                    d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                    d1 = h.lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
-                    e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                    e1 = h2.lanewise(ASHR, 3)
-                            .and(Codes.HALF)
-                            .reinterpretAsFloats()
-                            .mul(Codes.TWO_TO_112);
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + HALF);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + HALF);
+            FloatVector a0 = FloatVector.zero(FLOATS);
+            FloatVector a1 = a0;
+            FloatVector b0 = a0;
+            FloatVector b1 = a0;
+            int q = x;
+            for (long p = from + 4 * part; p < end; ) {
+                IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                p += SCALES;
+                IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                IntVector high = h.lanewise(ASHR, 3).and(Codes.HALF);
+                IntVector high2 = h2.lanewise(ASHR, 3).and(Codes.HALF);
+                FloatVector d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector d1 = high.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector e1 = high2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                for (long last = p + 32 * ROWS; p < last; p += 4 * ROWS, q += 4) {
+                    IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + 4 * HALF, LITTLE_ENDIAN);
+                    IntVector u0 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    IntVector u1 = IntVector.fromMemorySegment(INTS, w, p + off + 4 * HALF, LITTLE_ENDIAN);
+                    FloatVector x0 = FloatVector.broadcast(FLOATS, s[q]);
+                    a0 = ((FloatVector) v0.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d0)
+                            .fma(x0, a0);
+                    a1 = ((FloatVector) v1.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d1)
+                            .fma(x0, a1);
+                    b0 = ((FloatVector) u0.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e0)
+                            .fma(x0, b0);
+                    b1 = ((FloatVector) u1.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e1)
+                            .fma(x0, b1);
+                    FloatVector x1 = FloatVector.broadcast(FLOATS, s[q + 1]);
+                    a0 = ((FloatVector) v0.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d0)
+                            .fma(x1, a0);
+                    a1 = ((FloatVector) v1.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d1)
+                            .fma(x1, a1);
+                    b0 = ((FloatVector) u0.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e0)
+                            .fma(x1, b0);
+                    b1 = ((FloatVector) u1.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e1)
+                            .fma(x1, b1);
+                    FloatVector x2 = FloatVector.broadcast(FLOATS, s[q + 2]);
+                    a0 = ((FloatVector) v0.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d0)
+                            .fma(x2, a0);
+                    a1 = ((FloatVector) v1.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d1)
+                            .fma(x2, a1);
+                    b0 = ((FloatVector) u0.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e0)
+                            .fma(x2, b0);
+                    b1 = ((FloatVector) u1.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e1)
+                            .fma(x2, b1);
+                    FloatVector x3 = FloatVector.broadcast(FLOATS, s[q + 3]);
+                    a0 = ((FloatVector) v0.lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d0)
+                            .fma(x3, a0);
+                    a1 = ((FloatVector) v1.lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(d1)
+                            .fma(x3, a1);
+                    b0 = ((FloatVector) u0.lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e0)
+                            .fma(x3, b0);
+                    b1 = ((FloatVector) u1.lanewise(ASHR, 24).convert(I2F, 0))
+                            .mul(e1)
+                            .fma(x3, b1);
                 }
-                IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                IntVector b = IntVector.fromMemorySegment(INTS, w, p + 4 * HALF, LITTLE_ENDIAN);
-                IntVector a2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
-                IntVector b2 = IntVector.fromMemorySegment(INTS, w, p + off + 4 * HALF, LITTLE_ENDIAN);
-                int q = x + i;
-                FloatVector v0 = FloatVector.broadcast(FLOATS, s[q]);
-                f0 = ((FloatVector) a.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d0)
-                        .fma(v0, f0);
-                f1 = ((FloatVector) b.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d1)
-                        .fma(v0, f1);
-                g0 = ((FloatVector) a2.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e0)
-                        .fma(v0, g0);
-                g1 = ((FloatVector) b2.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e1)
-                        .fma(v0, g1);
-                FloatVector v1 = FloatVector.broadcast(FLOATS, s[q + 1]);
-                f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d0)
-                        .fma(v1, f0);
-                f1 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d1)
-                        .fma(v1, f1);
-                g0 = ((FloatVector) a2.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e0)
-                        .fma(v1, g0);
-                g1 = ((FloatVector) b2.lanewise(LSHL, 16).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e1)
-                        .fma(v1, g1);
-                FloatVector v2 = FloatVector.broadcast(FLOATS, s[q + 2]);
-                f0 = ((FloatVector) a.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d0)
-                        .fma(v2, f0);
-                f1 = ((FloatVector) b.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d1)
-                        .fma(v2, f1);
-                g0 = ((FloatVector) a2.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e0)
-                        .fma(v2, g0);
-                g1 = ((FloatVector) b2.lanewise(LSHL, 8).lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e1)
-                        .fma(v2, g1);
-                FloatVector v3 = FloatVector.broadcast(FLOATS, s[q + 3]);
-                f0 = ((FloatVector) a.lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d0)
-                        .fma(v3, f0);
-                f1 = ((FloatVector) b.lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(d1)
-                        .fma(v3, f1);
-                g0 = ((FloatVector) a2.lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e0)
-                        .fma(v3, g0);
-                g1 = ((FloatVector) b2.lanewise(ASHR, 24).convert(I2F, 0))
-                        .mul(e1)
-                        .fma(v3, g1);
-                i += 4;
-                if ((i & depth - 1) == 0) {
-                    y0 = y0.add(f0);
-                    y1 = y1.add(f1);
-                    z0 = z0.add(g0);
-                    z1 = z1.add(g1);
-                    f0 = zero;
-                    f1 = zero;
-                    g0 = zero;
-                    g1 = zero;
+                if ((q - x & depth - 1) == 0 || p >= end) {
+                    f0 = f0.add(a0);
+                    f1 = f1.add(a1);
+                    g0 = g0.add(b0);
+                    g1 = g1.add(b1);
+                    a0 = FloatVector.zero(FLOATS);
+                    a1 = a0;
+                    b0 = a0;
+                    b1 = a0;
                 }
             }
-            y0.add(f0).intoArray(s, to);
-            y1.add(f1).intoArray(s, to + HALF);
-            z0.add(g0).intoArray(s, to + ROWS);
-            z1.add(g1).intoArray(s, to + ROWS + HALF);
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + HALF);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + HALF);
         }
     }
 }
