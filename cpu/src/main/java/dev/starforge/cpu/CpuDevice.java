@@ -1,7 +1,9 @@
 package dev.starforge.cpu;
 
 import dev.starforge.tensor.Broadcast;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Limits;
@@ -60,6 +62,16 @@ final class CpuDevice implements Device {
     @Override
     public List<Memory> reserveAll(List<Long> bytes) {
         return HostMemory.all(bytes);
+    }
+
+    @Override
+    public boolean maps(DType type) {
+        return type.isFloat();
+    }
+
+    @Override
+    public Memory map(DType type, FileRegion region) {
+        return HostMemory.map(type, region);
     }
 
     @Override
@@ -160,8 +172,14 @@ final class CpuDevice implements Device {
             specs[i] = inputs[i].spec();
         }
         workers.reserve(scratch(op, specs));
-        View[] in = View.of(inputs);
-        View[] out = View.of(outputs);
+        try {
+            run(op, specs, inputs, View.of(inputs), View.of(outputs));
+        } catch (InternalError fault) {
+            throw HostMemory.cut(inputs, fault);
+        }
+    }
+
+    private void run(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out) {
         switch (op) {
             case Plain.Add o -> Elementwise.add(workers, broadcast(o, specs), in[0], in[1], out[0]);
             case Plain.Mul o -> Elementwise.mul(workers, broadcast(o, specs), in[0], in[1], out[0]);

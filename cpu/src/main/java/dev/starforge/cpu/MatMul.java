@@ -4,6 +4,7 @@ import static java.nio.ByteOrder.LITTLE_ENDIAN;
 import static jdk.incubator.vector.VectorOperators.LSHL;
 import static jdk.incubator.vector.VectorOperators.S2I;
 
+import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
@@ -270,6 +271,7 @@ final class MatMul implements Product {
     }
 
     private static void singles(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        HostMemory.guard(u, from);
         FloatVector c0 = FloatVector.zero(SPECIES);
         FloatVector c1 = c0;
         FloatVector c2 = c0;
@@ -294,6 +296,7 @@ final class MatMul implements Product {
     }
 
     private static void brains(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        HostMemory.guard(u, from);
         FloatVector c0 = FloatVector.zero(SPECIES);
         FloatVector c1 = c0;
         FloatVector c2 = c0;
@@ -327,6 +330,7 @@ final class MatMul implements Product {
 
     /** Moving the bits of a finite half into place leaves the exponent 112 too small. */
     private static void halves(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        HostMemory.guard(u, from);
         FloatVector c0 = FloatVector.zero(SPECIES);
         FloatVector c1 = c0;
         FloatVector c2 = c0;

@@ -213,6 +213,7 @@ final class View {
     }
 
     private static void loadBf16(MemorySegment x, long offset, int count, float[] s, int at) {
+        HostMemory.guard(x, offset);
         int whole = FLOATS.loopBound(count);
         for (int i = 0; i < whole; i += Lanes.WIDTH) {
             IntVector bits =
@@ -227,6 +228,7 @@ final class View {
 
     /** Moving the bits into place leaves the exponent 112 too small, subnormals included; infinity and NaN need theirs full. */
     private static void loadF16(MemorySegment x, long offset, int count, float[] s, int at) {
+        HostMemory.guard(x, offset);
         int whole = FLOATS.loopBound(count);
         for (int i = 0; i < whole; i += Lanes.WIDTH) {
             IntVector bits =

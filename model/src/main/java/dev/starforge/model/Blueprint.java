@@ -2,6 +2,7 @@ package dev.starforge.model;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -118,6 +119,11 @@ public final class Blueprint {
         @Override
         public Shape shape(String name) {
             throw new ModelException(config.path(), "a config alone does not say what shape " + name + " has");
+        }
+
+        @Override
+        public Optional<FileRegion> region(String name) {
+            return Optional.empty();
         }
 
         @Override

@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
@@ -276,6 +277,11 @@ public final class GgufFile implements AutoCloseable {
             throw new ModelException(path, "has no tensor " + name);
         }
         return stored;
+    }
+
+    /** Where so many bytes of a tensor lie, from {@code offset} on. */
+    FileRegion region(Stored tensor, long offset, long bytes) {
+        return new FileRegion(path, dataStart + tensor.begin() + offset, bytes);
     }
 
     /** Fills {@code into} with a tensor's bytes from {@code offset} on. */

@@ -1,6 +1,7 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -138,6 +139,16 @@ final class GgufSource implements WeightSource {
         for (long to = first; to < end; to++) {
             into.put(heads.slice((int) ((storedRow(name, to) - begin) * row), (int) row));
         }
+    }
+
+    @Override
+    public Optional<FileRegion> region(String name) {
+        if (isJoined(name) || isReordered(name)) {
+            return Optional.empty();
+        }
+        GgufFile.Stored stored = file.tensor(translated(name));
+        long row = stored.format().bytes(shape(name).last());
+        return Optional.of(file.region(stored, skipped(name) * row, shape(name).rows() * row));
     }
 
     @Override

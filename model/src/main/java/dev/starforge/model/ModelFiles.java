@@ -2,6 +2,8 @@ package dev.starforge.model;
 
 import static java.util.Map.entry;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -13,6 +15,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.BiFunction;
+import java.util.stream.Stream;
 
 /**
  * A model's files: a folder as HF lays it out, with {@code config.json} beside {@code model.safetensors} or its shards, or
@@ -141,9 +144,19 @@ public final class ModelFiles implements AutoCloseable {
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
         if (precision.asStored()) {
-            scope.expect(tensors.stream().map(Stored::bytes).toList());
+            scope.expect(tensors.stream()
+                    .filter(tensor -> !isMapped(tensor, scope.device()))
+                    .map(Stored::bytes)
+                    .toList());
         }
         return build(config, new Weights(weights, scope, precision, adapter));
+    }
+
+    private static boolean isMapped(Stored tensor, Device device) {
+        return tensor.shape.rank() > 1
+                && Stream.of(DType.values())
+                        .filter(device::maps)
+                        .anyMatch(type -> type.name().equals(tensor.dtype));
     }
 
     static Model build(Config config, Weights weights) {

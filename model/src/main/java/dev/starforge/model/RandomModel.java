@@ -1,6 +1,7 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.nio.ByteBuffer;
@@ -214,6 +215,11 @@ final class RandomModel implements WeightSource {
             throw new ModelException(path, "has no tensor " + name);
         }
         return shape;
+    }
+
+    @Override
+    public Optional<FileRegion> region(String name) {
+        return Optional.empty();
     }
 
     @Override

@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
@@ -20,6 +21,9 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
 
     /** Fills {@code into} with a tensor's bytes from {@code offset} on. */
     void read(SafetensorsFile.Stored tensor, long offset, ByteBuffer into);
+
+    /** Where a tensor lies. */
+    FileRegion region(SafetensorsFile.Stored tensor);
 
     @Override
     void close();

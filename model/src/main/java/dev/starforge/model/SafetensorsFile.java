@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import java.io.EOFException;
@@ -213,6 +214,11 @@ public final class SafetensorsFile implements Safetensors {
         } catch (IOException failure) {
             throw new ModelException(path, "tensor " + tensor.name() + " at byte " + offset + ": " + failure, failure);
         }
+    }
+
+    @Override
+    public FileRegion region(Stored tensor) {
+        return new FileRegion(path, dataStart + tensor.begin(), tensor.bytes());
     }
 
     private static void readFully(FileChannel channel, long position, ByteBuffer into) throws IOException {

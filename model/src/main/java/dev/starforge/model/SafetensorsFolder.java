@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.tensor.FileRegion;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -152,6 +153,11 @@ public final class SafetensorsFolder implements Safetensors {
     @Override
     public Map<String, SafetensorsFile.Stored> tensors() {
         return Collections.unmodifiableMap(tensors);
+    }
+
+    @Override
+    public FileRegion region(SafetensorsFile.Stored tensor) {
+        return homes.get(tensor.name()).region(tensor);
     }
 
     @Override

@@ -1,6 +1,7 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -25,6 +26,9 @@ interface WeightSource {
      * Several threads may read at once.
      */
     void readRows(String name, long first, ByteBuffer into);
+
+    /** Where a tensor's rows lie in a file, in order and as they are stored; empty where they do not. */
+    Optional<FileRegion> region(String name);
 
     /** Whether a tensor of this name and shape is there; throws if there is none of this name. */
     default boolean holds(String name, Shape wanted) {
@@ -62,6 +66,11 @@ interface WeightSource {
                 long row = SafetensorsType.valueOf(stored.dtype()).bytes()
                         * stored.shape().last();
                 file.read(stored, first * row, into);
+            }
+
+            @Override
+            public Optional<FileRegion> region(String name) {
+                return Optional.of(file.region(file.tensor(name)));
             }
 
             @Override

@@ -180,10 +180,24 @@ final class Weights {
 
     private Tensor load(String name, Spec wanted) {
         checkShape(name, wanted.shape());
-        Tensor tensor = scope.allocate(wanted);
-        fill(name, tensor);
+        Tensor tensor = mapped(name, wanted).orElseGet(() -> copied(name, wanted));
         parts.add(new Part(List.of(name), tensor));
         return tensor;
+    }
+
+    private Tensor copied(String name, Spec wanted) {
+        Tensor tensor = scope.allocate(wanted);
+        fill(name, tensor);
+        return tensor;
+    }
+
+    /** A matrix that is the file's own bytes, where they are what is wanted and nobody will write to them. */
+    private Optional<Tensor> mapped(String name, Spec wanted) {
+        boolean asItIs = wanted.shape().rank() > 1
+                && precision.asStored()
+                && scope.device().maps(wanted.dtype())
+                && source.stored(name).filter(wanted.dtype()::equals).isPresent();
+        return asItIs ? source.region(name).map(region -> scope.map(wanted, region)) : Optional.empty();
     }
 
     /** Before anything is allocated: a config must not make us ask for more than its file holds. */

@@ -8,6 +8,7 @@ import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Plain;
@@ -210,6 +211,11 @@ final class WeightsTest {
         @Override
         public Shape shape(String name) {
             return shape;
+        }
+
+        @Override
+        public Optional<FileRegion> region(String name) {
+            return Optional.empty();
         }
 
         @Override

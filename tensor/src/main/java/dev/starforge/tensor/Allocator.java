@@ -2,7 +2,9 @@ package dev.starforge.tensor;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 
 /**
  * First fit by address over chunks that are reserved as needed and kept until close. The same sequence of requests gives
@@ -16,6 +18,7 @@ final class Allocator {
 
     private final Device device;
     private final List<Chunk> chunks = new ArrayList<>();
+    private final Set<Memory> adopted = new HashSet<>();
     private long reserved;
     private long grown; // of that, what nobody expected
     private long used;
@@ -73,12 +76,27 @@ final class Allocator {
         return block;
     }
 
+    /** Memory that was not reserved here: one block, whose bytes nobody else gets. */
+    Block adopt(Memory memory) {
+        adopted.add(memory);
+        reserved += memory.bytes();
+        used += memory.bytes();
+        peak = Math.max(peak, used);
+        return new Block(this, memory, 0, memory.bytes());
+    }
+
     private Block take(Chunk chunk, long size) {
         long offset = chunk.take(size);
         return offset < 0 ? null : new Block(this, chunk.memory, offset, size);
     }
 
     void free(Block block) {
+        if (adopted.remove(block.memory())) {
+            device.release(block.memory());
+            reserved -= block.bytes();
+            used -= block.bytes();
+            return;
+        }
         for (Chunk chunk : chunks) {
             if (chunk.memory == block.memory()) {
                 chunk.give(block.offset(), block.bytes());
@@ -109,6 +127,8 @@ final class Allocator {
         closed = true;
         chunks.forEach(chunk -> device.release(chunk.memory));
         chunks.clear();
+        adopted.forEach(device::release);
+        adopted.clear();
         used = 0;
         reserved = 0;
     }

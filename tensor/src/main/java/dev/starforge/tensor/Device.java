@@ -43,6 +43,16 @@ public interface Device extends AutoCloseable {
         return reserved;
     }
 
+    /** Whether tensors of a type can be a file's own bytes here. */
+    default boolean maps(DType type) {
+        return false;
+    }
+
+    /** A file's own bytes, which nobody may write to, as memory for a tensor of a type that this device maps. */
+    default Memory map(DType type, FileRegion region) {
+        throw new DeviceException("map " + region + ": " + name() + " computes on no file");
+    }
+
     void release(Memory memory);
 
     /** Whether tensors here have values at all; a plan's have none, so that nothing need be read for it. */

@@ -48,6 +48,19 @@ public final class Scope implements AutoCloseable {
         return new Tensor(spec, block, 0);
     }
 
+    /** A tensor that is a stretch of a file and is never written to, of a type that the device maps. */
+    public Tensor map(Spec spec, FileRegion region) {
+        if (closed) {
+            throw new TensorException("map " + spec + ": the scope is closed");
+        }
+        if (region.bytes() != spec.bytes()) {
+            throw new TensorException("map " + spec + ": expected " + spec.bytes() + " bytes, not " + region);
+        }
+        Block block = allocator.adopt(device.map(spec.dtype(), region));
+        owned.add(block);
+        return new Tensor(spec, block, 0);
+    }
+
     /** Opens a nested lifetime. Every mark is released once, innermost first. */
     public void mark() {
         marks.push(owned.size());

@@ -1,21 +1,29 @@
 package dev.starforge.tensor.host;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
+import java.io.EOFException;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.LongStream;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
     private static final long ALIGNMENT = 64;
+    private static final long PIECE = 4 << 20;
     private static final long EXPONENTS = 0x7c007c007c007c00L;
     private static final long ONES = 0x0400040004000400L;
     private static final long SIGNS = 0x8000800080008000L;
@@ -23,15 +31,80 @@ public final class HostMemory implements Memory {
 
     private final Arena arena = Arena.ofShared();
     private final MemorySegment segment;
+    private final Optional<FileRegion> file;
     private boolean special;
 
     public HostMemory(long bytes) {
+        file = Optional.empty();
         try {
             segment = arena.allocate(bytes, ALIGNMENT);
         } catch (OutOfMemoryError full) {
             arena.close();
             throw new MemoryException("reserve " + bytes + " bytes of host memory: there is not as much", full);
         }
+    }
+
+    private HostMemory(FileRegion region) throws IOException {
+        file = Optional.of(region);
+        try (FileChannel channel = FileChannel.open(region.file(), StandardOpenOption.READ)) {
+            if (region.from() > channel.size() - region.bytes()) {
+                throw new EOFException("the file ends at " + channel.size());
+            }
+            segment = channel.map(FileChannel.MapMode.READ_ONLY, region.from(), region.bytes(), arena);
+        }
+    }
+
+    /**
+     * A file's own bytes, elements of a type as a file has them. Halves are looked through by several threads, for those
+     * that are not finite, which also brings them into memory; others come when they are first used.
+     */
+    public static Memory map(DType type, FileRegion region) {
+        try {
+            HostMemory memory = new HostMemory(region);
+            memory.special = type == DType.F16 && !allFinite(memory.segment);
+            return memory;
+        } catch (IOException failure) {
+            throw new DeviceException(
+                    "map " + region.bytes() + " bytes at " + region.from() + " of " + region.file() + ": " + failure,
+                    failure);
+        } catch (InternalError fault) {
+            throw cut(region, fault);
+        }
+    }
+
+    private static boolean allFinite(MemorySegment halves) {
+        long pieces = Math.ceilDiv(halves.byteSize(), PIECE);
+        return LongStream.range(0, pieces).parallel().allMatch(i -> {
+            long from = i * PIECE;
+            return finite(halves.asSlice(from, Math.min(PIECE, halves.byteSize() - from)));
+        });
+    }
+
+    /** What became of an operation that met the end of a mapped file: someone made the file shorter. */
+    public static DeviceException cut(Tensor[] read, InternalError fault) {
+        for (Tensor tensor : read) {
+            Optional<FileRegion> file = ((HostMemory) tensor.memory()).file;
+            if (file.isPresent()) {
+                return cut(file.get(), fault);
+            }
+        }
+        throw fault;
+    }
+
+    private static DeviceException cut(FileRegion region, InternalError fault) {
+        return new DeviceException(
+                region.file() + ": cannot be read at bytes " + region.from() + " to "
+                        + (region.from() + region.bytes() - 1)
+                        + ", which are in use: was the file replaced or cut? Load the model again",
+                fault);
+    }
+
+    /**
+     * To be called by whatever reads a tensor's memory with vectors: where the end of a mapped file is met, the compiler has
+     * the fault thrown as an error in methods that also read without vectors, and ends the JVM in others.
+     */
+    public static void guard(MemorySegment memory, long at) {
+        memory.get(ValueLayout.JAVA_BYTE, at);
     }
 
     /**
