@@ -16,7 +16,10 @@ import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.host.HostMemory;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -28,6 +31,12 @@ final class CpuDevice implements Device {
     private final Workers workers;
     private final boolean exact;
     private final Rope rope = new Rope();
+
+    private final Map<Object, Optional<List<Prepared>>> steps = new HashMap<>(); // empty: ran once, to be recorded next
+    private Optional<List<Prepared>> recorded = Optional.empty(); // the step that is being recorded
+
+    /** One operation with everything that follows from its tensors. */
+    private record Prepared(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out, Scratch scratch) {}
 
     CpuDevice(int threads, boolean exact) {
         workers = new Workers(threads);
@@ -110,6 +119,11 @@ final class CpuDevice implements Device {
     }
 
     @Override
+    public void floats(Tensor from, float[] values) {
+        HostMemory.floats(from, values);
+    }
+
+    @Override
     public Optional<Limits> limits(long bytes) {
         return Optional.of(Ceilings.measure(workers, bytes));
     }
@@ -171,12 +185,43 @@ final class CpuDevice implements Device {
         for (int i = 0; i < specs.length; i++) {
             specs[i] = inputs[i].spec();
         }
-        workers.reserve(scratch(op, specs));
+        Prepared prepared = new Prepared(op, specs, inputs, View.of(inputs), View.of(outputs), scratch(op, specs));
+        recorded.ifPresent(step -> step.add(prepared));
+        run(prepared);
+    }
+
+    private void run(Prepared prepared) {
+        workers.reserve(prepared.scratch);
         try {
-            run(op, specs, inputs, View.of(inputs), View.of(outputs));
+            run(prepared.op, prepared.specs, prepared.inputs, prepared.in, prepared.out);
         } catch (InternalError fault) {
-            throw HostMemory.cut(inputs, fault);
+            throw HostMemory.cut(prepared.inputs, fault);
         }
+    }
+
+    /** Runs as it is the first time, when scopes grow, is recorded the second time, and from then on makes no tensors. */
+    @Override
+    public void replay(Object key, Runnable step) {
+        Optional<List<Prepared>> recording = steps.get(key);
+        if (recording == null) {
+            step.run();
+            steps.put(key, Optional.empty());
+        } else if (recording.isPresent()) {
+            recording.get().forEach(this::run);
+        } else {
+            recorded = Optional.of(new ArrayList<>());
+            try {
+                step.run();
+                steps.put(key, recorded);
+            } finally {
+                recorded = Optional.empty();
+            }
+        }
+    }
+
+    @Override
+    public void forget(Object key) {
+        steps.remove(key);
     }
 
     private void run(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out) {

@@ -144,7 +144,14 @@ public final class Generator implements AutoCloseable {
 
     /** The same with tokens that a sampler chooses; each is told before the next is computed. */
     public void generate(int[] prompt, Sampler sampler, int count, IntPredicate each) {
-        continued(prompt, sampler.sampling().isArgmax() ? this::next : () -> sampler.next(logits()), count, each);
+        float[] row =
+                new float[sampler.sampling().isArgmax() ? 0 : model.facts().vocabulary()];
+        continued(prompt, row.length == 0 ? this::next : () -> sampled(sampler, row), count, each);
+    }
+
+    private int sampled(Sampler sampler, float[] row) {
+        device.floats(logits, row);
+        return sampler.next(row);
     }
 
     private void continued(int[] prompt, IntSupplier choice, int count, IntPredicate each) {

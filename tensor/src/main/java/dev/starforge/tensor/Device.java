@@ -111,10 +111,15 @@ public interface Device extends AutoCloseable {
 
     default float[] floats(Tensor from) {
         float[] values = new float[Math.toIntExact(from.shape().size())];
+        floats(from, values);
+        return values;
+    }
+
+    /** The same into an array that is there already. */
+    default void floats(Tensor from, float[] values) {
         ByteBuffer buffer = buffer(from, DType.F32, values.length);
         read(from, buffer);
         buffer.rewind().order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(values);
-        return values;
     }
 
     default int[] ints(Tensor from) {

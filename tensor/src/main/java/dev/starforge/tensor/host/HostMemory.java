@@ -27,6 +27,8 @@ public final class HostMemory implements Memory {
     private static final long EXPONENTS = 0x7c007c007c007c00L;
     private static final long ONES = 0x0400040004000400L;
     private static final long SIGNS = 0x8000800080008000L;
+    private static final ValueLayout.OfFloat FLOAT =
+            ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Arena arena = Arena.ofShared();
@@ -191,20 +193,25 @@ public final class HostMemory implements Memory {
     }
 
     public static void write(Tensor to, int... values) {
-        requireInts(to, values.length);
+        require(to, DType.I32, values.length);
         MemorySegment.copy(values, 0, segment(to), INT, 0, values.length);
     }
 
     public static int[] ints(Tensor from) {
         int[] values = new int[Math.toIntExact(from.shape().size())];
-        requireInts(from, values.length);
+        require(from, DType.I32, values.length);
         MemorySegment.copy(segment(from), INT, 0, values, 0, values.length);
         return values;
     }
 
-    private static void requireInts(Tensor tensor, int count) {
-        if (tensor.dtype() != DType.I32 || tensor.shape().size() != count) {
-            throw new ShapeException("copy: " + count + " elements of " + DType.I32 + " against tensor " + tensor);
+    public static void floats(Tensor from, float[] values) {
+        require(from, DType.F32, values.length);
+        MemorySegment.copy(segment(from), FLOAT, 0, values, 0, values.length);
+    }
+
+    private static void require(Tensor tensor, DType type, int count) {
+        if (tensor.dtype() != type || tensor.shape().size() != count) {
+            throw new ShapeException("copy: " + count + " elements of " + type + " against tensor " + tensor);
         }
     }
 
