@@ -13,6 +13,7 @@ import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.Scales;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -224,7 +225,7 @@ final class Weights {
             int now = (int) Math.min(step, rows - row);
             reserve(Math.multiplyExact(now, rowBytes));
             if (asItIs) {
-                readRows(name, row, now, rowBytes);
+                readRows(name, row, now, type, rowBytes);
             } else {
                 convert(name, row * width, Math.toIntExact(now * width), type);
             }
@@ -234,12 +235,22 @@ final class Weights {
     }
 
     /** A long piece by several threads, since copying out of the system's cache is bound by a core, not by memory. */
-    private void readRows(String name, long first, int rows, long rowBytes) {
+    private void readRows(String name, long first, int rows, DType type, long rowBytes) {
         int parts = Math.clamp(rows * rowBytes / READ, 1, rows);
         IntConsumer part = i -> {
             int from = (int) ((long) rows * i / parts);
             int to = (int) ((long) rows * (i + 1) / parts);
-            source.readRows(name, first + from, piece.slice((int) (from * rowBytes), (int) ((to - from) * rowBytes)));
+            ByteBuffer read = piece.slice((int) (from * rowBytes), (int) ((to - from) * rowBytes));
+            source.readRows(name, first + from, read);
+            try {
+                Scales.requireFinite(type, read.flip());
+            } catch (TensorException wrong) {
+                throw new ModelException(
+                        source.path(),
+                        "tensor " + name + ", rows " + (first + from) + " to " + (first + to - 1) + ": "
+                                + wrong.getMessage(),
+                        wrong);
+            }
         };
         if (parts == 1) {
             part.accept(0);
