@@ -28,7 +28,7 @@ import tools.jackson.databind.json.JsonMapper;
  * for a document depends on the seed and its name alone, so the order of work does not matter. Added lines count in the
  * loss, and whole files do; what is only shown around them does not.
  */
-final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleStage.Sample>> {
+final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<SampleStage.Sample>> {
     private static final Pattern HUNK = Pattern.compile("@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
     private static final JsonMapper JSON = new JsonMapper();
     private static final int LONGEST_BODY = 2000;
@@ -64,40 +64,52 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
     private final ParserPool parsers;
     private final Leakage leakage;
     private final ShownBlobs shownBlobs;
+    private final Runnable each;
     private List<Sample> samples = new ArrayList<>();
 
+    /** @param each is run after every task, by whatever thread */
     SampleStage(
-            GitHistory.Reader reader, DatasetConfig config, SampleFormat format, ParserPool parsers, Leakage leakage) {
+            GitHistory.Reader reader,
+            DatasetConfig config,
+            SampleFormat format,
+            ParserPool parsers,
+            Leakage leakage,
+            Runnable each) {
         this.reader = reader;
         this.config = config;
         this.format = format;
         this.parsers = parsers;
         this.leakage = leakage;
         shownBlobs = new ShownBlobs(reader.blobs());
+        this.each = each;
     }
 
     @Override
-    public List<Sample> apply(Task task) {
+    public List<Sample> apply(List<Task> tasks) {
         samples = new ArrayList<>();
-        try {
-            switch (task) {
-                case CommitTask commit -> {
-                    Commit read = read(commit);
-                    if (config.samples().commits()) {
-                        commit(read);
-                    }
-                    if (config.samples().chunks()) {
-                        for (Chunk chunk : read.chunks()) {
-                            chunk(read, chunk);
-                        }
-                    }
+        for (Task task : tasks) {
+            try {
+                switch (task) {
+                    case CommitTask commit -> samples(read(commit));
+                    case FilesTask files -> files(files);
                 }
-                case FilesTask files -> files(files);
+            } catch (IOException failure) {
+                throw new DatasetException(config.repository(), "cannot be read: " + failure.getMessage(), failure);
             }
-        } catch (IOException failure) {
-            throw new DatasetException(config.repository(), "cannot be read: " + failure.getMessage(), failure);
+            each.run();
         }
         return samples;
+    }
+
+    private void samples(Commit commit) throws IOException {
+        if (config.samples().commits()) {
+            commit(commit);
+        }
+        if (config.samples().chunks()) {
+            for (Chunk chunk : commit.chunks()) {
+                chunk(commit, chunk);
+            }
+        }
     }
 
     private record Commit(Split split, String commit, long time, String subject, String body, List<Chunk> chunks) {}

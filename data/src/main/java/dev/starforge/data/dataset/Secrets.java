@@ -34,18 +34,24 @@ final class Secrets {
     private static final int LONG = 2;
     private static final int ASSIGNMENT = 4;
 
-    /** Which bytes make a run: letters, digits, and signs that keys contain. */
-    private static final byte[] RUN = new byte[128];
+    /** What each byte is worth: those from {@link #LETTER} on make a run, of letters, digits and signs that keys contain. */
+    private static final byte[] LOOK = new byte[256];
 
-    private static final byte LETTER = 1;
-    private static final byte DIGIT = 2;
-    private static final byte SIGN = 3;
+    private static final byte AT_SIGN = 1;
+    private static final byte ASSIGN = 2;
+    private static final byte LETTER = 3;
+    private static final byte DIGIT = 4;
+    private static final byte SIGN = 5;
 
     static {
-        for (int c = 0; c < RUN.length; c++) {
+        for (int c = 0; c < 128; c++) {
             boolean letter = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z';
-            RUN[c] = letter ? LETTER : c >= '0' && c <= '9' ? DIGIT : "+/_-".indexOf(c) >= 0 ? SIGN : 0;
+            LOOK[c] = letter ? LETTER : c >= '0' && c <= '9' ? DIGIT : "+/_-".indexOf(c) >= 0 ? SIGN : 0;
         }
+        LOOK['@'] = AT_SIGN;
+        LOOK['='] = ASSIGN;
+        LOOK[':'] = ASSIGN;
+        LOOK[','] = ASSIGN;
     }
 
     /** How keys of known providers begin; two letters do for a first look. */
@@ -110,6 +116,7 @@ final class Secrets {
     private int keys;
     private int passwords;
     private int mails;
+    private boolean suspected;
 
     int keys() {
         return keys;
@@ -125,6 +132,17 @@ final class Secrets {
 
     int count() {
         return keys + passwords + mails;
+    }
+
+    /** Whether {@link #append} saw a line that was worth a look, replaced or not. */
+    boolean suspected() {
+        return suspected;
+    }
+
+    void add(Secrets more) {
+        keys += more.keys;
+        passwords += more.passwords;
+        mails += more.mails;
     }
 
     /** Whether a private-key block may begin in a file; such a file is redacted as a whole. */
@@ -157,32 +175,41 @@ final class Secrets {
         int signs = 0;
         int at = from;
         while (at < to) {
-            int c = bytes[at];
-            if (c < 0 || RUN[c] == 0) {
-                if (c == '@') {
-                    signs |= at > from
-                                    && at + 1 < to
-                                    && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at))
-                            ? AT
-                            : 0;
-                } else if (c == '=' && names(bytes, from, at)
-                        || (c == ':' && blankFollows(bytes, at + 1, to)
-                                        || (c == ':' || c == ',') && quoteFollows(bytes, at + 1, to))
-                                && names(bytes, from, at)) {
-                    signs |= ASSIGNMENT;
+            switch (LOOK[bytes[at] & 0xFF]) {
+                case LETTER, DIGIT, SIGN -> {
+                    int begin = at;
+                    while (at < to && LOOK[bytes[at] & 0xFF] >= LETTER) {
+                        at++;
+                    }
+                    if (at - begin >= LONG_RUN && looksLikeKey(bytes, begin, at)) {
+                        signs |= LONG;
+                    }
+                    continue;
                 }
-                at++;
-                continue;
+                case AT_SIGN -> signs |= joins(bytes, from, at, to) ? AT : 0;
+                case ASSIGN -> signs |= assigns(bytes, from, at, to) ? ASSIGNMENT : 0;
+                default -> {}
             }
-            int begin = at;
-            while (at < to && inRun(bytes[at])) {
-                at++;
-            }
-            if (at - begin >= LONG_RUN && looksLikeKey(bytes, begin, at)) {
-                signs |= LONG;
-            }
+            at++;
         }
         return signs;
+    }
+
+    /** Whether an at sign stands between words, or in an address. */
+    private static boolean joins(byte[] bytes, int from, int at, int to) {
+        return at > from
+                && at + 1 < to
+                && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
+    }
+
+    /** Whether a sign gives something with a telling name a value. */
+    private static boolean assigns(byte[] bytes, int from, int at, int to) {
+        return switch (bytes[at]) {
+            case '=' -> names(bytes, from, at);
+            case ':' ->
+                (blankFollows(bytes, at + 1, to) || quoteFollows(bytes, at + 1, to)) && names(bytes, from, at);
+            default -> quoteFollows(bytes, at + 1, to) && names(bytes, from, at);
+        };
     }
 
     /** Whether an at sign stands in an address with a scheme. */
@@ -208,16 +235,16 @@ final class Secrets {
     }
 
     private static boolean inRun(byte b) {
-        return b > 0 && RUN[b] != 0;
+        return LOOK[b & 0xFF] >= LETTER;
     }
 
     /** A long run that changes between letters and digits, or begins like a known key, or is a line of a key block. */
     private static boolean looksLikeKey(byte[] bytes, int from, int to) {
         int changes = 0;
         for (int i = from; i < to; i++) {
-            byte kind = RUN[bytes[i]];
-            changes += i > from && kind != RUN[bytes[i - 1]] && kind != SIGN && RUN[bytes[i - 1]] != SIGN ? 1 : 0;
-            if ((i == from || RUN[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
+            byte kind = LOOK[bytes[i]];
+            changes += i > from && kind != LOOK[bytes[i - 1]] && kind != SIGN && LOOK[bytes[i - 1]] != SIGN ? 1 : 0;
+            if ((i == from || LOOK[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
                 return true;
             }
         }
@@ -367,6 +394,7 @@ final class Secrets {
         if (!suspicious(lines.bytes(), from, to)) {
             out.add(lines.bytes(), from, to);
         } else {
+            suspected = true;
             StringBuilder text = new StringBuilder();
             redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
             out.addLatin(text.toString());
