@@ -58,6 +58,9 @@ final class DatasetVerb implements Callable<Integer> {
 
     private final LongSupplier nanoTime;
 
+    /** Milliseconds from the beginning of the program to that of the verb. */
+    private long started;
+
     @Spec
     private CommandSpec spec;
 
@@ -132,6 +135,7 @@ final class DatasetVerb implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
+        started = ManagementFactory.getRuntimeMXBean().getUptime();
         if (preview != null) {
             preview();
             return 0;
@@ -294,6 +298,7 @@ final class DatasetVerb implements Callable<Integer> {
         ObjectNode licences = root.putObject("licenses");
         report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
         ObjectNode stages = root.putObject("seconds");
+        stages.put("start", started / 1e3);
         report.seconds().forEach((stage, took) -> stages.put(stage, Math.round(took * 1000) / 1000.0));
         double history =
                 report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);

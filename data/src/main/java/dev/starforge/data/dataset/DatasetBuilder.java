@@ -90,6 +90,10 @@ public final class DatasetBuilder {
     public DatasetReport build() {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
             ObjectId head = history.resolve(config.revision());
+            if (choice instanceof TokenizerChoice.Given given) {
+                // fails now rather than after the long stages
+                new SampleFormat(given.tokenizer(), given.file(), config.samples().family());
+            }
             Manifest.refuseForeign(config.out(), work);
             boolean made = !Files.exists(config.out());
             Files.createDirectories(config.out());
@@ -404,8 +408,8 @@ public final class DatasetBuilder {
                 TokenShard train = TokenShard.open(work.resolve(Split.TRAIN.shard()))) {
             tested.hold(validation, tokenizer);
             tested.hold(test, tokenizer);
-            List<Integer> shared = new ArrayList<>(tested.shared(train, tokenizer));
-            shared.addAll(manifest.tested(Optional.of(tokenizer)).shared(train, tokenizer));
+            List<Integer> shared = new ArrayList<>(tested.shared(train, tokenizer, config.threads()));
+            shared.addAll(manifest.tested(Optional.of(tokenizer)).shared(train, tokenizer, config.threads()));
             if (!shared.isEmpty()) {
                 throw new DatasetException(
                         config.out(),
