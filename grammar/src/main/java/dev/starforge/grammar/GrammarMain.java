@@ -23,6 +23,7 @@ import org.treesitter.TreeSitterJava;
 import org.treesitter.TreeSitterJavascript;
 import org.treesitter.TreeSitterPython;
 import org.treesitter.TreeSitterRust;
+import org.treesitter.TreeSitterTsx;
 import org.treesitter.TreeSitterTypescript;
 
 /**
@@ -158,6 +159,7 @@ final class GrammarMain {
             case "javascript" -> new TreeSitterJavascript();
             case "python" -> new TreeSitterPython();
             case "rust" -> new TreeSitterRust();
+            case "tsx" -> new TreeSitterTsx();
             case "typescript" -> new TreeSitterTypescript();
             default -> null;
         };

@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.eclipse.jgit.lib.ObjectId;
@@ -113,6 +114,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
                 continue;
             }
             String path = GitPath.text(change.path());
+            String shownPath = Secrets.path(path);
             Language language = Language.of(path);
             FileChange.Side seen = gone ? change.oldSide() : change.newSide();
             Optional<byte[]> content = reader.blobs().read(seen);
@@ -130,10 +132,10 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
                     reason.isEmpty() && (change.type() == FileChange.Type.A || change.type() == FileChange.Type.C);
             Words words = Words.of(added ? new String(shown, StandardCharsets.UTF_8) : "");
             files.add(
-                    new FileFact(path, language.name(), reason, words.hash(), added ? words.grams() : new long[0]));
+                    new FileFact(shownPath, language.name(), reason, words.hash(), added ? words.grams() : new long[0]));
             fileLines
                     .begin()
-                    .put("path", path)
+                    .put("path", shownPath)
                     .put("blob", seen.id().name())
                     .put("commit", commit.name());
             fileLines.put("bytes", content.map(bytes -> (long) bytes.length).orElse(-1L));
@@ -184,7 +186,8 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
             return;
         }
         byte[] after = reader.blobs().read(change.newSide()).orElseThrow();
-        List<Patch.Hunk> edits = Patch.of(change, before.get(), after).changes();
+        List<Patch.Hunk> edits = Patch.of(change, before.get(), after, UnaryOperator.identity())
+                .changes();
         if (edits.isEmpty()) {
             return;
         }
@@ -204,13 +207,13 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
                     id,
                     commit.name(),
                     commit.getCommitTime(),
-                    path,
+                    Secrets.path(path),
                     change.newSide().id().name(),
                     change.oldSide().id().name(),
                     language.name(),
                     part.category(),
                     part.symbol(),
-                    module(path),
+                    module(Secrets.path(path)),
                     part.lines(),
                     part.changed(),
                     part.oldCode(),
@@ -298,7 +301,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
                         StandardCharsets.UTF_8);
                 String head = String.join(
                         "\n", text.strip().lines().limit(LONGEST_SIGNATURE).toList());
-                found.add(new Chunk.Signature(path, outline.qualifiedName(symbol), head));
+                found.add(new Chunk.Signature(Secrets.path(path), outline.qualifiedName(symbol), head));
             }
         }
     }

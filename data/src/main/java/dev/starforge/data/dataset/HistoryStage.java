@@ -140,9 +140,9 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     /** What is said of a changed file. */
     private record Diff(boolean binary, boolean tooLarge, int additions, int deletions, int redactions) {
         void write(JsonText json, FileChange change, Bytes patch) {
-            json.begin().put("path", GitPath.text(change.path()));
+            json.begin().put("path", Secrets.path(GitPath.text(change.path())));
             if (change.oldSide().exists() && change.newSide().exists()) {
-                json.put("old_path", GitPath.text(change.oldSide().path()));
+                json.put("old_path", Secrets.path(GitPath.text(change.oldSide().path())));
             }
             json.put("type", change.type().name());
             if (change.similarity() > 0) {
@@ -181,7 +181,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         if (Blobs.isBinary(oldContent) || Blobs.isBinary(newContent)) {
             return new Diff(true, false, 0, 0, 0);
         }
-        Patch difference = Patch.of(change, oldContent, newContent);
+        Patch difference = Patch.of(change, oldContent, newContent, Secrets::path);
         Secrets found = new Secrets();
         difference.write(patch, found::append);
         if (found.suspected() && (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent))) {

@@ -416,7 +416,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
         List<Outline> outlines = new ArrayList<>();
         for (TreeFile file : task.files()) {
             String code = shown(file.blob().name());
-            files.add(new SampleFormat.SourceFile(file.path(), code));
+            files.add(new SampleFormat.SourceFile(Secrets.path(file.path()), code));
             outlines.add(
                     config.samples().span() == DatasetConfig.Span.NODE
                             ? parsers.outline(

@@ -99,12 +99,23 @@ final class Secrets {
 
     private static final Pattern NAME_OF_CODE =
             Pattern.compile("[A-Za-z_][A-Za-z0-9_]*(?:(?:\\.|::|->)[A-Za-z0-9_]+)*");
+    /** The end of a name, up to the value: a password, not a password's field, label or length. */
+    private static final Pattern PASSWORD_NAME =
+            Pattern.compile("(?is).*(?:pass(?:word|wd|phrase)?|pwd)[\"']?\\s*(?:[:=]=?>?|,)\\s*[\"'`]");
+
+    private static final Pattern PHRASE = Pattern.compile("[A-Z][a-z]+(?:[A-Z][a-z]+)+");
+
+    /** What speaks of passwords, or is a type. */
+    private static final Pattern NO_PHRASE = Pattern.compile(
+            "(?i).*(?:pass|pwd|secret|token|user|login|enter|invalid|wrong|forgot|change|reset).*"
+                    + "|.*(?:input|type|scalar|string|field|text|value|name|label|error|exception)");
+    private static final Pattern SIGNED = Pattern.compile("[A-Za-z][^|\\[\\]<>(){}.:,*&?]*[!@#%^~$][^|\\[\\]<>(){}.:,*&?]*[A-Za-z]");
     private static final Pattern RANDOM =
             Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
     private static final Pattern MAIL = Pattern.compile(
             "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\\.)+[A-Za-z]{2,}(?![A-Za-z0-9-])");
     private static final Pattern FILE_NAME = Pattern.compile(
-            "(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml)");
+            "(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml|service|socket|timer|target|mount)");
     private static final Pattern TRAILER = Pattern.compile(
             "(?im)^((?:signed-off|co-authored|reviewed|acked|tested|reported|suggested|also|original-patch)-(?:off-)?by"
                     + "|author|committer|cc)(:\\s*)([^<\\n]+?)(\\s*<)");
@@ -336,6 +347,27 @@ final class Secrets {
         return out.toString();
     }
 
+    /** A path in which no folder or file is called by a secret or a mail address; the same path elsewhere is the same. */
+    static String path(String path) {
+        byte[] bytes = path.getBytes(StandardCharsets.UTF_8);
+        boolean worthALook = false;
+        for (int from = 0, to; from < bytes.length && !worthALook; from = to + 1) {
+            to = from;
+            while (to < bytes.length && bytes[to] != '/') {
+                to++;
+            }
+            worthALook = suspicious(bytes, from, to);
+        }
+        if (!worthALook) {
+            return path;
+        }
+        StringBuilder shown = new StringBuilder();
+        for (String name : path.split("(?<=/)")) {
+            new Secrets().redactLine(name, shown);
+        }
+        return shown.toString();
+    }
+
     private static boolean endsLater(String text, int from) {
         return text.indexOf(KEY_END, from) >= 0;
     }
@@ -358,12 +390,15 @@ final class Secrets {
         }
         if ((signs & ASSIGNMENT) != 0) {
             text = ASSIGNED.matcher(text)
-                    .replaceAll(found -> looksSecret(found.group(3)) ? assigned(found, found.group(2)) : quoted(found));
+                    .replaceAll(found -> looksSecret(found.group(3)) || looksLikePhrase(found)
+                            ? assigned(found, found.group(2))
+                            : quoted(found));
             text = BARE.matcher(text)
                     .replaceAll(found -> looksBare(found) ? assigned(found, found.group(1)) : quoted(found));
             text = BARE_COLON
                     .matcher(text)
-                    .replaceAll(found -> looksBare(found) && looksLikeNoType(found.group(2))
+                    .replaceAll(found -> looksBare(found)
+                                    && (looksLikeNoType(found.group(2)) || looksLikeBarePhrase(found))
                             ? assigned(found, found.group(1))
                             : quoted(found));
         }
@@ -446,6 +481,27 @@ final class Secrets {
         boolean sign = value.chars().anyMatch(c -> "!@#%^+=~$".indexOf(c) >= 0);
         boolean reference = value.startsWith("*") || value.startsWith("&");
         return (digits >= 2 || digits == 1 && sign) && !reference;
+    }
+
+    /** Words run together without a digit, in quotation marks, for what is called a password and nothing more. */
+    private static boolean looksLikePhrase(MatchResult found) {
+        return PASSWORD_NAME.matcher(found.group(1)).matches()
+                && PHRASE.matcher(found.group(3)).matches()
+                && !NO_PHRASE.matcher(found.group(3)).matches();
+    }
+
+    /**
+     * The same after a colon without quotation marks, where types stand: it must have a sign that no type has, and an
+     * exclamation mark at its end is no such sign unless words run together stand before it.
+     */
+    private static boolean looksLikeBarePhrase(MatchResult found) {
+        String value = found.group(2);
+        String core = value.replaceAll("!+$", "");
+        return found.group(1).toLowerCase(Locale.ROOT).matches(".*(?:pass|pwd).*")
+                && found.group(3).isEmpty()
+                && !NO_PHRASE.matcher(core).matches()
+                && (SIGNED.matcher(core).matches()
+                        || core.length() < value.length() && PHRASE.matcher(core).matches());
     }
 
     /** Random, but neither a hash nor a number of words. */

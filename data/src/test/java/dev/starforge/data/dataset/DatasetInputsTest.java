@@ -191,6 +191,65 @@ final class DatasetInputsTest {
     }
 
     @Test
+    void secretsInPathsAreNowhere() throws IOException, InterruptedException {
+        String secret = "users/" + Histories.MAIL + "/" + Histories.AWS_KEY;
+        try (Fixture git = new Fixture(repository())) {
+            git.put(secret + "/Main.java", Histories.javaClass("Main", 3, 1));
+            git.put(secret + "/LICENSE", "Permission is hereby granted, free of charge, to any person\n");
+            git.commit("Somebody's folder");
+            git.put(secret + "/Main.java", Histories.javaClass("Main", 4, 1));
+            git.put("Other.java", Histories.javaClass("Other", 2, 4).replace("return", "return new Main() +"));
+            git.commit("Change");
+            git.move(secret + "/Main.java", secret + "/Moved.java");
+            git.commit("Move");
+        }
+        Builds.build(repository(), out(), "samples.metadata", "1", "export", "both");
+        for (String name : List.of("commits.jsonl", "chunks.jsonl", "files.jsonl", "manifest.json", "report.html")) {
+            assertThat(Files.readString(out().resolve(name)))
+                    .as(name)
+                    .doesNotContain("secret-domain")
+                    .doesNotContain(Histories.AWS_KEY);
+        }
+        assertThat(trainingTexts())
+                .anySatisfy(text -> assertThat(text).contains("users/<EMAIL>/<KEY>/Main.java"))
+                .noneSatisfy(text -> assertThat(text).contains("secret-domain"))
+                .noneSatisfy(text -> assertThat(text).contains(Histories.AWS_KEY));
+        // patches still apply, to the paths as they are shown
+        HistoryCheck.Result result = HistoryCheck.check(repository(), out().resolve("commits.jsonl"), 10, 1);
+        assertThat(result.patches()).isEqualTo(5);
+        assertThat(result.wrong()).isEmpty();
+    }
+
+    @Test
+    void tsxHasAGrammar() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            git.put(
+                    "Panel.tsx",
+                    """
+                    import React from "react";
+
+                    type Props = { label: string };
+
+                    export const Panel: React.FC<Props> = ({ label }) => (
+                      <section>
+                        <h1 style={{ color: "red" }}>{label}</h1>
+                      </section>
+                    );
+
+                    export function Button({ label }: Props) {
+                      return <b>{label as string}</b>;
+                    }
+                    """);
+            git.commit("A panel");
+        }
+        DatasetReport report = Builds.build(repository(), out());
+        assertThat(report.parsed()).isEqualTo(1);
+        assertThat(Builds.lines(out().resolve("chunks.jsonl")).stream()
+                        .map(chunk -> chunk.path("symbol").stringValue()))
+                .contains("Panel", "Button", "Props");
+    }
+
+    @Test
     void aTokenizerWithoutTheNeededTokensIsRefusedAtOnce() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 3);

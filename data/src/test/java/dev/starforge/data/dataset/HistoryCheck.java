@@ -164,6 +164,10 @@ final class HistoryCheck {
             if (!diff.path("old_mode").stringValue().equals("0")) {
                 Files.createDirectories(before.getParent());
                 Files.write(before, blob(diff.path("old_blob").stringValue()));
+                boolean executable = diff.path("old_mode").stringValue().equals("100755");
+                if (executable && !before.toFile().setExecutable(true)) {
+                    throw new IOException(before + " cannot be made executable");
+                }
             }
             Charset charset = diff.path("patch_encoding").asString("").equals("latin1")
                     ? StandardCharsets.ISO_8859_1
