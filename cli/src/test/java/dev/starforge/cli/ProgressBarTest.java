@@ -43,7 +43,7 @@ final class ProgressBarTest {
         bar.begin("chunks", 100);
         now += 10_000_000_000L;
         bar.advance();
-        assertThat(lastLine(written.toString())).endsWith("1/100 0/s, 16 min 30 s left");
+        assertThat(lastLine(written.toString())).endsWith("1/100 0.1/s, 16 min 30 s left");
     }
 
     @Test

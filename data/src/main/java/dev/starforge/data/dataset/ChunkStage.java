@@ -221,14 +221,21 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
                     part.patch(),
                     imports,
                     part.newCode().isEmpty() ? List.of() : context(commit, path, language, part.newCode(), imports));
-            Words words = Words.of(String.join("", chunk.added()));
-            boolean compared = words.count() >= Math.max(1, config.duplicates().leastWords());
-            // what adds no words has only itself to be known by: deletions are not copies of each other
-            long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
-            chunks.add(new ChunkFact(id, file, hash, compared ? words.grams() : new long[0]));
+            Compared compared = compared(chunk, config.duplicates().leastWords());
+            chunks.add(new ChunkFact(id, file, compared.hash, compared.grams));
             chunk.write(chunkLines);
             chunkLines.newline();
         }
+    }
+
+    /** By what chunks are compared: the hash of the words that they add, and their 5-grams if the words are enough. */
+    record Compared(long hash, long[] grams) {}
+
+    static Compared compared(Chunk chunk, int leastWords) {
+        Words words = Words.of(String.join("", chunk.added()));
+        // what adds no words has only itself to be known by: deletions are not copies of each other
+        long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
+        return new Compared(hash, words.count() >= Math.max(1, leastWords) ? words.grams() : new long[0]);
     }
 
     private Outline outline(FileChange.Side side, Language language, byte[] content) {

@@ -200,8 +200,9 @@ public final class DatasetBuilder {
         history(history, ledger);
         findLicences(history, head);
         try (ParserPool parsers = new ParserPool(starter, PARSERS, PATIENCE)) {
-            chunks(history, ledger, parsers);
+            chunks(history, ledger, parsers, manifest);
             Times split = Times.of(ledger.times(), ledger.usefulCommits(), config.shares());
+            ledger.dropRepeated(split);
             begin("snapshot", 0);
             Snapshot snapshot =
                     Snapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
@@ -280,12 +281,14 @@ public final class DatasetBuilder {
     }
 
     /** Stage 2: chunks and files, as far as they can be told one by one, and which are duplicates. */
-    private void chunks(GitHistory history, Ledger ledger, ParserPool parsers) throws IOException {
+    private void chunks(GitHistory history, Ledger ledger, ParserPool parsers, Manifest manifest) throws IOException {
         begin("chunks", ledger.commits().size());
         try (OutputStream chunkLines = ledger.openChunks();
                 OutputStream fileLines = ledger.openFiles();
                 Duplicates duplicates = new Duplicates(
                         work.resolve("grams.part"), config.duplicates().similarity())) {
+            manifest.eachTrained(
+                    chunk -> ledger.older(chunk, duplicates, config.duplicates().leastWords()));
             Ordered.run(
                     Ordered.runs(ledger.commits(), config.threads(), LONGEST_CHUNK_RUN),
                     config.threads(),

@@ -11,6 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -45,6 +47,11 @@ final class Ledger {
     private final Map<String, Long> languages = new TreeMap<>();
     private int[] keeper = new int[0];
     private boolean[] leaks = new boolean[0];
+
+    /** For each chunk the text of an older generation that it repeats, if that is why it goes. */
+    private int[] repeated = new int[0];
+
+    private int older;
     private long filesKept;
     private int timed;
     private int taken;
@@ -110,6 +117,14 @@ final class Ledger {
         return open(FILES);
     }
 
+    /** A training chunk of an older generation; all of them come before those of this one. */
+    void older(Chunk chunk, Duplicates duplicates, int leastWords) {
+        ChunkStage.Compared compared = ChunkStage.compared(chunk, leastWords);
+        duplicates.add(1, compared.hash(), compared.grams());
+        unitNames.add(chunk.id());
+        older++;
+    }
+
     /** The files and chunks of the next commit, whose lines have been written. */
     void take(ChunkStage.Result result, Duplicates duplicates) {
         int firstFile = fileUnits.size();
@@ -147,6 +162,24 @@ final class Ledger {
     void duplicates(int[] found) {
         keeper = found;
         leaks = new boolean[chunkUnits.size()];
+        repeated = new int[chunkUnits.size()];
+        Arrays.fill(repeated, Duplicates.KEPT);
+    }
+
+    /**
+     * Takes off the training chunks that repeat what an older generation trains on, which is not touched. One that is
+     * tested stays: then it is the old one that is no longer handed out.
+     */
+    void dropRepeated(Times split) {
+        Map<Integer, Integer> oldOf = new HashMap<>();
+        for (int old = 0; old < older; old++) {
+            oldOf.put(keeper[old], old);
+        }
+        for (int chunk = 0; chunk < repeated.length; chunk++) {
+            if (split.of(times[chunkCommits.get(chunk)]) == Split.TRAIN) {
+                repeated[chunk] = oldOf.getOrDefault(chunkUnits.get(chunk), Duplicates.KEPT);
+            }
+        }
     }
 
     private boolean duplicateFile(int chunk) {
@@ -155,7 +188,9 @@ final class Ledger {
     }
 
     private boolean distinct(int chunk) {
-        return keeper[chunkUnits.get(chunk)] == Duplicates.KEPT && !duplicateFile(chunk);
+        return keeper[chunkUnits.get(chunk)] == Duplicates.KEPT
+                && repeated[chunk] == Duplicates.KEPT
+                && !duplicateFile(chunk);
     }
 
     void leaks(int chunk) {
@@ -214,6 +249,9 @@ final class Ledger {
                 if (same != Duplicates.KEPT) {
                     end.put("dropped", "duplicate").put("duplicate_of", unitNames.get(same));
                     drop("duplicate_chunk", 1);
+                } else if (repeated[chunk] != Duplicates.KEPT) {
+                    end.put("dropped", "repeated").put("duplicate_of", unitNames.get(repeated[chunk]));
+                    drop("repeated_chunk", 1);
                 } else if (duplicateFile(chunk)) {
                     end.put("dropped", "duplicate_file");
                     drop("chunk_of_duplicate_file", 1);

@@ -31,6 +31,9 @@ import tools.jackson.databind.json.JsonMapper;
 final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<SampleStage.Sample>> {
     private static final Pattern HUNK = Pattern.compile("@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
     private static final JsonMapper JSON = new JsonMapper();
+    /** What the names of chunks' documents begin with. */
+    static final String CHUNK = "chunk-";
+
     private static final int LONGEST_BODY = 2000;
     private static final double PREFIX_SHARE = 0.6;
     private static final double CONTEXT_SHARE = 0.25;
@@ -336,7 +339,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
         }
         emit(
                 task.split(),
-                "chunk-" + chunk.id(),
+                CHUNK + chunk.id(),
                 "chunk",
                 new SampleOrigin(task.commit(), task.time(), folder(chunk.path())),
                 List.of(chunk.blob()),

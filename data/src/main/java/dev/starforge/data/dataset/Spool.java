@@ -35,7 +35,7 @@ final class Spool {
                     drain(out);
                 }
             } catch (IOException failure) {
-                throw new DatasetException(folder, "cannot be written: " + failure, failure);
+                throw new DatasetException(folder, "cannot be written: " + failure.getMessage(), failure);
             }
         }
     }
@@ -57,7 +57,7 @@ final class Spool {
             }
             drain(out);
         } catch (IOException failure) {
-            throw new DatasetException(folder, "cannot be written: " + failure, failure);
+            throw new DatasetException(folder, "cannot be written: " + failure.getMessage(), failure);
         }
     }
 }
