@@ -63,7 +63,8 @@ final class SampleHistory {
     }
 
     private String type(String name) {
-        StringBuilder text = new StringBuilder("package sample;\n\nimport java.util.List;\n\nfinal class " + name + " {\n");
+        StringBuilder text =
+                new StringBuilder("package sample;\n\nimport java.util.List;\n\nfinal class " + name + " {\n");
         for (int method = 0; method < METHODS; method++) {
             text.append(method());
         }
@@ -71,11 +72,20 @@ final class SampleHistory {
     }
 
     private String method() {
-        StringBuilder text = new StringBuilder("    /** Adds. */\n    int ").append(word()).append(random.nextInt(1000));
+        StringBuilder text =
+                new StringBuilder("    /** Adds. */\n    int ").append(word()).append(random.nextInt(1000));
         text.append("(int first, List<String> names) {\n");
         for (int line = 0; line < 8; line++) {
-            text.append("        int ").append(word()).append(random.nextInt(100)).append(" = first * ");
-            text.append(word()).append("(\"").append(word()).append("\", ").append(random.nextInt(100)).append(");\n");
+            text.append("        int ")
+                    .append(word())
+                    .append(random.nextInt(100))
+                    .append(" = first * ");
+            text.append(word())
+                    .append("(\"")
+                    .append(word())
+                    .append("\", ")
+                    .append(random.nextInt(100))
+                    .append(");\n");
         }
         return text.append("        return first;\n    }\n\n").toString();
     }
@@ -97,8 +107,8 @@ final class SampleHistory {
         ByteArrayOutputStream tree = new ByteArrayOutputStream();
         for (Map.Entry<String, String> file : files.entrySet()) {
             tree.writeBytes(("100644 " + file.getKey() + "\0").getBytes(StandardCharsets.UTF_8));
-            tree.writeBytes(HexFormat.of()
-                    .parseHex(object("blob", file.getValue().getBytes(StandardCharsets.UTF_8))));
+            tree.writeBytes(
+                    HexFormat.of().parseHex(object("blob", file.getValue().getBytes(StandardCharsets.UTF_8))));
         }
         return object("tree", tree.toByteArray());
     }

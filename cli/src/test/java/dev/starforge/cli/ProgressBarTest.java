@@ -28,8 +28,7 @@ final class ProgressBarTest {
             bar.advance();
         }
         // 250 of 1000 in 10 s; the bar was last drawn one or two steps ago
-        assertThat(lastLine(written.toString()))
-                .matches("history    █{7}░{23}  2[45]% 2[45]\\d/1000 25/s, 30 s left");
+        assertThat(lastLine(written.toString())).matches("history    █{7}░{23}  2[45]% 2[45]\\d/1000 25/s, 30 s left");
         bar.begin("leaks", 0);
         assertThat(lastLine(written.toString())).isEqualTo("leaks…");
         bar.say("A sentence.");

@@ -89,6 +89,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         JsonText chunkLines = new JsonText();
         JsonText fileLines = new JsonText();
         for (ObjectId id : commits) {
+            Ordered.goOn();
             try {
                 run.results().add(result(reader.commit(id), chunkLines, fileLines));
             } catch (IOException failure) {
@@ -131,8 +132,8 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
             boolean added =
                     reason.isEmpty() && (change.type() == FileChange.Type.A || change.type() == FileChange.Type.C);
             Words words = Words.of(added ? new String(shown, StandardCharsets.UTF_8) : "");
-            files.add(
-                    new FileFact(shownPath, language.name(), reason, words.hash(), added ? words.grams() : new long[0]));
+            files.add(new FileFact(
+                    shownPath, language.name(), reason, words.hash(), added ? words.grams() : new long[0]));
             fileLines
                     .begin()
                     .put("path", shownPath)
@@ -186,8 +187,8 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
             return;
         }
         byte[] after = reader.blobs().read(change.newSide()).orElseThrow();
-        List<Patch.Hunk> edits = Patch.of(change, before.get(), after, UnaryOperator.identity())
-                .changes();
+        List<Patch.Hunk> edits =
+                Patch.of(change, before.get(), after, UnaryOperator.identity()).changes();
         if (edits.isEmpty()) {
             return;
         }

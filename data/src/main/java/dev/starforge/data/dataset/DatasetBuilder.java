@@ -92,7 +92,8 @@ public final class DatasetBuilder {
             ObjectId head = history.resolve(config.revision());
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages
-                new SampleFormat(given.tokenizer(), given.file(), config.samples().family());
+                new SampleFormat(
+                        given.tokenizer(), given.file(), config.samples().family());
             }
             Manifest.refuseForeign(config.out(), work);
             boolean made = !Files.exists(config.out());
@@ -204,8 +205,7 @@ public final class DatasetBuilder {
             Times split = Times.of(ledger.times(), ledger.usefulCommits(), config.shares());
             ledger.dropRepeated(split);
             begin("snapshot", 0);
-            Snapshot snapshot =
-                    Snapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
+            Snapshot snapshot = Snapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
             end("snapshot");
             Leakage leakage =
                     new Leakage(config.shares().windowWords(), config.shares().boilerplateFiles());
@@ -312,8 +312,7 @@ public final class DatasetBuilder {
         begin("leaks", 0);
         Leakage testedBefore = manifest.tested(knownTokenizer());
         ledger.each(split, false, (number, chunk) -> chunk.added().forEach(leakage::hold));
-        ledger.each(
-                split, true, (number, chunk) -> chunk.added().forEach(text -> leakage.look(chunk.path(), text)));
+        ledger.each(split, true, (number, chunk) -> chunk.added().forEach(text -> leakage.look(chunk.path(), text)));
         snapshot.each(leakage::look);
         leakage.decide();
         ledger.dropFiles(snapshot.remove(text -> leakage.leaks(text) || testedBefore.leaks(text)));

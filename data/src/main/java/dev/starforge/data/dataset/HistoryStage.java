@@ -57,6 +57,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         JsonText json = new JsonText();
         List<Line> lines = new ArrayList<>(commits.size());
         for (ObjectId id : commits) {
+            Ordered.goOn();
             try {
                 lines.add(line(reader.commit(id), json, spool));
             } catch (IOException failure) {

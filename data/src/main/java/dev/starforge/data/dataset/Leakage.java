@@ -147,7 +147,8 @@ final class Leakage {
                 Ordered.runs(all, threads, CHECKED_AT_ONCE),
                 threads,
                 () -> some -> some.stream()
-                        .filter(d -> counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks))
+                        .filter(d ->
+                                counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks))
                         .toList(),
                 shared::addAll);
         return shared;

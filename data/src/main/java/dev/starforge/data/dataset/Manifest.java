@@ -203,7 +203,8 @@ final class Manifest {
         root.path("generations")
                 .forEach(generation -> generation.path("tombstones").forEach(id -> tombstones.add(id.stringValue())));
         for (JsonNode generation : root.path("generations")) {
-            try (BufferedReader lines = Files.newBufferedReader(folder(generation).resolve("chunks.jsonl"))) {
+            try (BufferedReader lines =
+                    Files.newBufferedReader(folder(generation).resolve("chunks.jsonl"))) {
                 for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                     JsonNode json = JSON.readTree(line);
                     boolean trained = json.path("split").asString("").equals(Split.TRAIN.label());

@@ -4,6 +4,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -76,6 +77,13 @@ final class Ordered {
             }
         } finally {
             idle.forEach(Worker::close);
+        }
+    }
+
+    /** For workers, between the parts of a long item: ends the work if another's has failed. */
+    static void goOn() {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new CancellationException("other work failed");
         }
     }
 

@@ -106,10 +106,12 @@ final class Secrets {
     private static final Pattern PHRASE = Pattern.compile("[A-Z][a-z]+(?:[A-Z][a-z]+)+");
 
     /** What speaks of passwords, or is a type. */
-    private static final Pattern NO_PHRASE = Pattern.compile(
-            "(?i).*(?:pass|pwd|secret|token|user|login|enter|invalid|wrong|forgot|change|reset).*"
+    private static final Pattern NO_PHRASE =
+            Pattern.compile("(?i).*(?:pass|pwd|secret|token|user|login|enter|invalid|wrong|forgot|change|reset).*"
                     + "|.*(?:input|type|scalar|string|field|text|value|name|label|error|exception)");
-    private static final Pattern SIGNED = Pattern.compile("[A-Za-z][^|\\[\\]<>(){}.:,*&?]*[!@#%^~$][^|\\[\\]<>(){}.:,*&?]*[A-Za-z]");
+
+    private static final Pattern SIGNED =
+            Pattern.compile("[A-Za-z][^|\\[\\]<>(){}.:,*&?]*[!@#%^~$][^|\\[\\]<>(){}.:,*&?]*[A-Za-z]");
     private static final Pattern RANDOM =
             Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
     private static final Pattern MAIL = Pattern.compile(
@@ -208,17 +210,14 @@ final class Secrets {
 
     /** Whether an at sign stands between words, or in an address. */
     private static boolean joins(byte[] bytes, int from, int at, int to) {
-        return at > from
-                && at + 1 < to
-                && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
+        return at > from && at + 1 < to && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
     }
 
     /** Whether a sign gives something with a telling name a value. */
     private static boolean assigns(byte[] bytes, int from, int at, int to) {
         return switch (bytes[at]) {
             case '=' -> names(bytes, from, at);
-            case ':' ->
-                (blankFollows(bytes, at + 1, to) || quoteFollows(bytes, at + 1, to)) && names(bytes, from, at);
+            case ':' -> (blankFollows(bytes, at + 1, to) || quoteFollows(bytes, at + 1, to)) && names(bytes, from, at);
             default -> quoteFollows(bytes, at + 1, to) && names(bytes, from, at);
         };
     }
@@ -397,10 +396,10 @@ final class Secrets {
                     .replaceAll(found -> looksBare(found) ? assigned(found, found.group(1)) : quoted(found));
             text = BARE_COLON
                     .matcher(text)
-                    .replaceAll(found -> looksBare(found)
-                                    && (looksLikeNoType(found.group(2)) || looksLikeBarePhrase(found))
-                            ? assigned(found, found.group(1))
-                            : quoted(found));
+                    .replaceAll(
+                            found -> looksBare(found) && (looksLikeNoType(found.group(2)) || looksLikeBarePhrase(found))
+                                    ? assigned(found, found.group(1))
+                                    : quoted(found));
         }
         if ((signs & LONG) != 0) {
             text = RANDOM.matcher(text).replaceAll(found -> looksRandom(found.group()) ? key() : quoted(found));
@@ -501,7 +500,8 @@ final class Secrets {
                 && found.group(3).isEmpty()
                 && !NO_PHRASE.matcher(core).matches()
                 && (SIGNED.matcher(core).matches()
-                        || core.length() < value.length() && PHRASE.matcher(core).matches());
+                        || core.length() < value.length()
+                                && PHRASE.matcher(core).matches());
     }
 
     /** Random, but neither a hash nor a number of words. */

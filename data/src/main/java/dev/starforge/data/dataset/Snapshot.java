@@ -34,10 +34,7 @@ final class Snapshot {
     private final List<SampleStage.TreeFile> files;
 
     private Snapshot(
-            GitHistory history,
-            DatasetConfig config,
-            Optional<ObjectId> commit,
-            List<SampleStage.TreeFile> files) {
+            GitHistory history, DatasetConfig config, Optional<ObjectId> commit, List<SampleStage.TreeFile> files) {
         this.history = history;
         this.config = config;
         this.commit = commit;

@@ -1,5 +1,6 @@
 package dev.starforge.data.git;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.function.UnaryOperator;
 
@@ -23,6 +24,8 @@ public final class Patch {
 
     private final FileChange change;
     private final UnaryOperator<String> paths;
+    private final String oldPath;
+    private final String newPath;
     private final List<LineDiff.Edit> edits;
     private final Lines oldLines;
     private final Lines newLines;
@@ -30,14 +33,17 @@ public final class Patch {
     private Patch(FileChange change, Lines oldLines, Lines newLines, int tail, UnaryOperator<String> paths) {
         this.change = change;
         this.paths = paths;
+        oldPath = paths.apply(GitPath.raw(change.oldSide().path()));
+        newPath = Arrays.equals(change.oldSide().path(), change.newSide().path())
+                ? oldPath
+                : paths.apply(GitPath.raw(change.newSide().path()));
         this.oldLines = oldLines;
         this.newLines = newLines;
         edits = LineDiff.edits(oldLines, newLines, tail);
     }
 
     /** @param paths how a path is to be shown, each byte a character */
-    public static Patch of(
-            FileChange change, byte[] oldContent, byte[] newContent, UnaryOperator<String> paths) {
+    public static Patch of(FileChange change, byte[] oldContent, byte[] newContent, UnaryOperator<String> paths) {
         int tail = LineDiff.commonTail(oldContent, newContent);
         return new Patch(
                 change,
@@ -126,7 +132,7 @@ public final class Patch {
     }
 
     private String path(String prefix, FileChange.Side side) {
-        return GitPath.inPatch(prefix, paths.apply(GitPath.raw(side.path())));
+        return GitPath.inPatch(prefix, side == change.oldSide() ? oldPath : newPath);
     }
 
     /** A path with a space at a line's end needs a tab after it, or it could not be told from a date. */

@@ -241,7 +241,9 @@ final class DatasetBuilderTest {
             Histories.grow(git, 0, 20);
             Builds.build(repository(), out);
             // the same text in another place, exactly and nearly, in what will be training commits
-            git.put("src/other/Again.java", Histories.javaClass("Class3", 5, 103).replace("package app", "package other"));
+            git.put(
+                    "src/other/Again.java",
+                    Histories.javaClass("Class3", 5, 103).replace("package app", "package other"));
             git.put(
                     "src/other/Nearly.java",
                     Histories.javaClass("Class5", 5, 105).replaceAll("return r\\w+", "return 1"));

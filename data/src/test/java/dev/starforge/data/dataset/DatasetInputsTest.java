@@ -80,7 +80,8 @@ final class DatasetInputsTest {
                         .isEqualTo(file.path("path").stringValue().startsWith("lib/")));
         assertThat(Builds.lines(out().resolve("chunks.jsonl")))
                 .isNotEmpty()
-                .allSatisfy(chunk -> assertThat(chunk.path("path").stringValue()).startsWith("lib/"));
+                .allSatisfy(
+                        chunk -> assertThat(chunk.path("path").stringValue()).startsWith("lib/"));
         assertThat(trainingTexts())
                 .anySatisfy(text -> assertThat(text).contains("class Open"))
                 .noneSatisfy(text -> assertThat(text).contains("Guarded"));
@@ -126,7 +127,9 @@ final class DatasetInputsTest {
         try (Fixture git = new Fixture(repository())) {
             for (int i = 0; i < files; i++) {
                 String uses = i + 1 < files ? "    Link" + (i + 1) + " next = new Link" + (i + 1) + "();\n" : "";
-                git.put("Link" + i + ".java", Histories.javaClass("Link" + i, 1, i).replaceFirst("\\{\n", "{\n" + uses));
+                git.put(
+                        "Link" + i + ".java",
+                        Histories.javaClass("Link" + i, 1, i).replaceFirst("\\{\n", "{\n" + uses));
             }
             git.commit("A chain");
         }
@@ -163,9 +166,9 @@ final class DatasetInputsTest {
         assertThat(report.commits()).isEqualTo(3);
         List<JsonNode> commits = Builds.lines(out().resolve("commits.jsonl"));
         // the first commit there is brings every file of its tree, as git shows it
-        assertThat(commits.getFirst().path("diffs")).hasSize(6).allSatisfy(diff -> assertThat(
-                        diff.path("type").stringValue())
-                .isEqualTo("A"));
+        assertThat(commits.getFirst().path("diffs"))
+                .hasSize(6)
+                .allSatisfy(diff -> assertThat(diff.path("type").stringValue()).isEqualTo("A"));
         HistoryCheck.Result result = HistoryCheck.check(shallow, out().resolve("commits.jsonl"), 10, 1);
         assertThat(result.differences()).isEmpty();
         assertThat(result.wrong()).isEmpty();
@@ -223,9 +226,7 @@ final class DatasetInputsTest {
     @Test
     void tsxHasAGrammar() throws IOException {
         try (Fixture git = new Fixture(repository())) {
-            git.put(
-                    "Panel.tsx",
-                    """
+            git.put("Panel.tsx", """
                     import React from "react";
 
                     type Props = { label: string };

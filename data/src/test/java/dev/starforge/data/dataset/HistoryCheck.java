@@ -48,15 +48,10 @@ final class HistoryCheck {
     }
 
     public static void main(String[] args) throws IOException, InterruptedException {
-        Result result =
-                check(Path.of(args[0]), Path.of(args[1]), Integer.parseInt(args[2]), Long.parseLong(args[3]));
+        Result result = check(Path.of(args[0]), Path.of(args[1]), Integer.parseInt(args[2]), Long.parseLong(args[3]));
         System.out.printf(
                 "%d commits, %d files: %d differ from git's numbers; %d patches applied, %d wrong%n",
-                result.commits,
-                result.files,
-                result.differences.size(),
-                result.patches,
-                result.wrong.size());
+                result.commits, result.files, result.differences.size(), result.patches, result.wrong.size());
         Stream.concat(result.differences.stream(), result.wrong.stream())
                 .limit(10)
                 .forEach(System.out::println);
@@ -174,7 +169,8 @@ final class HistoryCheck {
                     : StandardCharsets.UTF_8;
             Path patch = Files.write(
                     place.resolve("the.patch"), diff.path("patch").stringValue().getBytes(charset));
-            boolean applied = git(place, "apply", "--allow-empty", patch.toString()).waitFor() == 0;
+            boolean applied =
+                    git(place, "apply", "--allow-empty", patch.toString()).waitFor() == 0;
             Path after = place.resolve(path);
             boolean same = diff.path("new_mode").stringValue().equals("0")
                     ? Files.notExists(after)

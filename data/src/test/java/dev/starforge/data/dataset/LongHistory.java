@@ -76,7 +76,9 @@ final class LongHistory {
     static void make(Path folder, List<Map<String, String>> versions, int commits, long seed)
             throws IOException, InterruptedException {
         Files.createDirectories(folder);
-        run(folder, "git", "init", "-q", "--bare", "-b", "main").getOutputStream().close();
+        run(folder, "git", "init", "-q", "--bare", "-b", "main")
+                .getOutputStream()
+                .close();
         Process importer = start(folder, "git", "fast-import", "--quiet");
         try (OutputStream stream = new BufferedOutputStream(importer.getOutputStream(), 1 << 20)) {
             List<Map<String, String[]>> lines = new ArrayList<>();

@@ -33,8 +33,8 @@ final class LongHistoryTest {
     /** As a next version has it: something went, something came, everywhere. */
     private static Map<String, String> edited(Map<String, String> texts) {
         Map<String, String> edited = new TreeMap<>();
-        texts.forEach((path, text) -> edited.put(
-                path, text.replaceAll("(?m)^( *)return (.*)$", "$1var result = $2\n$1return result;")));
+        texts.forEach((path, text) ->
+                edited.put(path, text.replaceAll("(?m)^( *)return (.*)$", "$1var result = $2\n$1return result;")));
         return edited;
     }
 
@@ -61,7 +61,8 @@ final class LongHistoryTest {
             LongHistory.make(folder.resolve(name), List.of(sources), 60, 8);
         }
         String head = "refs/heads/main";
-        assertThat(folder.resolve("one").resolve(head)).hasSameTextualContentAs(folder.resolve("two").resolve(head));
+        assertThat(folder.resolve("one").resolve(head))
+                .hasSameTextualContentAs(folder.resolve("two").resolve(head));
     }
 
     @Test
