@@ -169,8 +169,9 @@ final class HistoryCheck {
                     : StandardCharsets.UTF_8;
             Path patch = Files.write(
                     place.resolve("the.patch"), diff.path("patch").stringValue().getBytes(charset));
-            boolean applied =
-                    git(place, "apply", "--allow-empty", patch.toString()).waitFor() == 0;
+            boolean applied = git(place, "apply", "--whitespace=nowarn", "--allow-empty", patch.toString())
+                            .waitFor()
+                    == 0;
             Path after = place.resolve(path);
             boolean same = diff.path("new_mode").stringValue().equals("0")
                     ? Files.notExists(after)
