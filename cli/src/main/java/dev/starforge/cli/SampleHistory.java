@@ -19,8 +19,8 @@ import java.util.zip.DeflaterOutputStream;
  * written object by object, since there may be no git here, and always the same.
  */
 final class SampleHistory {
-    private static final int COMMITS = 80;
-    private static final int CLASSES = 12;
+    private static final int COMMITS = 24;
+    private static final int CLASSES = 6;
     private static final int METHODS = 6;
     private static final long FIRST = 1_700_000_000L;
     private static final long BETWEEN = 3_600;
