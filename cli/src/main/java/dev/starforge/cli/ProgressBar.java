@@ -79,7 +79,10 @@ final class ProgressBar implements Progress {
         }
         double seconds = (nanoTime.getAsLong() - began) / 1e9;
         int filled = (int) (WIDTH * done / total);
-        String rate = done == 0 ? "" : String.format(Locale.ROOT, "%.0f/s, %s left", done / seconds, left(seconds));
+        double rate = done / seconds;
+        String pace = done == 0
+                ? ""
+                : String.format(Locale.ROOT, rate < 10 ? "%.1f/s, %s left" : "%.0f/s, %s left", rate, left(seconds));
         return String.format(
                 Locale.ROOT,
                 "%-10s %s%s %3d%% %d/%d %s",
@@ -89,7 +92,7 @@ final class ProgressBar implements Progress {
                 100 * done / total,
                 done,
                 total,
-                rate);
+                pace);
     }
 
     private String left(double seconds) {

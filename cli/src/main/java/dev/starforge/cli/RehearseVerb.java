@@ -1,10 +1,14 @@
 package dev.starforge.cli;
 
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.Writer;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Parameters;
 
@@ -18,11 +22,27 @@ final class RehearseVerb implements Callable<Integer> {
     private Path sample;
 
     @Override
-    public Integer call() {
+    public Integer call() throws IOException {
+        Path scratch = Files.createTempDirectory("starforge-rehearsal");
+        try {
+            Path history = scratch.resolve("history");
+            SampleHistory.write(history);
+            return rehearse(history.toString(), scratch.resolve("dataset").toString());
+        } finally {
+            try (Stream<Path> files = Files.walk(scratch)) {
+                for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
+                    Files.delete(file);
+                }
+            }
+        }
+    }
+
+    private int rehearse(String history, String dataset) {
         PrintWriter nowhere = new PrintWriter(Writer.nullWriter());
         String model = sample.toString();
         int worst = 0;
         for (List<String> args : List.of(
+                List.of("dataset", "--repo", history, "--out", dataset, "--tokenizer", "train:1024", "--json"),
                 List.of("devices"),
                 List.of("inspect", model),
                 List.of("generate", model, "--prompt", "def ", "--device", "cpu"),

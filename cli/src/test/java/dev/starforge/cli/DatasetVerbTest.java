@@ -9,7 +9,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -145,5 +149,64 @@ final class DatasetVerbTest {
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err()).contains("starforge: " + file.resolve("out") + ": cannot be written");
         assertThat(file).hasContent("in the way");
+    }
+
+    /** The program as a process whose files may not grow beyond so many kilobytes: to it, a disk that is full. */
+    private Outcome runWithFullDisk(int kilobytes, String... args) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(
+                "bash",
+                "-c",
+                "ulimit -f " + kilobytes + "; exec \"$@\"",
+                "-",
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:+UseSerialGC",
+                "-XX:-UsePerfData",
+                "-cp",
+                System.getProperty("java.class.path"),
+                "dev.starforge.cli.Main"));
+        command.addAll(List.of(args));
+        Path err = folder.resolve("err");
+        Process process = new ProcessBuilder(command)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(err.toFile())
+                .start();
+        int code = process.waitFor();
+        return new Outcome(code, "", Files.readString(err));
+    }
+
+    private Map<String, String> contents() throws IOException {
+        Map<String, String> contents = new TreeMap<>();
+        try (Stream<Path> files = Files.walk(Path.of(out()))) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                contents.put(
+                        Path.of(out()).relativize(file).toString(),
+                        HexFormat.of().formatHex(Files.readAllBytes(file)));
+            }
+        }
+        return contents;
+    }
+
+    @Test
+    void aFullDiskLosesNothing() throws IOException, InterruptedException {
+        List<String> args = new ArrayList<>(
+                List.of("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400"));
+        String[] all = args.toArray(String[]::new);
+        // the first file that a stage writes, and one of the last
+        for (int kilobytes : List.of(1, 8)) {
+            Outcome outcome = runWithFullDisk(kilobytes, all);
+            assertThat(outcome.code()).as(outcome.err()).isEqualTo(1);
+            assertThat(outcome.err()).contains("cannot be written").contains("File too large");
+            assertThat(Path.of(out())).doesNotExist();
+        }
+        assertThat(run(all).code()).isZero();
+        Map<String, String> before = contents();
+        Files.writeString(repository().resolve("more.py"), "def more(thing):\n    return thing * 7\n".repeat(300));
+        git("git", "add", ".");
+        git("git", "commit", "-q", "-m", "More");
+        Outcome grown = runWithFullDisk(8, all);
+        assertThat(grown.code()).as(grown.err()).isEqualTo(1);
+        assertThat(grown.err()).contains("cannot be written");
+        assertThat(contents()).isEqualTo(before);
+        assertThat(run(all).out()).contains("generation 1, 1 commits");
     }
 }

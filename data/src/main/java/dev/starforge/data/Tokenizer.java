@@ -38,6 +38,13 @@ public final class Tokenizer {
     private final Template template;
     private final Decoder decoder;
     private final BlockingQueue<Worker> idle = new ArrayBlockingQueue<>(IDLE_WORKERS);
+    private volatile Beginning beginning = Beginning.UNKNOWN;
+
+    private enum Beginning {
+        UNKNOWN,
+        PLAIN,
+        MARKED
+    }
 
     Tokenizer(
             Path file,
@@ -154,7 +161,7 @@ public final class Tokenizer {
      * added token in it is ordinary text, so that a file about a vocabulary cannot end its own document.
      */
     public void encodeInside(String text, TokenBuffer ids) {
-        if (token(encodeOrdinary("a")[0]).charAt(0) != MARK) {
+        if (!marksBeginning()) {
             ids.addAll(encodeOrdinary(text));
             return;
         }
@@ -162,6 +169,14 @@ public final class Tokenizer {
         int[] anchor = encodeOrdinary(ANCHOR);
         int[] both = encodeOrdinary(ANCHOR + text);
         ids.addAll(Arrays.copyOfRange(both, anchor.length, both.length));
+    }
+
+    /** Whether a text gets a mark of its own in front; several threads may find that out, all the same. */
+    private boolean marksBeginning() {
+        if (beginning == Beginning.UNKNOWN) {
+            beginning = token(encodeOrdinary("a")[0]).charAt(0) == MARK ? Beginning.MARKED : Beginning.PLAIN;
+        }
+        return beginning == Beginning.MARKED;
     }
 
     private int[] encodeOrdinary(String text) {

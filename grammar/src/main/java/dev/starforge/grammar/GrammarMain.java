@@ -23,6 +23,7 @@ import org.treesitter.TreeSitterJava;
 import org.treesitter.TreeSitterJavascript;
 import org.treesitter.TreeSitterPython;
 import org.treesitter.TreeSitterRust;
+import org.treesitter.TreeSitterTsx;
 import org.treesitter.TreeSitterTypescript;
 
 /**
@@ -84,11 +85,26 @@ final class GrammarMain {
     private static final Set<String> NAMES = Set.of(
             "identifier", "type_identifier", "field_identifier", "property_identifier", "qualified_identifier", "name");
 
+    /** What a kind of node is to us. Its name is a string from native code, asked for once a grammar. */
+    private enum Role {
+        IMPORT,
+        WRAPPER,
+        TYPE,
+        /** A type where it has a body, else a mention of one. */
+        SPECIFIER,
+        FUNCTION,
+        /** A variable, which may hold a function. */
+        VARIABLE,
+        OTHER
+    }
+
     /** An answer in the making. */
     private record Symbol(int kind, int from, int to, int body, int parent, String name) {}
 
     private final TSParser parser = new TSParser();
     private final Map<String, TSLanguage> languages = new HashMap<>();
+    private final Map<String, Map<Integer, Role>> rolesOfGrammars = new HashMap<>();
+    private Map<Integer, Role> roles = Map.of();
     private final List<Symbol> symbols = new ArrayList<>();
     private byte[] text;
 
@@ -116,6 +132,7 @@ final class GrammarMain {
                 out.writeInt(-1);
             } else {
                 parser.setLanguage(language);
+                roles = rolesOfGrammars.computeIfAbsent(grammar, name -> new HashMap<>());
                 try (TSTree tree = parser.parseString(null, new String(text, StandardCharsets.UTF_8))) {
                     visitChildren(tree.getRootNode(), -1, 0);
                 }
@@ -142,6 +159,7 @@ final class GrammarMain {
             case "javascript" -> new TreeSitterJavascript();
             case "python" -> new TreeSitterPython();
             case "rust" -> new TreeSitterRust();
+            case "tsx" -> new TreeSitterTsx();
             case "typescript" -> new TreeSitterTypescript();
             default -> null;
         };
@@ -155,10 +173,10 @@ final class GrammarMain {
     }
 
     private void visit(TSNode node, int parent, int depth) {
-        String type = node.getType();
-        if (IMPORTS.contains(type)) {
+        Role role = role(node);
+        if (role == Role.IMPORT) {
             add(IMPORT, node, node, parent);
-        } else if (type.equals("decorated_definition") || type.equals("export_statement")) {
+        } else if (role == Role.WRAPPER) {
             TSNode inner = last(node);
             int kind = kind(inner);
             if (kind >= 0) {
@@ -195,23 +213,48 @@ final class GrammarMain {
         }
     }
 
-    private static int kind(TSNode node) {
-        String type = node.getType();
+    private Role role(TSNode node) {
+        int symbol = node.getSymbol();
+        Role known = roles.get(symbol);
+        if (known == null) {
+            known = role(node.getType());
+            roles.put(symbol, known);
+        }
+        return known;
+    }
+
+    private static Role role(String type) {
+        if (IMPORTS.contains(type)) {
+            return Role.IMPORT;
+        }
         if (FUNCTIONS.contains(type)) {
-            return FUNCTION;
+            return Role.FUNCTION;
         }
-        if (type.endsWith("_specifier") && node.getChildByFieldName("body").isNull()) {
-            return -1;
+        if (TYPES.contains(type)) {
+            return type.endsWith("_specifier") ? Role.SPECIFIER : Role.TYPE;
         }
-        if (type.equals("lexical_declaration") || type.equals("variable_declaration")) {
-            TSNode declared = node.getNamedChildCount() == 1 ? node.getNamedChild(0) : node;
-            TSNode value = declared.getChildByFieldName("value");
-            boolean function = !value.isNull()
-                    && (value.getType().equals("arrow_function")
-                            || value.getType().startsWith("function"));
-            return function ? FUNCTION : -1;
-        }
-        return TYPES.contains(type) ? TYPE : -1;
+        return switch (type) {
+            case "decorated_definition", "export_statement" -> Role.WRAPPER;
+            case "lexical_declaration", "variable_declaration" -> Role.VARIABLE;
+            default -> Role.OTHER;
+        };
+    }
+
+    private int kind(TSNode node) {
+        return switch (role(node)) {
+            case FUNCTION -> FUNCTION;
+            case TYPE -> TYPE;
+            case SPECIFIER -> node.getChildByFieldName("body").isNull() ? -1 : TYPE;
+            case VARIABLE -> holdsFunction(node) ? FUNCTION : -1;
+            case IMPORT, WRAPPER, OTHER -> -1;
+        };
+    }
+
+    private static boolean holdsFunction(TSNode node) {
+        TSNode declared = node.getNamedChildCount() == 1 ? node.getNamedChild(0) : node;
+        TSNode value = declared.getChildByFieldName("value");
+        return !value.isNull()
+                && (value.getType().equals("arrow_function") || value.getType().startsWith("function"));
     }
 
     private static TSNode last(TSNode node) {

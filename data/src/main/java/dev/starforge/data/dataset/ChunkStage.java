@@ -10,10 +10,14 @@ import dev.starforge.data.git.Patch;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.eclipse.jgit.lib.ObjectId;
@@ -23,31 +27,30 @@ import org.eclipse.jgit.revwalk.RevCommit;
  * The files of one commit, kept or dropped, and the chunks of those kept. A merge says nothing new about a file that it
  * took over from a parent; such a file was seen in the commit that wrote it.
  */
-final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
+final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run> {
     private static final Pattern WORD = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
     private static final int MOST_FILES = 8;
     private static final int LONGEST_SIGNATURE = 5;
     private static final int MOST_IMPORTS = 30;
+
+    /** What is counted and compared of a run of commits, and its lines. */
+    record Run(Spool chunkLines, Spool fileLines, List<Result> results) {}
+
+    record Result(String commit, List<FileFact> files, List<ChunkFact> chunks) {}
 
     /**
      * A file of a commit.
      *
      * @param grams of a file that was added, to find duplicates; empty for others
      */
-    record FileFact(
-            String path,
-            String blob,
-            long bytes,
-            String language,
-            Optional<FileFilter.Reason> reason,
-            int redactions,
-            long hash,
-            long[] grams) {}
+    record FileFact(String path, String language, Optional<FileFilter.Reason> reason, long hash, long[] grams) {}
 
-    /** A chunk and its 5-grams. */
-    record ChunkFact(Chunk chunk, int file, long hash, long[] grams) {}
-
-    record Result(String commit, long time, List<FileFact> files, List<ChunkFact> chunks, Redactions redactions) {}
+    /**
+     * A chunk and its 5-grams.
+     *
+     * @param file its number among those of the commit; -1 if that is gone
+     */
+    record ChunkFact(String id, int file, long hash, long[] grams) {}
 
     private final GitHistory.Reader reader;
     private final DatasetConfig config;
@@ -56,8 +59,19 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
     private final ParserPool parsers;
     private final PathIndex paths;
     private final ShownBlobs shownBlobs;
+    private final Supplier<Spool> spools;
+    private final Runnable each;
+    private final Map<String, Optional<ObjectId>> placed = new HashMap<>();
 
-    ChunkStage(GitHistory.Reader reader, DatasetConfig config, Licences licences, ParserPool parsers, PathIndex paths) {
+    /** @param each is run after every commit, by whatever thread */
+    ChunkStage(
+            GitHistory.Reader reader,
+            DatasetConfig config,
+            Licences licences,
+            ParserPool parsers,
+            PathIndex paths,
+            Supplier<Spool> spools,
+            Runnable each) {
         this.reader = reader;
         this.config = config;
         this.licences = licences;
@@ -65,28 +79,43 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
         this.paths = paths;
         filter = new FileFilter(config.filters());
         shownBlobs = new ShownBlobs(reader.blobs());
+        this.spools = spools;
+        this.each = each;
     }
 
     @Override
-    public Result apply(ObjectId id) {
-        try {
-            return result(reader.commit(id));
-        } catch (IOException failure) {
-            throw new DatasetException(
-                    config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
+    public Run apply(List<ObjectId> commits) {
+        Run run = new Run(spools.get(), spools.get(), new ArrayList<>(commits.size()));
+        JsonText chunkLines = new JsonText();
+        JsonText fileLines = new JsonText();
+        for (ObjectId id : commits) {
+            Ordered.goOn();
+            try {
+                run.results().add(result(reader.commit(id), chunkLines, fileLines));
+            } catch (IOException failure) {
+                throw new DatasetException(
+                        config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
+            }
+            chunkLines.spill(run.chunkLines());
+            fileLines.spill(run.fileLines());
+            each.run();
         }
+        chunkLines.finish(run.chunkLines());
+        fileLines.finish(run.fileLines());
+        return run;
     }
 
-    private Result result(RevCommit commit) throws IOException {
+    private Result result(RevCommit commit, JsonText chunkLines, JsonText fileLines) throws IOException {
+        placed.clear();
         List<FileFact> files = new ArrayList<>();
         List<ChunkFact> chunks = new ArrayList<>();
-        Redactions redactions = Redactions.NONE;
         for (FileChange change : reader.changes(commit, config.copies())) {
             boolean gone = change.type() == FileChange.Type.D;
             if (!gone && reader.inherited(commit, change)) {
                 continue;
             }
             String path = GitPath.text(change.path());
+            String shownPath = Secrets.path(path);
             Language language = Language.of(path);
             FileChange.Side seen = gone ? change.oldSide() : change.newSide();
             Optional<byte[]> content = reader.blobs().read(seen);
@@ -96,7 +125,7 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
             Optional<FileFilter.Reason> reason = reason(path, seen, content, secrets, language);
             if (gone) {
                 if (reason.isEmpty()) {
-                    chunks(commit, change, path, language, new byte[0], -1, chunks);
+                    chunks(commit, change, path, language, new byte[0], -1, chunks, chunkLines);
                 }
                 continue;
             }
@@ -104,20 +133,21 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                     reason.isEmpty() && (change.type() == FileChange.Type.A || change.type() == FileChange.Type.C);
             Words words = Words.of(added ? new String(shown, StandardCharsets.UTF_8) : "");
             files.add(new FileFact(
-                    path,
-                    seen.id().name(),
-                    content.map(bytes -> (long) bytes.length).orElse(-1L),
-                    language.name(),
-                    reason,
-                    secrets.count(),
-                    words.hash(),
-                    added ? words.grams() : new long[0]));
-            redactions = redactions.plus(Redactions.of(secrets));
+                    shownPath, language.name(), reason, words.hash(), added ? words.grams() : new long[0]));
+            fileLines
+                    .begin()
+                    .put("path", shownPath)
+                    .put("blob", seen.id().name())
+                    .put("commit", commit.name());
+            fileLines.put("bytes", content.map(bytes -> (long) bytes.length).orElse(-1L));
+            fileLines.put("language", language.name()).put("redactions", secrets.count());
+            reason.ifPresent(why -> fileLines.put("reason", why.label()));
+            fileLines.newline();
             if (reason.isEmpty()) {
-                chunks(commit, change, path, language, shown, files.size() - 1, chunks);
+                chunks(commit, change, path, language, shown, files.size() - 1, chunks, chunkLines);
             }
         }
-        return new Result(commit.name(), commit.getCommitTime(), files, chunks, redactions);
+        return new Result(commit.name(), files, chunks);
     }
 
     private Optional<FileFilter.Reason> reason(
@@ -149,14 +179,16 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
             Language language,
             byte[] shown,
             int file,
-            List<ChunkFact> chunks)
+            List<ChunkFact> chunks,
+            JsonText chunkLines)
             throws IOException {
         Optional<byte[]> before = reader.blobs().read(change.oldSide());
         if (before.isEmpty() || change.oldSide().isLink() || change.oldSide().isSubmodule()) {
             return;
         }
         byte[] after = reader.blobs().read(change.newSide()).orElseThrow();
-        List<Patch.Hunk> edits = Patch.of(change, before.get(), after).changes();
+        List<Patch.Hunk> edits =
+                Patch.of(change, before.get(), after, UnaryOperator.identity()).changes();
         if (edits.isEmpty()) {
             return;
         }
@@ -176,13 +208,13 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                     id,
                     commit.name(),
                     commit.getCommitTime(),
-                    path,
+                    Secrets.path(path),
                     change.newSide().id().name(),
                     change.oldSide().id().name(),
                     language.name(),
                     part.category(),
                     part.symbol(),
-                    module(path),
+                    module(Secrets.path(path)),
                     part.lines(),
                     part.changed(),
                     part.oldCode(),
@@ -190,12 +222,21 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                     part.patch(),
                     imports,
                     part.newCode().isEmpty() ? List.of() : context(commit, path, language, part.newCode(), imports));
-            Words words = Words.of(String.join("", chunk.added()));
-            boolean compared = words.count() >= Math.max(1, config.duplicates().leastWords());
-            // what adds no words has only itself to be known by: deletions are not copies of each other
-            long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
-            chunks.add(new ChunkFact(chunk, file, hash, compared ? words.grams() : new long[0]));
+            Compared compared = compared(chunk, config.duplicates().leastWords());
+            chunks.add(new ChunkFact(id, file, compared.hash, compared.grams));
+            chunk.write(chunkLines);
+            chunkLines.newline();
         }
+    }
+
+    /** By what chunks are compared: the hash of the words that they add, and their 5-grams if the words are enough. */
+    record Compared(long hash, long[] grams) {}
+
+    static Compared compared(Chunk chunk, int leastWords) {
+        Words words = Words.of(String.join("", chunk.added()));
+        // what adds no words has only itself to be known by: deletions are not copies of each other
+        long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
+        return new Compared(hash, words.count() >= Math.max(1, leastWords) ? words.grams() : new long[0]);
     }
 
     private Outline outline(FileChange.Side side, Language language, byte[] content) {
@@ -236,7 +277,8 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                 if (candidate.equals(path) || !Language.of(candidate).name().equals(language.name())) {
                     continue;
                 }
-                Optional<ObjectId> blob = reader.blob(commit, candidate.getBytes(StandardCharsets.UTF_8));
+                Optional<ObjectId> blob = placed.computeIfAbsent(
+                        candidate, place -> reader.blob(commit, place.getBytes(StandardCharsets.UTF_8)));
                 if (blob.isPresent()) {
                     files++;
                     signatures(candidate, blob.get(), language, used, found);
@@ -267,7 +309,7 @@ final class ChunkStage implements Ordered.Worker<ObjectId, ChunkStage.Result> {
                         StandardCharsets.UTF_8);
                 String head = String.join(
                         "\n", text.strip().lines().limit(LONGEST_SIGNATURE).toList());
-                found.add(new Chunk.Signature(path, outline.qualifiedName(symbol), head));
+                found.add(new Chunk.Signature(Secrets.path(path), outline.qualifiedName(symbol), head));
             }
         }
     }

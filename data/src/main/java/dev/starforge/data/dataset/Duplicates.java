@@ -42,7 +42,7 @@ final class Duplicates implements AutoCloseable {
         try {
             out = new DataOutputStream(new BufferedOutputStream(Files.newOutputStream(file), 1 << 16));
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be written: " + failure, failure);
+            throw new DatasetException(file, "cannot be written: " + failure.getMessage(), failure);
         }
     }
 
@@ -64,7 +64,7 @@ final class Duplicates implements AutoCloseable {
                 out.writeLong(gram);
             }
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be written: " + failure, failure);
+            throw new DatasetException(file, "cannot be written: " + failure.getMessage(), failure);
         }
         places[count] = written;
         written += 4 + 8L * grams.length;
@@ -97,7 +97,7 @@ final class Duplicates implements AutoCloseable {
                 }
             }
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be read: " + failure, failure);
+            throw new DatasetException(file, "cannot be read: " + failure.getMessage(), failure);
         }
         return keeper;
     }
@@ -187,7 +187,7 @@ final class Duplicates implements AutoCloseable {
         try {
             out.close();
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be written: " + failure, failure);
+            throw new DatasetException(file, "cannot be written: " + failure.getMessage(), failure);
         }
     }
 

@@ -10,6 +10,7 @@ import dev.starforge.data.git.Lines;
 import dev.starforge.data.git.Patch;
 import java.io.IOException;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -22,41 +23,54 @@ import org.eclipse.jgit.revwalk.RevCommit;
  * One commit as a line of {@code commits.jsonl}: who, when, why, and the real difference of every file to the first
  * parent. Contents that must not be shown are replaced, and the replacements counted.
  */
-final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> {
-    /**
-     * A line, and what the run counts of it.
-     *
-     * @param json in pieces: a commit can be larger than memory should be asked for at once
-     */
-    record Line(Spool json, long time, List<String> paths, Redactions redactions) {}
+final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.Run> {
+    /** Lines of a run of commits, and what is counted of each. */
+    record Run(Spool json, List<Line> lines) {}
+
+    /** What is counted of a commit. */
+    record Line(long time, List<String> paths, Redactions redactions) {}
 
     private final GitHistory.Reader reader;
     private final Map<ObjectId, List<String>> names;
     private final DatasetConfig config;
     private final Supplier<Spool> spools;
+    private final Runnable each;
     private final Bytes patch = new Bytes();
 
+    /** @param each is run after every commit, by whatever thread */
     HistoryStage(
-            GitHistory.Reader reader, Map<ObjectId, List<String>> names, DatasetConfig config, Supplier<Spool> spools) {
+            GitHistory.Reader reader,
+            Map<ObjectId, List<String>> names,
+            DatasetConfig config,
+            Supplier<Spool> spools,
+            Runnable each) {
         this.reader = reader;
         this.names = names;
         this.config = config;
         this.spools = spools;
+        this.each = each;
     }
 
     @Override
-    public Line apply(ObjectId id) {
-        try {
-            return line(reader.commit(id));
-        } catch (IOException failure) {
-            throw new DatasetException(
-                    config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
-        }
-    }
-
-    private Line line(RevCommit commit) throws IOException {
+    public Run apply(List<ObjectId> commits) {
         Spool spool = spools.get();
         JsonText json = new JsonText();
+        List<Line> lines = new ArrayList<>(commits.size());
+        for (ObjectId id : commits) {
+            Ordered.goOn();
+            try {
+                lines.add(line(reader.commit(id), json, spool));
+            } catch (IOException failure) {
+                throw new DatasetException(
+                        config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
+            }
+            each.run();
+        }
+        json.finish(spool);
+        return new Run(spool, lines);
+    }
+
+    private Line line(RevCommit commit, JsonText json, Spool spool) throws IOException {
         Secrets secrets = new Secrets();
         PersonIdent author = commit.getAuthorIdent();
         long time = commit.getCommitTime();
@@ -98,9 +112,8 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
         }
         json.endList().object("stats").put("files", changes.size());
         json.put("additions", additions).put("deletions", deletions).end().end().newline();
-        json.finish(spool);
+        json.spill(spool);
         return new Line(
-                spool,
                 time,
                 changes.stream()
                         .filter(change -> change.newSide().isFile())
@@ -128,9 +141,9 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
     /** What is said of a changed file. */
     private record Diff(boolean binary, boolean tooLarge, int additions, int deletions, int redactions) {
         void write(JsonText json, FileChange change, Bytes patch) {
-            json.begin().put("path", GitPath.text(change.path()));
+            json.begin().put("path", Secrets.path(GitPath.text(change.path())));
             if (change.oldSide().exists() && change.newSide().exists()) {
-                json.put("old_path", GitPath.text(change.oldSide().path()));
+                json.put("old_path", Secrets.path(GitPath.text(change.oldSide().path())));
             }
             json.put("type", change.type().name());
             if (change.similarity() > 0) {
@@ -169,23 +182,20 @@ final class HistoryStage implements Ordered.Worker<ObjectId, HistoryStage.Line> 
         if (Blobs.isBinary(oldContent) || Blobs.isBinary(newContent)) {
             return new Diff(true, false, 0, 0, 0);
         }
-        Patch difference = Patch.of(change, oldContent, newContent);
-        difference.write(patch);
-        int found = secrets.count();
-        if (Secrets.suspicious(patch.array(), 0, patch.size())) {
-            patch.clear();
-            if (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent)) {
-                Lines shownOld = Lines.of(new Secrets().redact(oldContent));
-                Lines shownNew = Lines.of(secrets.redact(newContent));
-                difference.write(patch, (out, lines, line) -> {
-                    Lines shown = lines == difference.oldLines() ? shownOld : shownNew;
-                    out.add(shown.bytes(), shown.start(line), shown.end(line));
-                });
-            } else {
-                difference.write(patch, secrets::append);
-            }
+        Patch difference = Patch.of(change, oldContent, newContent, Secrets::path);
+        Secrets found = new Secrets();
+        difference.write(patch, found::append);
+        if (found.suspected() && (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent))) {
+            found = new Secrets();
+            Lines shownOld = Lines.of(new Secrets().redact(oldContent));
+            Lines shownNew = Lines.of(found.redact(newContent));
+            difference.write(patch.clear(), (out, lines, line) -> {
+                Lines shown = lines == difference.oldLines() ? shownOld : shownNew;
+                out.add(shown.bytes(), shown.start(line), shown.end(line));
+            });
         }
-        return new Diff(false, false, difference.additions(), difference.deletions(), secrets.count() - found);
+        secrets.add(found);
+        return new Diff(false, false, difference.additions(), difference.deletions(), found.count());
     }
 
     @Override

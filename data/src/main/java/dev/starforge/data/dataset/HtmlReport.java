@@ -22,8 +22,8 @@ import tools.jackson.databind.node.ObjectNode;
 
 /** {@code report.html}: one file that a browser shows without a network; what it shows is the dataset as it is on disk. */
 final class HtmlReport {
-    private static final int SHOWN_SAMPLES = 40;
-    private static final int SHOWN_TOKENS = 1200;
+    private static final int SHOWN_SAMPLES = 30;
+    private static final int SHOWN_TOKENS = 4096;
     private static final int BUCKETS = 48;
     private static final JsonMapper JSON = new JsonMapper();
 

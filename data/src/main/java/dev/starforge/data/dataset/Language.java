@@ -30,7 +30,7 @@ record Language(String name, String grammar, Kind kind) {
         code("cpp", "cpp", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl", "cu", "cuh");
         code("javascript", "javascript", "js", "mjs", "cjs", "jsx");
         code("typescript", "typescript", "ts", "mts", "cts");
-        code("tsx", "", "tsx");
+        code("tsx", "tsx", "tsx");
         code("kotlin", "", "kt", "kts");
         code("scala", "", "scala");
         code("csharp", "", "cs");

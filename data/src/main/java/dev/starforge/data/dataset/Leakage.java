@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 
 /**
  * Keeps what is tested out of what is trained on. A window is a run of words that counts in the loss. First the windows of
@@ -16,6 +17,8 @@ import java.util.Map;
  * and is not tested.
  */
 final class Leakage {
+    private static final int CHECKED_AT_ONCE = 1024;
+
     private final int words;
     private final int boilerplateFiles;
     private final LongSet held = new LongSet();
@@ -137,13 +140,17 @@ final class Leakage {
     }
 
     /** The documents that share a window with what is held: the check of what was written, by what was written. */
-    List<Integer> shared(TokenDocuments documents, Tokenizer tokenizer) {
+    List<Integer> shared(TokenDocuments documents, Tokenizer tokenizer, int threads) {
+        List<Integer> all = IntStream.range(0, documents.count()).boxed().toList();
         List<Integer> shared = new ArrayList<>();
-        for (int d = 0; d < documents.count(); d++) {
-            if (counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks)) {
-                shared.add(d);
-            }
-        }
+        Ordered.run(
+                Ordered.runs(all, threads, CHECKED_AT_ONCE),
+                threads,
+                () -> some -> some.stream()
+                        .filter(d ->
+                                counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks))
+                        .toList(),
+                shared::addAll);
         return shared;
     }
 }

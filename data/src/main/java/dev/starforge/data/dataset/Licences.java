@@ -61,7 +61,9 @@ final class Licences {
 
     /** Folders, each with a slash at its end but for the top, and their licences. */
     Map<String, String> found() {
-        return byFolder;
+        Map<String, String> found = new TreeMap<>();
+        byFolder.forEach((folder, licence) -> found.put(Secrets.path(folder), licence));
+        return found;
     }
 
     boolean permissive(String path) {

@@ -6,6 +6,7 @@ import dev.starforge.data.Hashes;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -14,6 +15,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -21,6 +23,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
@@ -194,6 +197,27 @@ final class Manifest {
         return config.out().resolve(generation.path("directory").asString("."));
     }
 
+    /** The chunks that the older generations train on. */
+    void eachTrained(Consumer<Chunk> each) throws IOException {
+        Set<String> tombstones = new HashSet<>();
+        root.path("generations")
+                .forEach(generation -> generation.path("tombstones").forEach(id -> tombstones.add(id.stringValue())));
+        for (JsonNode generation : root.path("generations")) {
+            try (BufferedReader lines =
+                    Files.newBufferedReader(folder(generation).resolve("chunks.jsonl"))) {
+                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                    JsonNode json = JSON.readTree(line);
+                    boolean trained = json.path("split").asString("").equals(Split.TRAIN.label());
+                    if (trained
+                            && !tombstones.contains(
+                                    SampleStage.CHUNK + json.path("id").stringValue())) {
+                        each.accept(Chunk.read(json));
+                    }
+                }
+            }
+        }
+    }
+
     /** What the older generations test. */
     Leakage tested(Optional<Tokenizer> tokenizer) {
         Leakage tested = new Leakage(config.shares().windowWords(), Integer.MAX_VALUE);
@@ -212,7 +236,7 @@ final class Manifest {
         List<String> ids = new ArrayList<>();
         for (JsonNode generation : root.path("generations")) {
             try (TokenShard shard = TokenShard.open(folder(generation).resolve(Split.TRAIN.shard()))) {
-                tested.shared(shard, tokenizer).forEach(document -> ids.add(shard.id(document)));
+                tested.shared(shard, tokenizer, config.threads()).forEach(document -> ids.add(shard.id(document)));
             }
         }
         return ids;

@@ -2,9 +2,9 @@ package dev.starforge.data.dataset;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Queue;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -15,13 +15,11 @@ import java.util.function.Supplier;
 
 /**
  * Work on many items by several threads whose results come back one by one, in the items' order: so output does not
- * depend on the number of threads, and no more than a few results wait in memory.
+ * depend on the number of threads, and no more than a few results wait.
  */
 final class Ordered {
-    /** Neighbours share much of what they read, so a thread takes several at once. */
-    private static final int BATCH = 16;
-
     private static final int AHEAD = 3;
+    private static final int SHORTEST = 4;
 
     private Ordered() {}
 
@@ -33,32 +31,45 @@ final class Ordered {
         default void close() {}
     }
 
+    /**
+     * Runs of neighbours, for items of which one leaves much behind that the next needs: a version of a file in a pack is
+     * what changed since the one before, so two threads that take turns would both unpack everything. Long runs first,
+     * shorter ones towards the end, so that the threads finish together.
+     *
+     * @param longest bounds what waits for its turn
+     */
+    static <T> Iterable<List<T>> runs(List<T> items, int threads, int longest) {
+        List<List<T>> runs = new ArrayList<>();
+        for (int from = 0; from < items.size(); ) {
+            int left = items.size() - from;
+            int length = Math.clamp(left / (2 * threads), Math.min(left, SHORTEST), longest);
+            runs.add(items.subList(from, from + length));
+            from += length;
+        }
+        return runs;
+    }
+
     static <T, R> void run(Iterable<T> items, int threads, Supplier<? extends Worker<T, R>> workers, Consumer<R> sink) {
         Queue<Worker<T, R>> idle = new ConcurrentLinkedQueue<>();
-        ArrayDeque<Future<List<R>>> waiting = new ArrayDeque<>();
+        ArrayDeque<Future<R>> waiting = new ArrayDeque<>();
         try (ExecutorService pool = Executors.newFixedThreadPool(threads)) {
             try {
-                Iterator<T> all = items.iterator();
-                while (all.hasNext()) {
-                    List<T> batch = new ArrayList<>(BATCH);
-                    while (batch.size() < BATCH && all.hasNext()) {
-                        batch.add(all.next());
-                    }
+                for (T item : items) {
                     waiting.add(pool.submit(() -> {
                         Worker<T, R> polled = idle.poll();
                         Worker<T, R> worker = polled != null ? polled : workers.get();
                         try {
-                            return batch.stream().map(worker::apply).toList();
+                            return worker.apply(item);
                         } finally {
                             idle.add(worker);
                         }
                     }));
                     if (waiting.size() > AHEAD * threads) {
-                        result(waiting.poll()).forEach(sink);
+                        sink.accept(result(waiting.poll()));
                     }
                 }
                 while (!waiting.isEmpty()) {
-                    result(waiting.poll()).forEach(sink);
+                    sink.accept(result(waiting.poll()));
                 }
             } catch (RuntimeException | Error failure) {
                 pool.shutdownNow();
@@ -66,6 +77,13 @@ final class Ordered {
             }
         } finally {
             idle.forEach(Worker::close);
+        }
+    }
+
+    /** For workers, between the parts of a long item: ends the work if another's has failed. */
+    static void goOn() {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new CancellationException("other work failed");
         }
     }
 

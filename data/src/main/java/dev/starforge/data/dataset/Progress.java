@@ -1,6 +1,6 @@
 package dev.starforge.data.dataset;
 
-/** Whoever wants to know how far the work is; called by one thread. */
+/** Whoever wants to know how far the work is; called by one thread at a time. */
 public interface Progress {
     /** A stage begins; {@code total} is how many {@link #advance}s it will take. */
     void begin(String stage, long total);

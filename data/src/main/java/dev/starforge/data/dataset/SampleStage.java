@@ -28,12 +28,16 @@ import tools.jackson.databind.json.JsonMapper;
  * for a document depends on the seed and its name alone, so the order of work does not matter. Added lines count in the
  * loss, and whole files do; what is only shown around them does not.
  */
-final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleStage.Sample>> {
+final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<SampleStage.Sample>> {
     private static final Pattern HUNK = Pattern.compile("@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
     private static final JsonMapper JSON = new JsonMapper();
+    /** What the names of chunks' documents begin with. */
+    static final String CHUNK = "chunk-";
+
     private static final int LONGEST_BODY = 2000;
     private static final double PREFIX_SHARE = 0.6;
     private static final double CONTEXT_SHARE = 0.25;
+    private static final int ROOM_FOR_MARKS = 32;
 
     /** What documents are made of. */
     sealed interface Task {}
@@ -64,40 +68,58 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
     private final ParserPool parsers;
     private final Leakage leakage;
     private final ShownBlobs shownBlobs;
+    private final Runnable each;
+    private final int emptyCommit;
     private List<Sample> samples = new ArrayList<>();
 
+    private String measuredBlob = "";
+    private Lines measured = Lines.of(new byte[0]);
+    private int[] lineTokens = new int[0];
+
+    /** @param each is run after every task, by whatever thread */
     SampleStage(
-            GitHistory.Reader reader, DatasetConfig config, SampleFormat format, ParserPool parsers, Leakage leakage) {
+            GitHistory.Reader reader,
+            DatasetConfig config,
+            SampleFormat format,
+            ParserPool parsers,
+            Leakage leakage,
+            Runnable each) {
         this.reader = reader;
         this.config = config;
         this.format = format;
         this.parsers = parsers;
         this.leakage = leakage;
         shownBlobs = new ShownBlobs(reader.blobs());
+        this.each = each;
+        emptyCommit = tokens(format.commit("", "", "", List.of()));
     }
 
     @Override
-    public List<Sample> apply(Task task) {
+    public List<Sample> apply(List<Task> tasks) {
         samples = new ArrayList<>();
-        try {
-            switch (task) {
-                case CommitTask commit -> {
-                    Commit read = read(commit);
-                    if (config.samples().commits()) {
-                        commit(read);
-                    }
-                    if (config.samples().chunks()) {
-                        for (Chunk chunk : read.chunks()) {
-                            chunk(read, chunk);
-                        }
-                    }
+        for (Task task : tasks) {
+            try {
+                switch (task) {
+                    case CommitTask commit -> samples(read(commit));
+                    case FilesTask files -> files(files);
                 }
-                case FilesTask files -> files(files);
+            } catch (IOException failure) {
+                throw new DatasetException(config.repository(), "cannot be read: " + failure.getMessage(), failure);
             }
-        } catch (IOException failure) {
-            throw new DatasetException(config.repository(), "cannot be read: " + failure.getMessage(), failure);
+            each.run();
         }
         return samples;
+    }
+
+    private void samples(Commit commit) throws IOException {
+        if (config.samples().commits()) {
+            commit(commit);
+        }
+        if (config.samples().chunks()) {
+            for (Chunk chunk : commit.chunks()) {
+                chunk(commit, chunk);
+            }
+        }
     }
 
     private record Commit(Split split, String commit, long time, String subject, String body, List<Chunk> chunks) {}
@@ -127,13 +149,14 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         return ids.size();
     }
 
-    private void emit(
-            Split split,
-            String id,
-            String kind,
-            SampleOrigin origin,
-            List<String> blobs,
-            List<SampleFormat.Piece> all) {
+    private int tokens(String text) {
+        return tokens(List.of(new SampleFormat.Piece(false, text, false)));
+    }
+
+    /** The ids of pieces, and which count. */
+    private record Encoded(int[] ids, boolean[] counted) {}
+
+    private Encoded encode(Split split, List<SampleFormat.Piece> all) {
         List<SampleFormat.Piece> pieces = split == Split.TRAIN ? all : leakage.withoutBoilerplate(all);
         TokenBuffer ids = new TokenBuffer();
         int[] ends = new int[pieces.size()];
@@ -145,7 +168,11 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         for (int i = 0, from = 0; i < ends.length; from = ends[i++]) {
             Arrays.fill(counted, from, ends[i], pieces.get(i).counted());
         }
-        samples.add(new Sample(split, new TokenDocument(id, ids.toArray(), counted), origin, blobs, kind));
+        return new Encoded(ids.toArray(), counted);
+    }
+
+    private void emit(Split split, String id, String kind, SampleOrigin origin, List<String> blobs, Encoded encoded) {
+        samples.add(new Sample(split, new TokenDocument(id, encoded.ids, encoded.counted), origin, blobs, kind));
     }
 
     private static String folder(String path) {
@@ -171,17 +198,16 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         int used = 0;
         int number = 0;
         for (Map.Entry<String, List<Chunk>> entry : byPath.entrySet()) {
-            for (SampleFormat.ChangedFile file : fitting(task, entry.getKey(), entry.getValue(), room)) {
-                int size = size(file);
-                if (used + size > room && !open.isEmpty()) {
+            for (Sized file : fitting(task, entry.getKey(), entry.getValue(), room)) {
+                if (used + file.tokens > room && !open.isEmpty()) {
                     emitCommit(task, body, open, blobs, number++);
                     open = new ArrayList<>();
                     blobs = new ArrayList<>();
                     used = 0;
                 }
-                open.add(file);
+                open.add(file.file);
                 blobs.add(entry.getValue().getFirst().blob());
-                used += size;
+                used += file.tokens;
             }
         }
         if (!open.isEmpty()) {
@@ -189,8 +215,11 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         }
     }
 
-    private int size(SampleFormat.ChangedFile file) {
-        return tokens(format.commit("", "", "", List.of(file))) - tokens(format.commit("", "", "", List.of()));
+    /** A changed file, and how many tokens it adds to its commit. */
+    private record Sized(SampleFormat.ChangedFile file, int tokens) {}
+
+    private Sized sized(SampleFormat.ChangedFile file) {
+        return new Sized(file, tokens(format.commit("", "", "", List.of(file))) - emptyCommit);
     }
 
     private void emitCommit(
@@ -204,31 +233,29 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
                 new SampleOrigin(
                         task.commit(), task.time(), folder(files.getFirst().path())),
                 blobs.stream().distinct().toList(),
-                pieces);
+                encode(task.split(), pieces));
     }
 
     /** A changed file in as many parts as it takes for each to fit. */
-    private List<SampleFormat.ChangedFile> fitting(Commit task, String path, List<Chunk> chunks, int room)
-            throws IOException {
+    private List<Sized> fitting(Commit task, String path, List<Chunk> chunks, int room) throws IOException {
         SplittableRandom random = random(task.commit() + path);
         List<String> hunks = new ArrayList<>();
         chunks.forEach(chunk -> hunks.addAll(List.of(chunk.patch().split("(?m)(?=^@@ )"))));
-        String base = base(chunks, random);
-        List<SampleFormat.ChangedFile> fitting = new ArrayList<>();
-        SampleFormat.ChangedFile whole = new SampleFormat.ChangedFile(path, base, hunks);
-        if (size(whole) <= room) {
+        Sized whole = sized(new SampleFormat.ChangedFile(path, base(chunks, random), hunks));
+        if (whole.tokens <= room) {
             return List.of(whole);
         }
+        List<Sized> fitting = new ArrayList<>();
         for (String hunk : hunks) {
             halves(path, hunk, room, fitting);
         }
         return fitting;
     }
 
-    private void halves(String path, String hunk, int room, List<SampleFormat.ChangedFile> fitting) {
-        SampleFormat.ChangedFile file = new SampleFormat.ChangedFile(path, "", List.of(hunk));
+    private void halves(String path, String hunk, int room, List<Sized> fitting) {
+        Sized file = sized(new SampleFormat.ChangedFile(path, "", List.of(hunk)));
         List<String> lines = List.of(hunk.split("(?<=\n)"));
-        if (size(file) <= room) {
+        if (file.tokens <= room) {
             fitting.add(file);
         } else if (lines.size() > 1) {
             halves(path, String.join("", lines.subList(0, lines.size() / 2)), room, fitting);
@@ -270,42 +297,53 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
                         .thenComparing(
                                 Comparator.comparingInt(Chunk.Range::from).reversed()))
                 .orElseThrow();
-        Lines lines = Lines.of(shown(chunk.blob()).getBytes(StandardCharsets.UTF_8));
+        measure(chunk.blob());
+        Lines lines = measured;
         if (longest.to() > lines.count()) {
             return;
         }
         int context = config.samples().contextLength();
         int end = longest.to();
         String middle = Chunker.text(lines, longest.from(), end);
-        while (tokens(List.of(text(middle))) > context / 2 && end > longest.from() + 1) {
+        int size = tokens(middle);
+        while (size > context / 2 && end > longest.from() + 1) {
             end = longest.from() + (end - longest.from()) / 2;
             middle = Chunker.text(lines, longest.from(), end);
+            size = tokens(middle);
         }
-        int room = context - tokens(List.of(text(middle))) - 32;
+        int room = context - size - ROOM_FOR_MARKS;
         if (room < 0 || middle.isBlank()) {
             return;
         }
         boolean metadata = random(chunk.id()).nextDouble() < config.samples().metadata();
-        List<SampleFormat.Piece> pieces = new ArrayList<>(context(chunk, (int) (CONTEXT_SHARE * room)));
-        room -= tokens(pieces) + tokens(List.of(text(chunk.path() + "\n")));
-        String suffix = beginning(lines, end, (int) ((1 - PREFIX_SHARE) * room));
-        String prefix = ending(lines, longest.from(), room - tokens(List.of(text(suffix))));
         boolean suffixFirst =
                 random(chunk.id() + " order").nextDouble() < config.samples().suffixFirst();
-        pieces.addAll(
-                format.gap(chunk.path(), new SampleFormat.Gap(prefix, middle, suffix), metadata, suffixFirst, false));
-        pieces.addAll(format.end(true));
+        List<SampleFormat.Piece> before = context(chunk, (int) (CONTEXT_SHARE * room));
+        room -= tokens(before) + tokens(chunk.path() + "\n");
+        Encoded encoded;
+        int over = 0;
+        do {
+            room -= over;
+            int after = ending(end, (int) ((1 - PREFIX_SHARE) * room));
+            int from = beginning(longest.from(), room - sum(end, after));
+            List<SampleFormat.Piece> pieces = new ArrayList<>(before);
+            SampleFormat.Gap gap = new SampleFormat.Gap(
+                    Chunker.text(lines, from, longest.from()), middle, Chunker.text(lines, end, after));
+            pieces.addAll(format.gap(chunk.path(), gap, metadata, suffixFirst, false));
+            pieces.addAll(format.end(true));
+            encoded = encode(task.split(), pieces);
+            over = encoded.ids.length - context;
+        } while (over > 0 && room > 0);
+        if (over > 0) {
+            return;
+        }
         emit(
                 task.split(),
-                "chunk-" + chunk.id(),
+                CHUNK + chunk.id(),
                 "chunk",
                 new SampleOrigin(task.commit(), task.time(), folder(chunk.path())),
                 List.of(chunk.blob()),
-                pieces);
-    }
-
-    private static SampleFormat.Piece text(String text) {
-        return new SampleFormat.Piece(false, text, false);
+                encoded);
     }
 
     /** Declarations that the chunk uses, as files before its own. */
@@ -329,21 +367,49 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         return pieces;
     }
 
-    /** As many whole lines before a place as there is room for. */
-    private String ending(Lines lines, int to, int room) {
-        int from = 0;
-        while (from < to && tokens(List.of(text(Chunker.text(lines, from, to)))) > room) {
-            from += Math.max(1, (to - from) / 4);
+    /** Remembers the lines of a file, of which several chunks in a row ask how many tokens they have. */
+    private void measure(String blob) throws IOException {
+        if (!blob.equals(measuredBlob)) {
+            measuredBlob = blob;
+            measured = Lines.of(shown(blob).getBytes(StandardCharsets.UTF_8));
+            lineTokens = new int[measured.count()];
         }
-        return Chunker.text(lines, from, to);
     }
 
-    private String beginning(Lines lines, int from, int room) {
-        int to = lines.count();
-        while (to > from && tokens(List.of(text(Chunker.text(lines, from, to)))) > room) {
-            to -= Math.max(1, (to - from) / 4);
+    /** Tokens of a line by itself; among others it may have fewer, since blanks join across lines. */
+    private int lineTokens(int line) {
+        if (lineTokens[line] == 0) {
+            lineTokens[line] = tokens(Chunker.text(measured, line, line + 1));
         }
-        return Chunker.text(lines, from, to);
+        return lineTokens[line];
+    }
+
+    private int sum(int from, int to) {
+        int sum = 0;
+        for (int line = from; line < to; line++) {
+            sum += lineTokens(line);
+        }
+        return sum;
+    }
+
+    /** Where to begin so that as many whole lines before a place are shown as there is room for. */
+    private int beginning(int to, int room) {
+        int from = to;
+        int left = room;
+        while (from > 0 && lineTokens(from - 1) <= left) {
+            left -= lineTokens(--from);
+        }
+        return from;
+    }
+
+    /** Where to end, after a place. */
+    private int ending(int from, int room) {
+        int to = from;
+        int left = room;
+        while (to < measured.count() && lineTokens(to) <= left) {
+            left -= lineTokens(to++);
+        }
+        return to;
     }
 
     // files
@@ -353,7 +419,7 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         List<Outline> outlines = new ArrayList<>();
         for (TreeFile file : task.files()) {
             String code = shown(file.blob().name());
-            files.add(new SampleFormat.SourceFile(file.path(), code));
+            files.add(new SampleFormat.SourceFile(Secrets.path(file.path()), code));
             outlines.add(
                     config.samples().span() == DatasetConfig.Span.NODE
                             ? parsers.outline(
@@ -378,11 +444,11 @@ final class SampleStage implements Ordered.Worker<SampleStage.Task, List<SampleS
         String id = "files-"
                 + Hashes.sha256(task.commit() + files.getFirst().path() + blobs + part)
                         .substring(0, 16);
-        List<SampleFormat.Piece> pieces = pieces(id, files, outlines);
-        if (tokens(pieces) <= config.samples().contextLength()) {
+        Encoded encoded = encode(Split.TRAIN, pieces(id, files, outlines));
+        if (encoded.ids.length <= config.samples().contextLength()) {
             SampleOrigin origin = new SampleOrigin(
                     task.commit(), task.time(), folder(files.getFirst().path()));
-            emit(Split.TRAIN, id, "files", origin, blobs, pieces);
+            emit(Split.TRAIN, id, "files", origin, blobs, encoded);
         } else if (files.size() > 1) {
             int half = files.size() / 2;
             document(task, files.subList(0, half), outlines.subList(0, half), blobs.subList(0, half), part + "a");

@@ -34,18 +34,24 @@ final class Secrets {
     private static final int LONG = 2;
     private static final int ASSIGNMENT = 4;
 
-    /** Which bytes make a run: letters, digits, and signs that keys contain. */
-    private static final byte[] RUN = new byte[128];
+    /** What each byte is worth: those from {@link #LETTER} on make a run, of letters, digits and signs that keys contain. */
+    private static final byte[] LOOK = new byte[256];
 
-    private static final byte LETTER = 1;
-    private static final byte DIGIT = 2;
-    private static final byte SIGN = 3;
+    private static final byte AT_SIGN = 1;
+    private static final byte ASSIGN = 2;
+    private static final byte LETTER = 3;
+    private static final byte DIGIT = 4;
+    private static final byte SIGN = 5;
 
     static {
-        for (int c = 0; c < RUN.length; c++) {
+        for (int c = 0; c < 128; c++) {
             boolean letter = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z';
-            RUN[c] = letter ? LETTER : c >= '0' && c <= '9' ? DIGIT : "+/_-".indexOf(c) >= 0 ? SIGN : 0;
+            LOOK[c] = letter ? LETTER : c >= '0' && c <= '9' ? DIGIT : "+/_-".indexOf(c) >= 0 ? SIGN : 0;
         }
+        LOOK['@'] = AT_SIGN;
+        LOOK['='] = ASSIGN;
+        LOOK[':'] = ASSIGN;
+        LOOK[','] = ASSIGN;
     }
 
     /** How keys of known providers begin; two letters do for a first look. */
@@ -93,12 +99,25 @@ final class Secrets {
 
     private static final Pattern NAME_OF_CODE =
             Pattern.compile("[A-Za-z_][A-Za-z0-9_]*(?:(?:\\.|::|->)[A-Za-z0-9_]+)*");
+    /** The end of a name, up to the value: a password, not a password's field, label or length. */
+    private static final Pattern PASSWORD_NAME =
+            Pattern.compile("(?is).*(?:pass(?:word|wd|phrase)?|pwd)[\"']?\\s*(?:[:=]=?>?|,)\\s*[\"'`]");
+
+    private static final Pattern PHRASE = Pattern.compile("[A-Z][a-z]+(?:[A-Z][a-z]+)+");
+
+    /** What speaks of passwords, or is a type. */
+    private static final Pattern NO_PHRASE =
+            Pattern.compile("(?i).*(?:pass|pwd|secret|token|user|login|enter|invalid|wrong|forgot|change|reset).*"
+                    + "|.*(?:input|type|scalar|string|field|text|value|name|label|error|exception)");
+
+    private static final Pattern SIGNED =
+            Pattern.compile("[A-Za-z][^|\\[\\]<>(){}.:,*&?]*[!@#%^~$][^|\\[\\]<>(){}.:,*&?]*[A-Za-z]");
     private static final Pattern RANDOM =
             Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
     private static final Pattern MAIL = Pattern.compile(
             "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\\.)+[A-Za-z]{2,}(?![A-Za-z0-9-])");
     private static final Pattern FILE_NAME = Pattern.compile(
-            "(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml)");
+            "(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml|service|socket|timer|target|mount)");
     private static final Pattern TRAILER = Pattern.compile(
             "(?im)^((?:signed-off|co-authored|reviewed|acked|tested|reported|suggested|also|original-patch)-(?:off-)?by"
                     + "|author|committer|cc)(:\\s*)([^<\\n]+?)(\\s*<)");
@@ -110,6 +129,7 @@ final class Secrets {
     private int keys;
     private int passwords;
     private int mails;
+    private boolean suspected;
 
     int keys() {
         return keys;
@@ -125,6 +145,17 @@ final class Secrets {
 
     int count() {
         return keys + passwords + mails;
+    }
+
+    /** Whether {@link #append} saw a line that was worth a look, replaced or not. */
+    boolean suspected() {
+        return suspected;
+    }
+
+    void add(Secrets more) {
+        keys += more.keys;
+        passwords += more.passwords;
+        mails += more.mails;
     }
 
     /** Whether a private-key block may begin in a file; such a file is redacted as a whole. */
@@ -157,32 +188,38 @@ final class Secrets {
         int signs = 0;
         int at = from;
         while (at < to) {
-            int c = bytes[at];
-            if (c < 0 || RUN[c] == 0) {
-                if (c == '@') {
-                    signs |= at > from
-                                    && at + 1 < to
-                                    && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at))
-                            ? AT
-                            : 0;
-                } else if (c == '=' && names(bytes, from, at)
-                        || (c == ':' && blankFollows(bytes, at + 1, to)
-                                        || (c == ':' || c == ',') && quoteFollows(bytes, at + 1, to))
-                                && names(bytes, from, at)) {
-                    signs |= ASSIGNMENT;
+            switch (LOOK[bytes[at] & 0xFF]) {
+                case LETTER, DIGIT, SIGN -> {
+                    int begin = at;
+                    while (at < to && LOOK[bytes[at] & 0xFF] >= LETTER) {
+                        at++;
+                    }
+                    if (at - begin >= LONG_RUN && looksLikeKey(bytes, begin, at)) {
+                        signs |= LONG;
+                    }
+                    continue;
                 }
-                at++;
-                continue;
+                case AT_SIGN -> signs |= joins(bytes, from, at, to) ? AT : 0;
+                case ASSIGN -> signs |= assigns(bytes, from, at, to) ? ASSIGNMENT : 0;
+                default -> {}
             }
-            int begin = at;
-            while (at < to && inRun(bytes[at])) {
-                at++;
-            }
-            if (at - begin >= LONG_RUN && looksLikeKey(bytes, begin, at)) {
-                signs |= LONG;
-            }
+            at++;
         }
         return signs;
+    }
+
+    /** Whether an at sign stands between words, or in an address. */
+    private static boolean joins(byte[] bytes, int from, int at, int to) {
+        return at > from && at + 1 < to && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
+    }
+
+    /** Whether a sign gives something with a telling name a value. */
+    private static boolean assigns(byte[] bytes, int from, int at, int to) {
+        return switch (bytes[at]) {
+            case '=' -> names(bytes, from, at);
+            case ':' -> (blankFollows(bytes, at + 1, to) || quoteFollows(bytes, at + 1, to)) && names(bytes, from, at);
+            default -> quoteFollows(bytes, at + 1, to) && names(bytes, from, at);
+        };
     }
 
     /** Whether an at sign stands in an address with a scheme. */
@@ -208,16 +245,16 @@ final class Secrets {
     }
 
     private static boolean inRun(byte b) {
-        return b > 0 && RUN[b] != 0;
+        return LOOK[b & 0xFF] >= LETTER;
     }
 
     /** A long run that changes between letters and digits, or begins like a known key, or is a line of a key block. */
     private static boolean looksLikeKey(byte[] bytes, int from, int to) {
         int changes = 0;
         for (int i = from; i < to; i++) {
-            byte kind = RUN[bytes[i]];
-            changes += i > from && kind != RUN[bytes[i - 1]] && kind != SIGN && RUN[bytes[i - 1]] != SIGN ? 1 : 0;
-            if ((i == from || RUN[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
+            byte kind = LOOK[bytes[i]];
+            changes += i > from && kind != LOOK[bytes[i - 1]] && kind != SIGN && LOOK[bytes[i - 1]] != SIGN ? 1 : 0;
+            if ((i == from || LOOK[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
                 return true;
             }
         }
@@ -309,6 +346,27 @@ final class Secrets {
         return out.toString();
     }
 
+    /** A path in which no folder or file is called by a secret or a mail address; the same path elsewhere is the same. */
+    static String path(String path) {
+        byte[] bytes = path.getBytes(StandardCharsets.UTF_8);
+        boolean worthALook = false;
+        for (int from = 0, to; from < bytes.length && !worthALook; from = to + 1) {
+            to = from;
+            while (to < bytes.length && bytes[to] != '/') {
+                to++;
+            }
+            worthALook = suspicious(bytes, from, to);
+        }
+        if (!worthALook) {
+            return path;
+        }
+        StringBuilder shown = new StringBuilder();
+        for (String name : path.split("(?<=/)")) {
+            new Secrets().redactLine(name, shown);
+        }
+        return shown.toString();
+    }
+
     private static boolean endsLater(String text, int from) {
         return text.indexOf(KEY_END, from) >= 0;
     }
@@ -331,14 +389,17 @@ final class Secrets {
         }
         if ((signs & ASSIGNMENT) != 0) {
             text = ASSIGNED.matcher(text)
-                    .replaceAll(found -> looksSecret(found.group(3)) ? assigned(found, found.group(2)) : quoted(found));
+                    .replaceAll(found -> looksSecret(found.group(3)) || looksLikePhrase(found)
+                            ? assigned(found, found.group(2))
+                            : quoted(found));
             text = BARE.matcher(text)
                     .replaceAll(found -> looksBare(found) ? assigned(found, found.group(1)) : quoted(found));
             text = BARE_COLON
                     .matcher(text)
-                    .replaceAll(found -> looksBare(found) && looksLikeNoType(found.group(2))
-                            ? assigned(found, found.group(1))
-                            : quoted(found));
+                    .replaceAll(
+                            found -> looksBare(found) && (looksLikeNoType(found.group(2)) || looksLikeBarePhrase(found))
+                                    ? assigned(found, found.group(1))
+                                    : quoted(found));
         }
         if ((signs & LONG) != 0) {
             text = RANDOM.matcher(text).replaceAll(found -> looksRandom(found.group()) ? key() : quoted(found));
@@ -367,6 +428,7 @@ final class Secrets {
         if (!suspicious(lines.bytes(), from, to)) {
             out.add(lines.bytes(), from, to);
         } else {
+            suspected = true;
             StringBuilder text = new StringBuilder();
             redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
             out.addLatin(text.toString());
@@ -418,6 +480,28 @@ final class Secrets {
         boolean sign = value.chars().anyMatch(c -> "!@#%^+=~$".indexOf(c) >= 0);
         boolean reference = value.startsWith("*") || value.startsWith("&");
         return (digits >= 2 || digits == 1 && sign) && !reference;
+    }
+
+    /** Words run together without a digit, in quotation marks, for what is called a password and nothing more. */
+    private static boolean looksLikePhrase(MatchResult found) {
+        return PASSWORD_NAME.matcher(found.group(1)).matches()
+                && PHRASE.matcher(found.group(3)).matches()
+                && !NO_PHRASE.matcher(found.group(3)).matches();
+    }
+
+    /**
+     * The same after a colon without quotation marks, where types stand: it must have a sign that no type has, and an
+     * exclamation mark at its end is no such sign unless words run together stand before it.
+     */
+    private static boolean looksLikeBarePhrase(MatchResult found) {
+        String value = found.group(2);
+        String core = value.replaceAll("!+$", "");
+        return found.group(1).toLowerCase(Locale.ROOT).matches(".*(?:pass|pwd).*")
+                && found.group(3).isEmpty()
+                && !NO_PHRASE.matcher(core).matches()
+                && (SIGNED.matcher(core).matches()
+                        || core.length() < value.length()
+                                && PHRASE.matcher(core).matches());
     }
 
     /** Random, but neither a hash nor a number of words. */

@@ -29,13 +29,13 @@ final class Spool {
         if (held > IN_MEMORY) {
             try {
                 if (file == null) {
-                    file = Files.createTempFile(folder, "commit", ".part");
+                    file = Files.createTempFile(folder, "lines", ".part");
                 }
                 try (OutputStream out = Files.newOutputStream(file, StandardOpenOption.APPEND)) {
                     drain(out);
                 }
             } catch (IOException failure) {
-                throw new DatasetException(folder, "cannot be written: " + failure, failure);
+                throw new DatasetException(folder, "cannot be written: " + failure.getMessage(), failure);
             }
         }
     }
@@ -49,11 +49,15 @@ final class Spool {
     }
 
     /** Moves everything on. */
-    void writeTo(OutputStream out) throws IOException {
-        if (file != null) {
-            Files.copy(file, out);
-            Files.delete(file);
+    void writeTo(OutputStream out) {
+        try {
+            if (file != null) {
+                Files.copy(file, out);
+                Files.delete(file);
+            }
+            drain(out);
+        } catch (IOException failure) {
+            throw new DatasetException(folder, "cannot be written: " + failure.getMessage(), failure);
         }
-        drain(out);
     }
 }

@@ -1,6 +1,9 @@
 package dev.starforge.data.git;
 
 import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Optional;
 import org.eclipse.jgit.lib.Constants;
@@ -11,6 +14,8 @@ import org.eclipse.jgit.lib.ObjectReader;
 /** The contents of files, for one thread; no blob larger than a bound is ever read. */
 public final class Blobs implements AutoCloseable {
     private static final int LOOKED_AT = 8000;
+    private static final long HIGH_BITS = 0x8080808080808080L;
+    private static final VarHandle EIGHT = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     private static final byte[] NOTHING = new byte[0];
 
@@ -58,7 +63,16 @@ public final class Blobs implements AutoCloseable {
 
     /** As git decides it: a zero byte near the beginning. */
     public static boolean isBinary(byte[] content) {
-        for (int i = 0; i < Math.min(content.length, LOOKED_AT); i++) {
+        int length = Math.min(content.length, LOOKED_AT);
+        int i = 0;
+        for (; i + 8 <= length; i += 8) {
+            long eight = (long) EIGHT.get(content, i);
+            // a byte that is zero borrows, and is the only one to do so that had no high bit
+            if ((eight - 0x0101010101010101L & ~eight & HIGH_BITS) != 0) {
+                return true;
+            }
+        }
+        for (; i < length; i++) {
             if (content[i] == 0) {
                 return true;
             }
@@ -78,6 +92,10 @@ public final class Blobs implements AutoCloseable {
     private static boolean isUtf8(byte[] bytes, int length) {
         int i = 0;
         while (i < length) {
+            if (i + 8 <= length && ((long) EIGHT.get(bytes, i) & HIGH_BITS) == 0) {
+                i += 8;
+                continue;
+            }
             int b = bytes[i++];
             if (b >= 0) {
                 continue;

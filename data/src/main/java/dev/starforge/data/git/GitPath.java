@@ -16,14 +16,15 @@ public final class GitPath {
         return Blobs.isUtf8(path) ? new String(path, StandardCharsets.UTF_8) : quoted("", path);
     }
 
-    /** The path as a patch has it: quoted where it holds quotation marks, backslashes, controls or bytes above 127. */
-    static String inPatch(String prefix, byte[] path) {
+    /** A {@link #raw} path as a patch has it: quoted where it holds quotation marks, backslashes, controls or bytes above 127. */
+    static String inPatch(String prefix, String raw) {
+        byte[] path = raw.getBytes(StandardCharsets.ISO_8859_1);
         for (byte b : path) {
             if (b < ' ' || b == '"' || b == '\\' || b == 127) {
                 return quoted(prefix, path);
             }
         }
-        return prefix + raw(path);
+        return prefix + raw;
     }
 
     private static String quoted(String prefix, byte[] path) {

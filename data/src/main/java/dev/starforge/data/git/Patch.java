@@ -1,6 +1,8 @@
 package dev.starforge.data.git;
 
+import java.util.Arrays;
 import java.util.List;
+import java.util.function.UnaryOperator;
 
 /**
  * The difference of one file as {@code git apply} takes it, and its hunks as numbers. Lines are compared as they are, and
@@ -21,24 +23,34 @@ public final class Patch {
     public record Hunk(int fromOld, int toOld, int fromNew, int toNew) {}
 
     private final FileChange change;
+    private final UnaryOperator<String> paths;
+    private final String oldPath;
+    private final String newPath;
     private final List<LineDiff.Edit> edits;
     private final Lines oldLines;
     private final Lines newLines;
 
-    private Patch(FileChange change, Lines oldLines, Lines newLines, int tail) {
+    private Patch(FileChange change, Lines oldLines, Lines newLines, int tail, UnaryOperator<String> paths) {
         this.change = change;
+        this.paths = paths;
+        oldPath = paths.apply(GitPath.raw(change.oldSide().path()));
+        newPath = Arrays.equals(change.oldSide().path(), change.newSide().path())
+                ? oldPath
+                : paths.apply(GitPath.raw(change.newSide().path()));
         this.oldLines = oldLines;
         this.newLines = newLines;
         edits = LineDiff.edits(oldLines, newLines, tail);
     }
 
-    public static Patch of(FileChange change, byte[] oldContent, byte[] newContent) {
+    /** @param paths how a path is to be shown, each byte a character */
+    public static Patch of(FileChange change, byte[] oldContent, byte[] newContent, UnaryOperator<String> paths) {
         int tail = LineDiff.commonTail(oldContent, newContent);
         return new Patch(
                 change,
                 Lines.of(oldContent, oldContent.length - tail, REACH),
                 Lines.of(newContent, newContent.length - tail, REACH),
-                tail);
+                tail,
+                paths);
     }
 
     public int additions() {
@@ -72,8 +84,8 @@ public final class Patch {
             Lines nothing = Lines.of(new byte[0]);
             FileChange gone = new FileChange(FileChange.Type.D, change.oldSide(), FileChange.Side.NONE, 0);
             FileChange come = new FileChange(FileChange.Type.A, FileChange.Side.NONE, change.newSide(), 0);
-            new Patch(gone, oldLines, nothing, 0).write(out, shown);
-            new Patch(come, nothing, newLines, 0).write(out, shown);
+            new Patch(gone, oldLines, nothing, 0, paths).write(out, shown);
+            new Patch(come, nothing, newLines, 0, paths).write(out, shown);
             return;
         }
         writeHeader(out);
@@ -95,8 +107,8 @@ public final class Patch {
     private void writeHeader(Bytes out) {
         FileChange.Side from = change.oldSide().exists() ? change.oldSide() : change.newSide();
         FileChange.Side to = change.newSide().exists() ? change.newSide() : change.oldSide();
-        out.addLatin("diff --git ").addLatin(GitPath.inPatch("a/", from.path())).add(' ');
-        out.addLatin(GitPath.inPatch("b/", to.path())).add('\n');
+        out.addLatin("diff --git ").addLatin(path("a/", from)).add(' ');
+        out.addLatin(path("b/", to)).add('\n');
         boolean created = change.type() == FileChange.Type.A;
         boolean removed = change.type() == FileChange.Type.D;
         if (created || removed) {
@@ -108,8 +120,8 @@ public final class Patch {
         if (change.type() == FileChange.Type.R || change.type() == FileChange.Type.C) {
             String word = change.type() == FileChange.Type.R ? "rename" : "copy";
             out.addLatin("similarity index " + change.similarity() + "%\n");
-            out.addLatin(word + " from " + GitPath.inPatch("", from.path()) + "\n");
-            out.addLatin(word + " to " + GitPath.inPatch("", to.path()) + "\n");
+            out.addLatin(word + " from " + path("", from) + "\n");
+            out.addLatin(word + " to " + path("", to) + "\n");
         }
         if (!change.oldSide().id().equals(change.newSide().id())) {
             out.addLatin("index " + change.oldSide().id().name() + ".."
@@ -119,12 +131,16 @@ public final class Patch {
         }
     }
 
+    private String path(String prefix, FileChange.Side side) {
+        return GitPath.inPatch(prefix, side == change.oldSide() ? oldPath : newPath);
+    }
+
     /** A path with a space at a line's end needs a tab after it, or it could not be told from a date. */
-    private static String name(String prefix, FileChange.Side side) {
+    private String name(String prefix, FileChange.Side side) {
         if (!side.exists()) {
             return "/dev/null";
         }
-        String name = GitPath.inPatch(prefix, side.path());
+        String name = path(prefix, side);
         return name.indexOf(' ') >= 0 && !name.startsWith("\"") ? name + "\t" : name;
     }
 

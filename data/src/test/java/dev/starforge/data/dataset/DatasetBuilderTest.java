@@ -235,6 +235,43 @@ final class DatasetBuilderTest {
     }
 
     @Test
+    void whatIsTrainedOnAlreadyIsNotTrainedOnAgain() throws IOException {
+        Path out = folder.resolve("out");
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+            Builds.build(repository(), out);
+            // the same text in another place, exactly and nearly, in what will be training commits
+            git.put(
+                    "src/other/Again.java",
+                    Histories.javaClass("Class3", 5, 103).replace("package app", "package other"));
+            git.put(
+                    "src/other/Nearly.java",
+                    Histories.javaClass("Class5", 5, 105).replaceAll("return r\\w+", "return 1"));
+            git.commit("Write the same again");
+            Histories.grow(git, 20, 32);
+        }
+        DatasetReport second = Builds.build(repository(), out);
+        assertThat(second.tombstones()).isZero();
+        List<JsonNode> repeated = Builds.lines(out.resolve("generation-1/chunks.jsonl")).stream()
+                .filter(chunk -> chunk.path("dropped").asString("").equals("repeated"))
+                .toList();
+        assertThat(second.dropped()).containsEntry("repeated_chunk", (long) repeated.size());
+        // all methods of both, and what classes begin with
+        assertThat(repeated.stream()
+                        .filter(chunk -> chunk.path("category").stringValue().equals("new_function"))
+                        .map(chunk -> chunk.path("path").stringValue()))
+                .hasSize(10)
+                .allSatisfy(path -> assertThat(path).startsWith("src/other/"));
+        assertThat(repeated).allSatisfy(chunk -> {
+            assertThat(Files.readString(out.resolve("chunks.jsonl")))
+                    .contains("\"id\":\"" + chunk.path("duplicate_of").stringValue());
+        });
+        List<String> trained = ids(out, Split.TRAIN);
+        repeated.forEach(chunk ->
+                assertThat(trained).doesNotContain("chunk-" + chunk.path("id").stringValue()));
+    }
+
+    @Test
     void otherSchemasSayTheSame() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 8);

@@ -25,6 +25,12 @@ final class SecretsTest {
                 "password: Sup3rS3cret! | password: <PASSWORD>",
                 "~  - db_password: Sup3rS3cret  # prod~ | ~  - db_password: <PASSWORD>  # prod~",
                 "password=Sup3rS3cret! # prod | password=<PASSWORD> # prod",
+                "password: CorrectHorse! | password: <PASSWORD>",
+                "~  db_passphrase: correct!horse~ | ~  db_passphrase: <PASSWORD>~",
+                "PASSWORD = \"CorrectHorse\" | PASSWORD = \"<PASSWORD>\"",
+                "\"db_password\": \"CorrectHorseBattery\", | \"db_password\": \"<PASSWORD>\",",
+                "props.put(\"password\", \"CorrectHorse\"); | props.put(\"password\", \"<PASSWORD>\");",
+                "char* pwd = \"Open$esame\"; | char* pwd = \"<PASSWORD>\";",
                 "DB_PASSWORD=Sup3rS3cret! | DB_PASSWORD=<PASSWORD>",
                 "export API_KEY=x9Kd03nfAq | export API_KEY=<KEY>",
                 "spring.datasource.password=pa$$w0rd99 | spring.datasource.password=<PASSWORD>",
@@ -50,6 +56,23 @@ final class SecretsTest {
                 "password: Optional[str]",
                 "password: string | undefined;",
                 "password: String!",
+                "password: PasswordInput!",
+                "password: NonEmptyString!",
+                "password: currentPassword!",
+                "  password: user.password!",
+                "password: this.form.password!,",
+                "password: [String!]!",
+                "password: @NotBlank",
+                "password: !vault",
+                "password = \"string\"",
+                "\"password\": \"Password\"",
+                "password: \"EnterPassword\"",
+                "passwordField = \"CurrentField\"",
+                "passwordEncoder: \"BcryptEncoder\"",
+                "password = os.environ[\"DbPassWord\"]",
+                "password = System.getenv(\"CorrectHorse\")",
+                "String password = readSecret(CorrectHorse);",
+                "token = \"NextToken\"",
                 "secret: Uint8Array",
                 "password = getPassword()",
                 "password = config.get(\"password1\")",
@@ -81,5 +104,18 @@ final class SecretsTest {
             })
     void stays(String line) {
         assertThat(redact(line)).isEqualTo(line);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "users/ada@secret-domain.dev/notes.md, users/<EMAIL>/notes.md",
+        "keys/AKIAQ7XZ5TRWNLP4KD2B.txt, keys/<KEY>.txt",
+        "src/main/java/dev/starforge/data/dataset/Base64V2Utf8Reader12Test.java, "
+                + "src/main/java/dev/starforge/data/dataset/Base64V2Utf8Reader12Test.java",
+        "units/getty@tty1.service, units/getty@tty1.service",
+        "icons/logo@2x.png, icons/logo@2x.png",
+    })
+    void pathsToo(String path, String expected) {
+        assertThat(Secrets.path(path)).isEqualTo(expected);
     }
 }

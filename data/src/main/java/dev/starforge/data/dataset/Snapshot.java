@@ -1,0 +1,183 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.Split;
+import dev.starforge.data.git.FileChange;
+import dev.starforge.data.git.GitHistory;
+import dev.starforge.data.git.GitPath;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Optional;
+import java.util.Random;
+import java.util.Set;
+import java.util.function.BiConsumer;
+import java.util.function.Predicate;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.revwalk.RevCommit;
+
+/**
+ * The files as they were at the last training commit: what a model of the repository's code is trained on besides its
+ * changes. Of a later generation, those that its training commits touched. Filtered and without duplicates.
+ */
+final class Snapshot {
+    private static final int BYTES_PER_TOKEN = 3;
+
+    private final GitHistory history;
+    private final DatasetConfig config;
+    private final Optional<ObjectId> commit;
+    private final List<SampleStage.TreeFile> files;
+
+    private Snapshot(
+            GitHistory history, DatasetConfig config, Optional<ObjectId> commit, List<SampleStage.TreeFile> files) {
+        this.history = history;
+        this.config = config;
+        this.commit = commit;
+        this.files = files;
+    }
+
+    /**
+     * Reads the tree.
+     *
+     * @param later whether there are older generations, which have what this one did not touch
+     */
+    static Snapshot of(
+            GitHistory history,
+            DatasetConfig config,
+            Ledger ledger,
+            Times split,
+            Licences licences,
+            Path work,
+            boolean later)
+            throws IOException {
+        int last = ledger.lastTraining(split);
+        if (!config.samples().files() || last < 0) {
+            return new Snapshot(history, config, Optional.empty(), new ArrayList<>());
+        }
+        ObjectId commit = ledger.commits().get(last);
+        try (GitHistory.Reader reader = history.reader();
+                Duplicates duplicates = new Duplicates(
+                        work.resolve("snapshot.part"), config.duplicates().similarity())) {
+            Set<String> touched = new HashSet<>();
+            for (int i = 0; later && i <= last; i++) {
+                if (split.of(ledger.times()[i]) == Split.TRAIN) {
+                    reader.changes(reader.commit(ledger.commits().get(i)), config.copies())
+                            .forEach(change -> touched.add(GitPath.text(change.path())));
+                }
+            }
+            List<SampleStage.TreeFile> files = new ArrayList<>();
+            FileFilter filter = new FileFilter(config.filters());
+            for (FileChange.Side side : reader.tree(reader.commit(commit))) {
+                String path = GitPath.text(side.path());
+                if (later && !touched.contains(path)
+                        || filter.byName(path, side).isPresent()
+                        || config.filters().permissiveOnly() && !licences.permissive(path)) {
+                    continue;
+                }
+                Optional<byte[]> content = reader.blobs().read(side);
+                Language language = Language.of(path);
+                if (content.isEmpty()
+                        || filter.byContent(content.get(), language).isPresent()) {
+                    continue;
+                }
+                Secrets secrets = new Secrets();
+                Words words = Words.of(new String(secrets.redact(content.get()), StandardCharsets.UTF_8));
+                if (secrets.keys() + secrets.passwords() <= config.filters().mostSecrets()) {
+                    duplicates.add(0, words.hash(), words.grams());
+                    files.add(new SampleStage.TreeFile(path, side.id()));
+                }
+            }
+            int[] keeper = duplicates.find();
+            List<SampleStage.TreeFile> kept = new ArrayList<>();
+            for (int i = 0; i < files.size(); i++) {
+                if (keeper[i] == Duplicates.KEPT) {
+                    kept.add(files.get(i));
+                }
+            }
+            return new Snapshot(history, config, Optional.of(commit), kept);
+        }
+    }
+
+    /** Every file by its path and text. */
+    void each(BiConsumer<String, String> each) throws IOException {
+        try (GitHistory.Reader reader = history.reader()) {
+            for (SampleStage.TreeFile file : files) {
+                each.accept(file.path(), shown(reader, file));
+            }
+        }
+    }
+
+    /** Takes off the files whose text is such; returns how many. */
+    int remove(Predicate<String> leaks) throws IOException {
+        int before = files.size();
+        try (GitHistory.Reader reader = history.reader()) {
+            Iterator<SampleStage.TreeFile> each = files.iterator();
+            while (each.hasNext()) {
+                if (leaks.test(shown(reader, each.next()))) {
+                    each.remove();
+                }
+            }
+        }
+        return before - files.size();
+    }
+
+    /** The texts without secrets, up to so many characters. */
+    List<String> texts(long most) {
+        List<String> texts = new ArrayList<>();
+        try (GitHistory.Reader reader = history.reader()) {
+            long length = 0;
+            for (SampleStage.TreeFile file : files) {
+                String text = shown(reader, file);
+                length += text.length();
+                if (length > most) {
+                    break;
+                }
+                texts.add(text);
+            }
+        } catch (IOException failure) {
+            throw new DatasetException(config.repository(), "cannot be read: " + failure.getMessage(), failure);
+        }
+        return texts;
+    }
+
+    private static String shown(GitHistory.Reader reader, SampleStage.TreeFile file) throws IOException {
+        byte[] content = reader.blobs().read(file.blob()).orElseThrow();
+        return new String(new Secrets().redact(content), StandardCharsets.UTF_8);
+    }
+
+    /** Files put together until they fill a document, by lot or so that what is used comes before its users. */
+    List<SampleStage.FilesTask> tasks() throws IOException {
+        List<SampleStage.FilesTask> tasks = new ArrayList<>();
+        if (files.isEmpty()) {
+            return tasks;
+        }
+        List<SampleStage.TreeFile> ordered = new ArrayList<>(files);
+        Collections.shuffle(ordered, new Random(config.seed()));
+        try (GitHistory.Reader reader = history.reader()) {
+            if (config.samples().order() == DatasetConfig.Order.DEPENDENCY) {
+                ordered = Dependencies.order(ordered, reader);
+            }
+            RevCommit from = reader.commit(commit.orElseThrow());
+            List<SampleStage.TreeFile> open = new ArrayList<>();
+            long size = 0;
+            long room = (long) config.samples().contextLength() * BYTES_PER_TOKEN;
+            for (SampleStage.TreeFile file : ordered) {
+                long length = reader.blobs().read(file.blob()).orElseThrow().length;
+                if (size + length > room && !open.isEmpty()) {
+                    tasks.add(new SampleStage.FilesTask(from.name(), from.getCommitTime(), List.copyOf(open)));
+                    open.clear();
+                    size = 0;
+                }
+                open.add(file);
+                size += length;
+            }
+            tasks.add(new SampleStage.FilesTask(from.name(), from.getCommitTime(), List.copyOf(open)));
+        }
+        return tasks;
+    }
+}
