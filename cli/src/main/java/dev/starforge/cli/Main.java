@@ -28,6 +28,7 @@ import picocli.CommandLine.Spec;
             EvalVerb.class,
             GenerateVerb.class,
             InspectVerb.class,
+            LogitsVerb.class,
             MergeVerb.class,
             RehearseVerb.class,
             TrainVerb.class,

@@ -155,6 +155,10 @@ public final class ModelFiles implements AutoCloseable {
         return new Blueprint(config);
     }
 
+    Config config() {
+        return config;
+    }
+
     WeightSource source() {
         return weights;
     }
