@@ -8,17 +8,14 @@ import dev.starforge.data.dataset.ConfigFile;
 import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.DatasetReport;
-import dev.starforge.data.dataset.ParserStarter;
 import dev.starforge.data.dataset.Preview;
 import dev.starforge.data.dataset.TokenizerChoice;
 import java.io.Console;
-import java.io.File;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
-import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -145,7 +142,13 @@ final class DatasetVerb implements Callable<Integer> {
         long began = nanoTime.getAsLong();
         DatasetReport report;
         try {
-            report = new DatasetBuilder(effective, choice, parsers(), progress, nanoTime).build();
+            report = new DatasetBuilder(
+                            effective,
+                            choice,
+                            GrammarProcess.starter(DatasetBuilder.parserFolder(out)),
+                            progress,
+                            nanoTime)
+                    .build();
         } finally {
             progress.finish();
         }
@@ -223,40 +226,6 @@ final class DatasetVerb implements Callable<Integer> {
     private static boolean terminal() {
         Console console = System.console();
         return console != null && console.isTerminal();
-    }
-
-    /** Grammars are native code and run in a process of their own, the only one with native access. */
-    private ParserStarter parsers() {
-        String path = grammarPath();
-        Path temporary = DatasetBuilder.parserFolder(out);
-        return () -> new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-XX:+UseSerialGC",
-                        "-XX:TieredStopAtLevel=1",
-                        "-Xmx256m",
-                        "-Xshare:auto",
-                        "--enable-native-access=ALL-UNNAMED",
-                        "-Djava.io.tmpdir=" + temporary.toAbsolutePath(),
-                        "-cp",
-                        path,
-                        "dev.starforge.grammar.GrammarMain")
-                .redirectError(ProcessBuilder.Redirect.DISCARD)
-                .start();
-    }
-
-    /** Beside our own jar in an installation; on the class path in a test. */
-    private static String grammarPath() {
-        try {
-            Path own = Path.of(DatasetVerb.class
-                    .getProtectionDomain()
-                    .getCodeSource()
-                    .getLocation()
-                    .toURI());
-            Path folder = own.resolveSibling("grammar");
-            return Files.isDirectory(folder) ? folder + File.separator + "*" : System.getProperty("java.class.path");
-        } catch (URISyntaxException impossible) {
-            throw new IllegalStateException(impossible);
-        }
     }
 
     /** The most that the heap held, summed over its parts. */

@@ -100,7 +100,19 @@ final class TrainVerbTest {
                 .isTrue();
         assertThat(merged.resolve("tokenizer.json")).isRegularFile();
 
-        outcome = run(command("eval", "--set", base, "--adapter", second.toString(), "--samples", "4", "--json"));
+        outcome = run(command(
+                "eval",
+                "--set",
+                base,
+                "--set",
+                "evaluation.prompts=[\"def f1(x):\\n    return x + 1\\n\"]",
+                "--set",
+                "evaluation.language=python",
+                "--adapter",
+                second.toString(),
+                "--samples",
+                "4",
+                "--json"));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         JsonNode figures = new JsonMapper().readTree(outcome.out());
@@ -115,6 +127,16 @@ final class TrainVerbTest {
                 .isNegative();
         assertThat(figures.path("tuned").path("fim_line").path("samples").intValue())
                 .isEqualTo(4);
+        assertThat(figures.path("tuned").path("prompts").path("samples").intValue())
+                .isEqualTo(1);
+        assertThat(figures.path("tuned_minus_base").path("prompts").has("parse_rate"))
+                .isTrue();
+        assertThat(figures.path("prompts").get(0).path("base").path("text").isString())
+                .isTrue();
+        JsonNode scale = figures.path("orientation");
+        assertThat(scale.path("kneser_ney_3_bits_per_byte").doubleValue()).isBetween(0.01, 8.0);
+        assertThat(scale.path("ppm_5_bits_per_byte").doubleValue()).isBetween(0.01, 8.0);
+        assertThat(scale.has("xz_9_bits_per_byte")).isTrue();
     }
 
     @Test

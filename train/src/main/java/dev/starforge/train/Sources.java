@@ -23,6 +23,7 @@ final class Sources implements AutoCloseable {
     private final TokenDocuments test;
     private final Corpus.Weights weights;
     private final Map<String, String> hashes;
+    private final Map<String, Long> languages;
     private final Runnable close;
 
     private Sources(
@@ -31,12 +32,14 @@ final class Sources implements AutoCloseable {
             TokenDocuments test,
             Corpus.Weights weights,
             Map<String, String> hashes,
+            Map<String, Long> languages,
             Runnable close) {
         this.train = train;
         this.validation = validation;
         this.test = test;
         this.weights = weights;
         this.hashes = hashes;
+        this.languages = languages;
         this.close = close;
     }
 
@@ -63,7 +66,7 @@ final class Sources implements AutoCloseable {
         TokenDocuments train = file(config, Keys.TRAIN, vocabulary, tokenizer, hashes);
         TokenDocuments validation = file(config, Keys.VALIDATION, vocabulary, tokenizer, hashes);
         TokenDocuments test = file(config, Keys.TEST, vocabulary, tokenizer, hashes);
-        return new Sources(train, validation, test, document -> 1, hashes, () -> {
+        return new Sources(train, validation, test, document -> 1, hashes, Map.of(), () -> {
             train.close();
             validation.close();
             test.close();
@@ -95,6 +98,7 @@ final class Sources implements AutoCloseable {
                 dataset.documents(Split.TEST),
                 weights(config, dataset, train.count()),
                 Map.of("manifest", hash(folder.resolve(Dataset.MANIFEST))),
+                dataset.languages(),
                 dataset::close);
     }
 
@@ -223,6 +227,11 @@ final class Sources implements AutoCloseable {
 
     Corpus.Weights weights() {
         return weights;
+    }
+
+    /** Files by language, where a dataset says so. */
+    Map<String, Long> languages() {
+        return languages;
     }
 
     /** Of the manifest, or of every file. */
