@@ -185,9 +185,32 @@ final class TrainVerbTest {
                 .contains("memory     planned")
                 .contains("NF4")
                 .endsWith("not ready" + System.lineSeparator());
+        assertThat(missing.out())
+                .containsPattern("time +3.0B on this .*: about .* tokens/s")
+                .containsPattern("versions +starforge .* \\(Java ");
+        Outcome endless = run(command(
+                "doctor",
+                "--set",
+                "model.pretrained_model=scratch",
+                "--set",
+                "training.max_steps=2000000000",
+                "--set",
+                "model.context_window=64"));
+        assertThat(endless.code()).isEqualTo(1);
+        assertThat(endless.out())
+                .containsPattern(
+                        "warning +time .* take about \\d+ days; use a GPU, or a model of \\S+, which takes a day")
+                .endsWith("ready, with warnings" + System.lineSeparator());
         Outcome wrong = run(command("doctor", "--set", "training.seed=x"));
         assertThat(wrong.code()).isEqualTo(2);
         assertThat(wrong.out()).contains("FAILS    settings");
+    }
+
+    @Test
+    void theDoctorLooksAtARepository() throws IOException {
+        Outcome here = run(command("doctor", "--set", "model.pretrained_model=scratch", "--repo", folder.toString()));
+        assertThat(here.code()).isEqualTo(2);
+        assertThat(here.out()).containsPattern("FAILS +repository .*is not a git repository");
     }
 
     @Test
