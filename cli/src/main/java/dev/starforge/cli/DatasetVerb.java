@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.ConfigFile;
@@ -10,6 +11,7 @@ import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.DatasetReport;
 import dev.starforge.data.dataset.Preview;
 import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.train.ChatTemplates;
 import java.io.Console;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -106,7 +108,9 @@ final class DatasetVerb implements Callable<Integer> {
             paramLabel = "N",
             arity = "0..1",
             fallbackValue = "5",
-            description = "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5.")
+            description =
+                    "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR may "
+                            + "be a .jsonl file, with the model that reads it as --tokenizer.")
     private Integer preview;
 
     @Option(
@@ -211,6 +215,20 @@ final class DatasetVerb implements Callable<Integer> {
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(
                         spec.commandLine(), "--split: expected train, val or test, got " + split));
+        if (out.toString().endsWith(".jsonl")) {
+            Path model = Path.of(tokenizer);
+            Tokenizer reader = choice() instanceof TokenizerChoice.Given given ? given.tokenizer() : null;
+            if (reader == null) {
+                throw new DatasetException(out, "is text, which needs a model's tokenizer; give --tokenizer");
+            }
+            Preview.print(
+                    spec.commandLine().getOut(),
+                    JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
+                    reader,
+                    preview,
+                    terminal());
+            return;
+        }
         try (Dataset dataset = Dataset.open(out)) {
             Path own = out.resolve("tokenizer.json");
             Tokenizer reader = Files.exists(own) && tokenizer.startsWith(TRAIN)

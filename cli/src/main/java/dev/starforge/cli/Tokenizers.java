@@ -7,6 +7,7 @@ import dev.starforge.model.Config;
 import dev.starforge.model.GgufFile;
 import dev.starforge.model.GgufValue;
 import dev.starforge.model.ModelException;
+import dev.starforge.train.ChatTemplates;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,7 +15,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.Predicate;
 
 /**
  * The tokenizer that comes with a model: {@code tokenizer.json} in its folder, or the vocabulary of its GGUF file; and each as
@@ -93,7 +93,8 @@ final class Tokenizers {
         metadata.put(PREFIX + "add_bos_token", GgufValue.flag(vocabulary.addBos()));
         metadata.put(PREFIX + "add_eos_token", GgufValue.flag(vocabulary.addEos()));
         metadata.put(PREFIX + "add_space_prefix", GgufValue.flag(vocabulary.addSpacePrefix()));
-        chatTemplate(folder).ifPresent(template -> metadata.put("tokenizer.chat_template", GgufValue.text(template)));
+        ChatTemplates.source(folder)
+                .ifPresent(template -> metadata.put("tokenizer.chat_template", GgufValue.text(template)));
         return metadata;
     }
 
@@ -106,27 +107,6 @@ final class Tokenizers {
     /** Of several ids the first one: a GGUF file has room for one, and llama.cpp finds the others by their names. */
     private static int id(Config config, String key) {
         return config.integers(key).stream().findFirst().orElse(-1);
-    }
-
-    /** The template of a model's conversations, wherever it is kept. */
-    static Optional<String> chatTemplate(Path model) {
-        if (!Files.isDirectory(model)) {
-            try (GgufFile file = GgufFile.open(model)) {
-                return Optional.of(file.text("tokenizer.chat_template", "")).filter(Predicate.not(String::isEmpty));
-            }
-        }
-        Path alone = model.resolve("chat_template.jinja");
-        Path settings = model.resolve("tokenizer_config.json");
-        try {
-            if (Files.exists(alone)) {
-                return Optional.of(Files.readString(alone));
-            }
-        } catch (IOException failure) {
-            throw new ModelException(alone, "cannot be read: " + failure, failure);
-        }
-        return Files.exists(settings) && Config.read(settings).has("chat_template")
-                ? Optional.of(Config.read(settings).text("chat_template"))
-                : Optional.empty();
     }
 
     /** Writes the tokenizer of a GGUF file into a folder; whether there was one that a folder can have. */

@@ -63,9 +63,9 @@ final class Sources implements AutoCloseable {
                     "single files do not say which commit or directory a text is of, so they take no weights by these");
         }
         Map<String, String> hashes = new TreeMap<>();
-        TokenDocuments train = file(config, Keys.TRAIN, vocabulary, tokenizer, hashes);
-        TokenDocuments validation = file(config, Keys.VALIDATION, vocabulary, tokenizer, hashes);
-        TokenDocuments test = file(config, Keys.TEST, vocabulary, tokenizer, hashes);
+        TokenDocuments train = file(config, Keys.TRAIN, model, vocabulary, tokenizer, hashes);
+        TokenDocuments validation = file(config, Keys.VALIDATION, model, vocabulary, tokenizer, hashes);
+        TokenDocuments test = file(config, Keys.TEST, model, vocabulary, tokenizer, hashes);
         return new Sources(train, validation, test, document -> 1, hashes, Map.of(), () -> {
             train.close();
             validation.close();
@@ -151,6 +151,7 @@ final class Sources implements AutoCloseable {
     private static TokenDocuments file(
             RunConfig config,
             Key<String> key,
+            Path model,
             int vocabulary,
             Optional<Tokenizer> tokenizer,
             Map<String, String> hashes) {
@@ -163,9 +164,9 @@ final class Sources implements AutoCloseable {
         }
         hashes.put(key.path(), hash(file));
         if (file.toString().endsWith(".jsonl")) {
-            return JsonDocuments.lines(
-                    file,
-                    tokenizer.orElseThrow(() -> config.wrong(key, "text needs a tokenizer, and the model has none")));
+            Tokenizer reader =
+                    tokenizer.orElseThrow(() -> config.wrong(key, "text needs a tokenizer, and the model has none"));
+            return JsonDocuments.lines(file, reader, () -> ChatTemplates.require(model, reader));
         }
         try (var reader = Files.newBufferedReader(file)) {
             int first = reader.read();
