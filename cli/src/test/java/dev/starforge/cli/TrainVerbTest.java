@@ -206,6 +206,52 @@ final class TrainVerbTest {
         assertThat(wrong.out()).contains("FAILS    settings");
     }
 
+    /** A model's own template; a preview shows what counts, and a run trains on it. */
+    @Test
+    void conversationsAreTrainedOn() throws IOException {
+        Path model = folder.resolve("chat");
+        Files.createDirectories(model);
+        for (String name : List.of("config.json", "model.safetensors", "tokenizer.json")) {
+            Files.copy(Path.of("..", "golden", "models", "qwen2", name), model.resolve(name));
+        }
+        Path data = folder.resolve("talk.jsonl");
+        Files.writeString(
+                data,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"sum\"}, {\"role\": \"assistant\", \"content\": \"a + b\"}]}\n"
+                        .repeat(4));
+        List<String> train = List.of(
+                "train",
+                "--set",
+                "model.pretrained_model=\"" + model + "\"",
+                "--set",
+                "model.context_window=64",
+                "--set",
+                "quantization.load_in_4bit=false",
+                "--set",
+                "training.max_steps=2",
+                "--sequences",
+                data.toString(),
+                "--output",
+                folder.resolve("talked").toString(),
+                "--device",
+                "cpu");
+        Outcome without = run(train);
+        assertThat(without.code()).isEqualTo(1);
+        assertThat(without.err()).contains("has no chat template, and data with messages needs one");
+        Files.writeString(
+                model.resolve("chat_template.jinja"),
+                "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+                        + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+        Outcome shown =
+                run(List.of("dataset", "--out", data.toString(), "--preview", "1", "--tokenizer", model.toString()));
+        assertThat(shown.err()).isEmpty();
+        assertThat(shown.out()).contains("<|im_start|>user\nsum<|im_end|>\n<|im_start|>assistant\n⟦a + b⟧⟦<|im_end|>⟧");
+        Outcome outcome = run(train);
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.out()).contains("step 2/2");
+    }
+
     @Test
     void theDoctorLooksAtARepository() throws IOException {
         Outcome here = run(command("doctor", "--set", "model.pretrained_model=scratch", "--repo", folder.toString()));

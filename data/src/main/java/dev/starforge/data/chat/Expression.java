@@ -134,12 +134,19 @@ sealed interface Expression {
         }
     }
 
-    record Filter(Expression of, String name, List<Expression> arguments) implements Expression {
+    /** @param named for tojson alone */
+    record Filter(Expression of, String name, List<Expression> arguments, Map<String, Expression> named)
+            implements Expression {
         @Override
         public Object value(Scope scope) {
             List<Object> given =
                     arguments.stream().map(argument -> argument.value(scope)).toList();
-            return Functions.filter(name, of.value(scope), given);
+            if (named.isEmpty()) {
+                return Functions.filter(name, of.value(scope), given);
+            }
+            Map<String, Object> byName = new LinkedHashMap<>();
+            named.forEach((key, argument) -> byName.put(key, argument.value(scope)));
+            return Functions.json(of.value(scope), byName);
         }
     }
 

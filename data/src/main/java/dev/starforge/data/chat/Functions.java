@@ -54,6 +54,7 @@ final class Functions {
             case "upper" -> text.toUpperCase(Locale.ROOT);
             case "lower" -> text.toLowerCase(Locale.ROOT);
             case "title" -> title(text);
+            case "capitalize" -> capitalized(text);
             case "replace" -> text.replace(string(given.get(0)), string(given.get(1)));
             case "find" -> (long) text.indexOf(string(given.get(0)));
             case "split" -> split(text, given);
@@ -97,6 +98,13 @@ final class Functions {
         return set.isEmpty() ? Character.isWhitespace(c) || c == '\u00a0' : set.indexOf(c) >= 0;
     }
 
+    private static String capitalized(String text) {
+        return text.isEmpty()
+                ? ""
+                : text.substring(0, 1).toUpperCase(Locale.ROOT)
+                        + text.substring(1).toLowerCase(Locale.ROOT);
+    }
+
     private static String title(String text) {
         StringBuilder out = new StringBuilder();
         boolean inside = false;
@@ -134,16 +142,12 @@ final class Functions {
                 if (!given.isEmpty()) {
                     throw new Value.Failure("filter tojson with arguments is not known");
                 }
-                yield Value.json(of);
+                yield Value.json(of, 0, "");
             }
             case "upper" -> string(of).toUpperCase(Locale.ROOT);
             case "lower" -> string(of).toLowerCase(Locale.ROOT);
             case "title" -> title(string(of));
-            case "capitalize" ->
-                string(of).isEmpty()
-                        ? ""
-                        : string(of).substring(0, 1).toUpperCase(Locale.ROOT)
-                                + string(of).substring(1).toLowerCase(Locale.ROOT);
+            case "capitalize" -> capitalized(string(of));
             case "string" -> Value.text(of);
             case "int" ->
                 of instanceof Number number
@@ -172,6 +176,23 @@ final class Functions {
             }
             default -> throw new Value.Failure("filter " + name + " is not known");
         };
+    }
+
+    /** tojson as it is asked for: characters are always written as they are. */
+    static String json(Object of, Map<String, Object> named) {
+        int indent = 0;
+        for (Map.Entry<String, Object> argument : named.entrySet()) {
+            switch (argument.getKey()) {
+                case "indent" -> indent = argument.getValue() == Value.Word.NONE ? 0 : (int) whole(argument.getValue());
+                case "ensure_ascii" -> {
+                    if (!argument.getValue().equals(false)) {
+                        throw new Value.Failure("tojson: ensure_ascii: expected false");
+                    }
+                }
+                default -> throw new Value.Failure("tojson: argument " + argument.getKey() + " is not known");
+            }
+        }
+        return Value.json(of, indent, "");
     }
 
     private static boolean chosen(Object item, List<Object> given) {

@@ -206,7 +206,7 @@ final class TemplateParser {
         while (true) {
             if (tokens.take("|")) {
                 String name = tokens.name();
-                value = members(new Expression.Filter(value, name, tokens.take("(") ? plainArguments() : List.of()));
+                value = members(filter(value, name));
             } else if (tokens.take("is")) {
                 boolean negated = tokens.take("not");
                 String name = tokens.name();
@@ -263,6 +263,17 @@ final class TemplateParser {
             }
         }
         return new Expression.Call(function, arguments, named);
+    }
+
+    private Expression filter(Expression of, String name) {
+        if (!tokens.take("(")) {
+            return new Expression.Filter(of, name, List.of(), Map.of());
+        }
+        if (!name.equals("tojson")) {
+            return new Expression.Filter(of, name, plainArguments(), Map.of());
+        }
+        Expression.Call call = (Expression.Call) call(LEFT_OUT);
+        return new Expression.Filter(of, name, call.arguments(), call.named());
     }
 
     private List<Expression> plainArguments() {

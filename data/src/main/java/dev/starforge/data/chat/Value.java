@@ -70,20 +70,46 @@ final class Value {
         };
     }
 
-    /** Spaced as Python's json writes it. */
-    static String json(Object value) {
+    /**
+     * Spaced as Python's json writes it.
+     *
+     * @param indent of each level, 0 for all in one line
+     * @param margin of this one
+     */
+    static String json(Object value, int indent, String margin) {
+        String inner = margin + " ".repeat(indent);
         return switch (value) {
             case String text -> JSON.writeValueAsString(text);
             case Boolean flag -> flag.toString();
             case Number number -> number.toString();
-            case List<?> list -> list.stream().map(Value::json).collect(Collectors.joining(", ", "[", "]"));
+            case List<?> list ->
+                enclosed(
+                        "[",
+                        list.stream().map(item -> json(item, indent, inner)).toList(),
+                        "]",
+                        indent,
+                        margin);
             case Map<?, ?> map ->
-                map.entrySet().stream()
-                        .map(entry -> JSON.writeValueAsString(entry.getKey()) + ": " + json(entry.getValue()))
-                        .collect(Collectors.joining(", ", "{", "}"));
+                enclosed(
+                        "{",
+                        map.entrySet().stream()
+                                .map(entry -> JSON.writeValueAsString(entry.getKey()) + ": "
+                                        + json(entry.getValue(), indent, inner))
+                                .toList(),
+                        "}",
+                        indent,
+                        margin);
             case Word word when word == Word.NONE -> "null";
             default -> throw new Failure("tojson: a " + kind(value) + " has no JSON");
         };
+    }
+
+    private static String enclosed(String open, List<String> items, String close, int indent, String margin) {
+        if (indent == 0 || items.isEmpty()) {
+            return open + String.join(", ", items) + close;
+        }
+        String line = "\n" + margin + " ".repeat(indent);
+        return open + line + String.join("," + line, items) + "\n" + margin + close;
     }
 
     static Object of(JsonNode node) {

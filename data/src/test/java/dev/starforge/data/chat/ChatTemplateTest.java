@@ -174,6 +174,12 @@ final class ChatTemplateTest {
         }
     }
 
+    @Test
+    void indentedJson() {
+        assertThat(render("{{ {'a': [1, {'b': []}], 'c': 'ü'} | tojson(indent=2, ensure_ascii=false) }}", "[]", false))
+                .isEqualTo("{\n  \"a\": [\n    1,\n    {\n      \"b\": []\n    }\n  ],\n  \"c\": \"ü\"\n}");
+    }
+
     @ParameterizedTest
     @CsvSource(
             delimiter = '|',
@@ -195,7 +201,8 @@ final class ChatTemplateTest {
                 "~{% for i in range(9999999) %}{% endfor %}~ | line 1: range: too long",
                 "~{% for i in range(90000) %}{% for j in range(90000) %}0123456789{% endfor %}{% endfor %}~ | writes more than",
                 "~{% set x.y = 1 %}~                 | line 1: x is no namespace",
-                "~{{ x|tojson(indent=2) }}~          | line 1: arguments by name are not known here: indent",
+                "~{{ 1|tojson(sort=2) }}~            | line 1: tojson: argument sort is not known",
+                "~{{ x|default(value=2) }}~          | line 1: arguments by name are not known here: value",
             })
     void whatIsNotKnownIsRefused(String template, String message) {
         if (message.isEmpty()) {
