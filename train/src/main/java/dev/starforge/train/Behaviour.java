@@ -13,7 +13,7 @@ import java.util.stream.Stream;
  * Prompts that show what a model does rather than how likely a text is: it continues each, and the share of continuations
  * that fit the grammar of their language is the parse rate. A continuation is cut off somewhere, which is no fault of its
  * own: what is after the last whole line is left out where the length was the limit, and brackets that are open then are
- * closed before the grammar is asked.
+ * closed before the grammar is asked. One of which nothing is left then does not count as fitting.
  */
 final class Behaviour {
     /** Beginnings that ask for a definition, some lines of which any model of the language should get right. */
@@ -98,9 +98,10 @@ final class Behaviour {
             return Optional.empty();
         }
         int end = written.lastIndexOf('\n');
-        String whole = prompt.text + (cut ? written.substring(0, end + 1) : written);
+        String kept = cut ? written.substring(0, end + 1) : written;
+        String whole = prompt.text + kept;
         OptionalInt errors = outside.errors(prompt.language, whole + closing(prompt.language, whole));
-        return errors.isPresent() ? Optional.of(errors.getAsInt() == 0) : Optional.empty();
+        return errors.isPresent() ? Optional.of(errors.getAsInt() == 0 && !kept.isBlank()) : Optional.empty();
     }
 
     /** What closes the brackets that are open at the end, those in texts and comments aside. */

@@ -82,6 +82,8 @@ final class BehaviourTest {
                 .contains(true);
         assertThat(grammar.asked).containsExactly("void f() {\n  if (x) {\n}}");
         assertThat(Behaviour.parses(prompt, "}\n}\n", false, grammar)).contains(false);
+        assertThat(Behaviour.parses(prompt, "with with with", true, grammar)).contains(false); // not one line
+        assertThat(Behaviour.parses(prompt, "", false, grammar)).contains(false);
         assertThat(Behaviour.parses(new Behaviour.Prompt("", "x"), "y", false, grammar))
                 .isEqualTo(Optional.empty());
         assertThat(Behaviour.parses(new Behaviour.Prompt("go", "x"), "y", false, grammar))
