@@ -26,6 +26,7 @@ import picocli.CommandLine.Spec;
             DevicesVerb.class,
             DoctorVerb.class,
             EvalVerb.class,
+            ExportVerb.class,
             GenerateVerb.class,
             InspectVerb.class,
             LogitsVerb.class,

@@ -256,12 +256,49 @@ final class MergeVerbTest {
             }
         });
         assertThat(ours.has("num_attention_heads")).isTrue();
+        assertThat(ours.path("rope_parameters").has("rope_type")).isTrue();
         boolean scored = outcome.json().has("note");
         assertThat(Files.exists(out.resolve("tokenizer.json"))).isNotEqualTo(scored);
         if (!scored) {
             assertThat(Tokenizers.require(out, "a test").encode("int main() { return 42; }", true))
                     .isEqualTo(Tokenizers.require(golden, "a test").encode("int main() { return 42; }", true));
         }
+    }
+
+    /** Without an adapter: the same file that llama.cpp's converter writes, but for what is said there. */
+    @ParameterizedTest
+    @MethodSource("models")
+    void foldersAreExported(Path golden) {
+        Path out = folder.resolve("model.gguf");
+        Outcome outcome = run("export", golden.toString(), "--out", out.toString(), "--device", "cpu", "--json");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        if (!Files.exists(golden.resolve("model.gguf"))) {
+            return;
+        }
+        try (GgufFile ours = GgufFile.open(out);
+                GgufFile theirs = GgufFile.open(golden.resolve("model.gguf"))) {
+            theirs.tensors().forEach((name, tensor) -> {
+                assertThat(ours.tensor(name).format()).as(name).isEqualTo(tensor.format());
+                if (!name.equals("rope_freqs.weight")) {
+                    assertThat(ours.readFloats(name)).as(name).isEqualTo(theirs.readFloats(name));
+                }
+            });
+        }
+    }
+
+    @Test
+    void anExportIsAGgufFileOfAFolder() {
+        Path gguf = MODELS.resolve("llama2/model.gguf");
+        Outcome refused =
+                run("export", gguf.toString(), "--out", folder.resolve("a.gguf").toString(), "--device", "cpu");
+        assertThat(refused.code()).isEqualTo(1);
+        assertThat(refused.err()).contains("is no folder with safetensors");
+        assertThat(run("export", gguf.toString(), "--out", folder.resolve("a").toString())
+                        .code())
+                .isEqualTo(2);
+        assertThat(folder).isEmptyDirectory();
     }
 
     private static JsonNode json(Path file) {

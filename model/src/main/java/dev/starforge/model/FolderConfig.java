@@ -47,6 +47,7 @@ final class FolderConfig {
         } else {
             node.remove(List.of("qk_rope_head_dim", "v_head_dim"));
         }
+        rope(node, config);
         if (node.path("sliding_window").asInt(0) == 0) {
             node.putNull("sliding_window");
         }
@@ -54,6 +55,19 @@ final class FolderConfig {
         node.put("dtype", dtype);
         tokens.forEach(node::put);
         return node.toPrettyString();
+    }
+
+    /** Said in full: HF asks for the context of a table of factors, and for the share of a head that turns beside them. */
+    private static void rope(ObjectNode node, Config config) {
+        ObjectNode rope = (ObjectNode) node.path("rope_parameters");
+        if (!rope.has("rope_type")) {
+            rope.put("rope_type", "default");
+        } else if (!rope.has("original_max_position_embeddings")) {
+            rope.put("original_max_position_embeddings", config.size("max_position_embeddings"));
+        }
+        if (node.has("partial_rotary_factor")) {
+            rope.set("partial_rotary_factor", node.get("partial_rotary_factor"));
+        }
     }
 
     private static void keepOne(ObjectNode node, String kept, String... names) {

@@ -265,10 +265,11 @@ public final class Merger implements AutoCloseable {
     public List<String> exportGguf(Path file, String dtype, Map<String, GgufValue> vocabulary) {
         Map<String, String> stored = new HashMap<>();
         files.tensors().forEach(tensor -> stored.put(tensor.name(), tensor.dtype()));
-        return new GgufExport(files.config(), tensors, this::merged, name -> {
-                    String type = dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype;
-                    return List.of("BF16", "F16").contains(type) ? BlockFormat.valueOf(type) : BlockFormat.F32;
-                })
+        return new GgufExport(
+                        files.config(),
+                        tensors,
+                        this::merged,
+                        name -> GgufConversion.format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype))
                 .write(file, base.toAbsolutePath().normalize().getFileName().toString(), vocabulary);
     }
 

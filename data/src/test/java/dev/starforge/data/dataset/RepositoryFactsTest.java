@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.DatasetException;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -35,6 +36,20 @@ final class RepositoryFactsTest {
     @Test
     void aFolderThatIsNoRepositoryIsNamed() {
         assertThatThrownBy(() -> RepositoryFacts.of(folder))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("is not a git repository");
+    }
+
+    /** The repository around a folder is not the one that was asked for, however the folder is spelled. */
+    @Test
+    void aRepositoryFurtherUpIsAnother() throws IOException {
+        try (Fixture git = new Fixture(folder.resolve(".git"))) {
+            git.put("A.java", "class A {}\n");
+            git.commit("one");
+        }
+        Files.createDirectories(folder.resolve("inner/deeper"));
+        assertThat(RepositoryFacts.of(folder).commits()).isEqualTo(1);
+        assertThatThrownBy(() -> RepositoryFacts.of(folder.resolve("inner/../inner/deeper/..")))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("is not a git repository");
     }
