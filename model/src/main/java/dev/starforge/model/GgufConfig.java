@@ -149,7 +149,7 @@ final class GgufConfig {
         String scaling = file.text(prefix + "rope.scaling.type", stretched ? "linear" : "none");
         if (file.has("rope_freqs.weight")) {
             factors(rope, "rope_freqs.weight", "rope_freqs.weight");
-            rope.put("attention_factor", 1);
+            rope.put("attention_factor", 1.0);
         } else if (file.has("rope_factors_long.weight")) {
             factors(rope, "rope_factors_short.weight", "rope_factors_long.weight");
             copy(rope, "attention_factor", "rope.scaling.attn_factor");
