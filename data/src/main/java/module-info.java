@@ -2,12 +2,13 @@
 module dev.starforge.data {
     requires org.eclipse.jgit;
     requires org.snakeyaml.engine;
-    requires tools.jackson.databind;
+    requires transitive tools.jackson.databind;
     // JGit, no module itself yet, cannot say that it needs these
     requires com.googlecode.javaewah;
     requires java.management;
     requires org.slf4j;
 
     exports dev.starforge.data;
+    exports dev.starforge.data.chat;
     exports dev.starforge.data.dataset;
 }

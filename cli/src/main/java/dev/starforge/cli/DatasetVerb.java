@@ -2,23 +2,22 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.ConfigFile;
 import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.DatasetReport;
-import dev.starforge.data.dataset.ParserStarter;
 import dev.starforge.data.dataset.Preview;
 import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.train.ChatTemplates;
 import java.io.Console;
-import java.io.File;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
-import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -135,7 +134,9 @@ final class DatasetVerb implements Callable<Integer> {
             paramLabel = "N",
             arity = "0..1",
             fallbackValue = "5",
-            description = "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5.")
+            description =
+                    "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR may "
+                            + "be a .jsonl file, with the model that reads it as --tokenizer.")
     private Integer preview;
 
     @Option(
@@ -172,7 +173,13 @@ final class DatasetVerb implements Callable<Integer> {
         long began = nanoTime.getAsLong();
         DatasetReport report;
         try {
-            report = new DatasetBuilder(effective, choice, parsers(), progress, nanoTime).build();
+            report = new DatasetBuilder(
+                            effective,
+                            choice,
+                            GrammarProcess.starter(DatasetBuilder.parserFolder(out)),
+                            progress,
+                            nanoTime)
+                    .build();
         } finally {
             progress.finish();
         }
@@ -235,6 +242,20 @@ final class DatasetVerb implements Callable<Integer> {
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(
                         spec.commandLine(), "--split: expected train, val or test, got " + split));
+        if (out.toString().endsWith(".jsonl")) {
+            Path model = Path.of(tokenizer);
+            Tokenizer reader = choice() instanceof TokenizerChoice.Given given ? given.tokenizer() : null;
+            if (reader == null) {
+                throw new DatasetException(out, "is text, which needs a model's tokenizer; give --tokenizer");
+            }
+            Preview.print(
+                    spec.commandLine().getOut(),
+                    JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
+                    reader,
+                    preview,
+                    terminal());
+            return;
+        }
         try (Dataset dataset = Dataset.open(out)) {
             Path own = out.resolve("tokenizer.json");
             Tokenizer reader = Files.exists(own) && tokenizer.startsWith(TRAIN)
@@ -250,40 +271,6 @@ final class DatasetVerb implements Callable<Integer> {
     private static boolean terminal() {
         Console console = System.console();
         return console != null && console.isTerminal();
-    }
-
-    /** Grammars are native code and run in a process of their own, the only one with native access. */
-    private ParserStarter parsers() {
-        String path = grammarPath();
-        Path temporary = DatasetBuilder.parserFolder(out);
-        return () -> new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-XX:+UseSerialGC",
-                        "-XX:TieredStopAtLevel=1",
-                        "-Xmx256m",
-                        "-Xshare:auto",
-                        "--enable-native-access=ALL-UNNAMED",
-                        "-Djava.io.tmpdir=" + temporary.toAbsolutePath(),
-                        "-cp",
-                        path,
-                        "dev.starforge.grammar.GrammarMain")
-                .redirectError(ProcessBuilder.Redirect.DISCARD)
-                .start();
-    }
-
-    /** Beside our own jar in an installation; on the class path in a test. */
-    private static String grammarPath() {
-        try {
-            Path own = Path.of(DatasetVerb.class
-                    .getProtectionDomain()
-                    .getCodeSource()
-                    .getLocation()
-                    .toURI());
-            Path folder = own.resolveSibling("grammar");
-            return Files.isDirectory(folder) ? folder + File.separator + "*" : System.getProperty("java.class.path");
-        } catch (URISyntaxException impossible) {
-            throw new IllegalStateException(impossible);
-        }
     }
 
     /** The most that the heap held, summed over its parts. */

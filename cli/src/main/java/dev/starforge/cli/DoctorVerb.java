@@ -1,5 +1,7 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
@@ -19,8 +21,10 @@ import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -36,6 +40,7 @@ import tools.jackson.databind.node.ObjectNode;
         sortOptions = false,
         description = {
             "Looks at everything a training run needs before it begins: settings, device, data, model, memory, disk, time.",
+            "With --repo also at a repository: commits, and lines of code.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
@@ -43,7 +48,8 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge doctor --config train.yaml",
-            "  starforge doctor --config train.yaml --dataset DATA --json"
+            "  starforge doctor --config train.yaml --dataset DATA --json",
+            "  starforge doctor --repo . --set model.pretrained_model=scratch"
         })
 final class DoctorVerb implements Callable<Integer> {
     @Spec
@@ -51,6 +57,9 @@ final class DoctorVerb implements Callable<Integer> {
 
     @Mixin
     private ConfigFlags flags;
+
+    @Option(names = "--repo", paramLabel = "DIR", description = "A git repository that a dataset is to be made of.")
+    private Path repository;
 
     @Option(names = "--json", description = "For machines.")
     private boolean json;
@@ -80,19 +89,42 @@ final class DoctorVerb implements Callable<Integer> {
             preflight.add(
                     Level.READY,
                     "versions",
-                    "Java " + Runtime.version() + ", " + System.getProperty("os.name") + " "
-                            + System.getProperty("os.arch"));
+                    new Main.Version().getVersion()[0] + ", " + System.getProperty("os.name") + " "
+                            + System.getProperty("os.version") + " " + System.getProperty("os.arch"));
             preflight.add(Level.READY, "settings", "all keys known, all values in range");
             preflight.add(
                     Level.READY,
                     "device",
                     selection.backend().name() + ": " + found.name() + ", " + found.detail() + " (" + selection.reason()
                             + ")");
+            repository(preflight);
             preflight.data();
             blueprint(config, preflight)
                     .ifPresent(model -> preflight.model(
                             model, MachineFacts.of(selection.backend().name(), found)));
             return tell(preflight.level(), preflight.findings());
+        }
+    }
+
+    private void repository(Preflight preflight) {
+        if (repository == null) {
+            return;
+        }
+        try {
+            RepositoryFacts facts = RepositoryFacts.of(repository);
+            String languages = facts.lines().entrySet().stream()
+                    .sorted(Map.Entry.<String, Long>comparingByValue().reversed())
+                    .limit(4)
+                    .map(entry -> entry.getKey() + " " + entry.getValue())
+                    .collect(Collectors.joining(", "));
+            preflight.add(
+                    facts.allLines() == 0 ? Level.WARNING : Level.READY,
+                    "repository",
+                    repository + ": " + facts.commits() + " commits, " + facts.files() + " files of code, "
+                            + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
+                            + ", head " + facts.head());
+        } catch (DatasetException unusable) {
+            preflight.add(Level.NOT_READY, "repository", unusable.getMessage());
         }
     }
 

@@ -32,7 +32,8 @@ import tools.jackson.databind.node.ObjectNode;
         sortOptions = false,
         description = {
             "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks between their",
-            "surroundings. With --adapter, base and tuned side by side. Every figure has its 95 % bootstrap interval.",
+            "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side. Every",
+            "figure has its 95 % bootstrap interval.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -83,9 +84,10 @@ final class EvalVerb implements Callable<Integer> {
         PrintWriter err = spec.commandLine().getErr();
         Path model = ModelPlace.find(config.model());
         Selection selection = Selection.choose(config.device());
-        try (Device opened = selection
-                .backend()
-                .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+        try (OutsidePrograms outside = new OutsidePrograms();
+                Device opened = selection
+                        .backend()
+                        .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
             Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
@@ -101,6 +103,7 @@ final class EvalVerb implements Callable<Integer> {
                             adapted.fallback(line -> {}),
                             split,
                             samples,
+                            outside,
                             json
                                     ? line -> {}
                                     : line -> {
@@ -137,12 +140,42 @@ final class EvalVerb implements Callable<Integer> {
                 row(out, result, task.replace('_', ' ') + ", " + figure.replace('_', ' '), task, figure);
             }
         }
+        row(out, result, "prompts, parse rate", "prompts", "parse_rate");
+        for (JsonNode prompt : result.path("prompts")) {
+            out.printf(
+                    "%n--- %s%n%s",
+                    prompt.path("language").asString(""), prompt.path("prompt").asString(""));
+            for (String column : List.of("base", "tuned")) {
+                if (prompt.has(column)) {
+                    JsonNode parses = prompt.path(column).path("parses");
+                    String verdict = parses.isNull() ? "no grammar" : parses.asBoolean(false) ? "parses" : "no parse";
+                    out.printf(
+                            "%n[%s, %s]%n%s%n",
+                            column,
+                            verdict,
+                            harmless(prompt.path(column).path("text").asString("")));
+                }
+            }
+        }
+        JsonNode scale = result.path("orientation");
         out.printf(
                 Locale.ROOT,
-                "%nFor orientation, bits per byte: Kneser-Ney of order 3 %.3f, PPM of order 5 %.3f%n",
-                result.path("orientation").path("kneser_ney_3_bits_per_byte").doubleValue(),
-                result.path("orientation").path("ppm_5_bits_per_byte").doubleValue());
+                "%nFor orientation, bits per byte: Kneser-Ney of order 3 %.3f, PPM of order 5 %.3f, xz -9 %s, xz -9 after the "
+                        + "training text %s%n",
+                scale.path("kneser_ney_3_bits_per_byte").doubleValue(),
+                scale.path("ppm_5_bits_per_byte").doubleValue(),
+                measured(scale.path("xz_9_bits_per_byte")),
+                measured(scale.path("xz_9_after_train_bits_per_byte")));
         out.flush();
+    }
+
+    /** What a model wrote must not steer the terminal. */
+    private static String harmless(String text) {
+        return text.replaceAll("[\\p{Cntrl}&&[^\n\t]]", "\uFFFD");
+    }
+
+    private static String measured(JsonNode figure) {
+        return figure.isNumber() ? String.format(Locale.ROOT, "%.3f", figure.doubleValue()) : "not measured";
     }
 
     private static void row(PrintWriter out, ObjectNode result, String name, String... path) {

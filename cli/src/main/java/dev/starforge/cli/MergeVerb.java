@@ -12,6 +12,7 @@ import java.io.PrintWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
@@ -32,7 +33,8 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = Main.Version.class,
         sortOptions = false,
         description = {
-            "Adds an adapter to its base and writes one model, in the base's form: a folder with safetensors, or GGUF.",
+            "Adds an adapter to its base and writes one model: a folder with safetensors as HF has it, or a GGUF file",
+            "as llama.cpp takes it. Unless --format or a name in .gguf says otherwise, the form is the base's own.",
             "",
             "The result is read back and proved: its logits are those of base + adapter, and not those of the base. Where",
             "they are not, nothing is left under the name that was asked for, and the exit code is 1.",
@@ -42,7 +44,9 @@ import tools.jackson.databind.node.ObjectNode;
         footer = {
             "  starforge merge RUN --out MERGED",
             "  starforge merge ADAPTER --base MODEL --out MERGED --type bf16",
+            "  starforge merge RUN --out MERGED.gguf --type f16",
             "  starforge merge ADAPTER --base MODEL.gguf --out MERGED.gguf",
+            "  starforge merge ADAPTER --base MODEL.gguf --out MERGED --format hf --type bf16",
             "  starforge merge ADAPTER --base MODEL --gguf-adapter ADAPTER.gguf",
         })
 final class MergeVerb implements Callable<Integer> {
@@ -65,14 +69,21 @@ final class MergeVerb implements Callable<Integer> {
             description = "The base. Default: what the adapter names as its base.")
     private String base;
 
-    @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file for a base that is one.")
+    @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file.")
     private Path out;
+
+    @Option(
+            names = "--format",
+            paramLabel = "FORM",
+            description = "hf or gguf. Default: gguf where --out ends in .gguf, else as the base is.")
+    private String format;
 
     @Option(
             names = "--type",
             paramLabel = "TYPE",
             defaultValue = "",
-            description = "How safetensors are written: F32, BF16 or F16. Default: as the base has them.")
+            description = "How matrices are written: F32, BF16 or F16. Default: as the base has them; F32 where a "
+                    + "GGUF base becomes a folder. From GGUF to GGUF they keep their types.")
     private String type;
 
     @Option(names = "--gguf-adapter", paramLabel = "FILE", description = "Write the adapter alone, for llama.cpp.")
@@ -92,6 +103,9 @@ final class MergeVerb implements Callable<Integer> {
         if (!List.of("", "F32", "BF16", "F16").contains(type.toUpperCase(Locale.ROOT)) || shardBytes < 1) {
             throw new ParameterException(
                     spec.commandLine(), "--type: expected F32, BF16 or F16; --shard-bytes: expected at least 1");
+        }
+        if (format != null && !List.of("hf", "gguf").contains(format)) {
+            throw new ParameterException(spec.commandLine(), "--format: expected hf or gguf, got " + format);
         }
         if (out != null && Files.exists(out)) {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
@@ -120,17 +134,41 @@ final class MergeVerb implements Callable<Integer> {
 
     /** Under another name until it is proved. */
     private void merge(Merger merger, Path model, Path updates, Device device, ObjectNode report) throws IOException {
-        boolean gguf = !Files.isDirectory(model);
+        boolean ggufBase = !Files.isDirectory(model);
+        boolean gguf = format != null
+                ? format.equals("gguf")
+                : ggufBase || out.toString().endsWith(".gguf");
+        if (gguf && !out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+        }
+        if (gguf && ggufBase && !type.isEmpty()) {
+            throw new ParameterException(
+                    spec.commandLine(), "--type: a GGUF base keeps its types; leave it out, or use --format hf");
+        }
+        List<String> notes = new ArrayList<>();
         Path partial = out.resolveSibling(".partial-" + out.getFileName() + (gguf ? ".gguf" : ""));
         remove(partial);
         try {
-            if (gguf) {
+            String stored = type.toUpperCase(Locale.ROOT);
+            if (gguf && ggufBase) {
                 merger.writeGguf(partial);
+            } else if (gguf) {
+                notes.addAll(merger.exportGguf(partial, stored, Tokenizers.metadata(model)));
+                if (Tokenizers.find(model).isEmpty()) {
+                    notes.add("the base has no tokenizer.json, so the file has no vocabulary");
+                }
             } else {
-                merger.writeFolder(partial, type.toUpperCase(Locale.ROOT), shardBytes);
+                merger.writeFolder(partial, stored, shardBytes);
+                if (ggufBase && !Tokenizers.writeJson(model, partial)) {
+                    notes.add(
+                            "there is no tokenizer.json: the vocabulary has scores, which that form has not, or is missing");
+                }
             }
             MergeProof proof = MergeProof.of(model, updates, partial, device);
-            report.put("out", out.toString());
+            report.put("out", out.toString()).put("format", gguf ? "gguf" : "hf");
+            if (!notes.isEmpty()) {
+                report.put("note", String.join("; ", notes));
+            }
             report.put("logits_range", proof.range());
             report.put("largest_difference_to_base_plus_adapter", proof.error());
             report.put("largest_difference_to_base", proof.change());

@@ -19,6 +19,7 @@ import dev.starforge.tensor.Selection;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -184,6 +185,174 @@ final class MergeVerbTest {
                         .isEqualTo(model.tensor(name).shape().dim(axis));
             });
         }
+    }
+
+    /** From a folder to GGUF: what PEFT computes, and the tensors that llama.cpp's converter writes. */
+    @ParameterizedTest
+    @MethodSource("models")
+    void foldersBecomeGgufFiles(Path golden) {
+        Path out = folder.resolve("merged.gguf");
+        Outcome outcome = export(golden, golden, out, "--type", "F32");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        assertThat(outcome.json().path("format").stringValue()).isEqualTo("gguf");
+        assertThat(outcome.json().has("note"))
+                .isEqualTo(!Config.read(golden.resolve("config.json")).isUnset("sliding_window"));
+        assertThat(worst(out, golden)).isLessThan(2e-3);
+        assertThat(Tokenizers.require(out, "a test").encode("int main() { return 42; }", true))
+                .isEqualTo(Tokenizers.require(golden, "a test").encode("int main() { return 42; }", true));
+        if (!Files.exists(golden.resolve("model.gguf"))) {
+            return;
+        }
+        try (GgufFile ours = GgufFile.open(out);
+                GgufFile theirs = GgufFile.open(golden.resolve("model.gguf"))) {
+            assertThat(ours.tensors().keySet())
+                    .containsExactlyInAnyOrderElementsOf(theirs.tensors().keySet());
+            theirs.tensors()
+                    .forEach((name, tensor) ->
+                            assertThat(ours.tensor(name).shape()).as(name).isEqualTo(tensor.shape()));
+            theirs.metadata().forEach((key, value) -> {
+                boolean ownWay = key.startsWith("general.")
+                        || key.endsWith(".scores") // theirs are all -1000
+                        || key.endsWith("token_type")
+                        || key.endsWith("add_sep_token")
+                        || key.endsWith("eos_token_id") // theirs came from another tokenizer's settings
+                        || key.equals("phi2.feed_forward_length"); // four times the width, whatever the model has
+                if (!ownWay) {
+                    assertThat(ours.metadata().get(key)).as(key).isEqualTo(value);
+                }
+            });
+        }
+    }
+
+    /** From GGUF to a folder: proved, and its config says what the original's says. */
+    @ParameterizedTest
+    @MethodSource("models")
+    void ggufFilesBecomeFolders(Path golden) {
+        Path base = golden.resolve("model.gguf");
+        if (!Files.exists(base)) {
+            return;
+        }
+        Path out = folder.resolve("merged");
+        Outcome outcome = export(golden, base, out, "--format", "hf");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        JsonNode ours = json(out.resolve("config.json"));
+        json(golden.resolve("config.json")).properties().forEach(entry -> {
+            boolean lost = List.of("dtype", "sliding_window", "rope_parameters", "eos_token_id")
+                    .contains(entry.getKey());
+            lost |= golden.endsWith("mistral")
+                    && List.of("architectures", "model_type").contains(entry.getKey());
+            if (ours.has(entry.getKey()) && !lost && !entry.getValue().isNull()) {
+                String expected = entry.getValue().isNumber()
+                        ? "" + entry.getValue().floatValue()
+                        : entry.getValue().toString();
+                String actual = ours.get(entry.getKey()).isNumber()
+                        ? "" + ours.get(entry.getKey()).floatValue()
+                        : ours.get(entry.getKey()).toString();
+                assertThat(actual).as(entry.getKey()).isEqualTo(expected);
+            }
+        });
+        assertThat(ours.has("num_attention_heads")).isTrue();
+        assertThat(ours.path("rope_parameters").has("rope_type")).isTrue();
+        boolean scored = outcome.json().has("note");
+        assertThat(Files.exists(out.resolve("tokenizer.json"))).isNotEqualTo(scored);
+        if (!scored) {
+            assertThat(Tokenizers.require(out, "a test").encode("int main() { return 42; }", true))
+                    .isEqualTo(Tokenizers.require(golden, "a test").encode("int main() { return 42; }", true));
+        }
+    }
+
+    /** Without an adapter: the same file that llama.cpp's converter writes, but for what is said there. */
+    @ParameterizedTest
+    @MethodSource("models")
+    void foldersAreExported(Path golden) {
+        Path out = folder.resolve("model.gguf");
+        Outcome outcome = run("export", golden.toString(), "--out", out.toString(), "--device", "cpu", "--json");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        if (!Files.exists(golden.resolve("model.gguf"))) {
+            return;
+        }
+        try (GgufFile ours = GgufFile.open(out);
+                GgufFile theirs = GgufFile.open(golden.resolve("model.gguf"))) {
+            theirs.tensors().forEach((name, tensor) -> {
+                assertThat(ours.tensor(name).format()).as(name).isEqualTo(tensor.format());
+                if (!name.equals("rope_freqs.weight")) {
+                    assertThat(ours.readFloats(name)).as(name).isEqualTo(theirs.readFloats(name));
+                }
+            });
+        }
+    }
+
+    @Test
+    void anExportIsAGgufFileOfAFolder() {
+        Path gguf = MODELS.resolve("llama2/model.gguf");
+        Outcome refused =
+                run("export", gguf.toString(), "--out", folder.resolve("a.gguf").toString(), "--device", "cpu");
+        assertThat(refused.code()).isEqualTo(1);
+        assertThat(refused.err()).contains("is no folder with safetensors");
+        assertThat(run("export", gguf.toString(), "--out", folder.resolve("a").toString())
+                        .code())
+                .isEqualTo(2);
+        assertThat(folder).isEmptyDirectory();
+    }
+
+    private static JsonNode json(Path file) {
+        try {
+            return new JsonMapper().readTree(Files.readString(file));
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+    }
+
+    private static Outcome export(Path golden, Path base, Path out, String... more) {
+        List<String> command = new ArrayList<>(List.of(
+                "merge",
+                golden.resolve("adapter").toString(),
+                "--base",
+                base.toString(),
+                "--out",
+                out.toString(),
+                "--device",
+                "cpu",
+                "--json"));
+        command.addAll(List.of(more));
+        return run(command.toArray(String[]::new));
+    }
+
+    @Test
+    void whatAGgufFileCannotSayIsRefused() throws IOException {
+        Path model = folder.resolve("model");
+        Files.createDirectories(model);
+        for (String name : List.of("config.json", "model.safetensors", "tokenizer.json")) {
+            Files.copy(MODELS.resolve("qwen2_moe").resolve(name), model.resolve(name));
+        }
+        Path config = model.resolve("config.json");
+        String changed = Files.readString(config).replace("\"norm_topk_prob\": false", "\"norm_topk_prob\": true");
+        Files.writeString(config, changed);
+        Path golden = MODELS.resolve("qwen2_moe");
+        Outcome refused = export(golden, model, folder.resolve("merged.gguf"));
+        assertThat(refused.code()).isEqualTo(1);
+        assertThat(refused.err())
+                .contains("config.json: key norm_topk_prob: expected false")
+                .doesNotContain("\tat ");
+        assertThat(folder.resolve("merged.gguf")).doesNotExist();
+    }
+
+    @Test
+    void formsAndTypesThatDoNotGoTogetherAreRefused() {
+        Path golden = MODELS.resolve("llama2");
+        Path gguf = golden.resolve("model.gguf");
+        Path out = folder.resolve("merged.gguf");
+        assertThat(export(golden, golden, folder.resolve("merged"), "--format", "gguf")
+                        .err())
+                .contains("expected a name in .gguf");
+        assertThat(export(golden, golden, out, "--format", "onnx").err()).contains("expected hf or gguf, got onnx");
+        assertThat(export(golden, gguf, out, "--type", "F16").err()).contains("a GGUF base keeps its types");
     }
 
     @Test

@@ -100,7 +100,19 @@ final class TrainVerbTest {
                 .isTrue();
         assertThat(merged.resolve("tokenizer.json")).isRegularFile();
 
-        outcome = run(command("eval", "--set", base, "--adapter", second.toString(), "--samples", "4", "--json"));
+        outcome = run(command(
+                "eval",
+                "--set",
+                base,
+                "--set",
+                "evaluation.prompts=[\"def f1(x):\\n    return x + 1\\n\"]",
+                "--set",
+                "evaluation.language=python",
+                "--adapter",
+                second.toString(),
+                "--samples",
+                "4",
+                "--json"));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         JsonNode figures = new JsonMapper().readTree(outcome.out());
@@ -115,6 +127,16 @@ final class TrainVerbTest {
                 .isNegative();
         assertThat(figures.path("tuned").path("fim_line").path("samples").intValue())
                 .isEqualTo(4);
+        assertThat(figures.path("tuned").path("prompts").path("samples").intValue())
+                .isEqualTo(1);
+        assertThat(figures.path("tuned_minus_base").path("prompts").has("parse_rate"))
+                .isTrue();
+        assertThat(figures.path("prompts").get(0).path("base").path("text").isString())
+                .isTrue();
+        JsonNode scale = figures.path("orientation");
+        assertThat(scale.path("kneser_ney_3_bits_per_byte").doubleValue()).isBetween(0.01, 8.0);
+        assertThat(scale.path("ppm_5_bits_per_byte").doubleValue()).isBetween(0.01, 8.0);
+        assertThat(scale.has("xz_9_bits_per_byte")).isTrue();
     }
 
     @Test
@@ -163,9 +185,78 @@ final class TrainVerbTest {
                 .contains("memory     planned")
                 .contains("NF4")
                 .endsWith("not ready" + System.lineSeparator());
+        assertThat(missing.out())
+                .containsPattern("time +3.0B on this .*: about .* tokens/s")
+                .containsPattern("versions +starforge .* \\(Java ");
+        Outcome endless = run(command(
+                "doctor",
+                "--set",
+                "model.pretrained_model=scratch",
+                "--set",
+                "training.max_steps=2000000000",
+                "--set",
+                "model.context_window=64"));
+        assertThat(endless.code()).isEqualTo(1);
+        assertThat(endless.out())
+                .containsPattern(
+                        "warning +time .* take about \\d+ days; use a GPU, or a model of \\S+, which takes a day")
+                .endsWith("ready, with warnings" + System.lineSeparator());
         Outcome wrong = run(command("doctor", "--set", "training.seed=x"));
         assertThat(wrong.code()).isEqualTo(2);
         assertThat(wrong.out()).contains("FAILS    settings");
+    }
+
+    /** A model's own template; a preview shows what counts, and a run trains on it. */
+    @Test
+    void conversationsAreTrainedOn() throws IOException {
+        Path model = folder.resolve("chat");
+        Files.createDirectories(model);
+        for (String name : List.of("config.json", "model.safetensors", "tokenizer.json")) {
+            Files.copy(Path.of("..", "golden", "models", "qwen2", name), model.resolve(name));
+        }
+        Path data = folder.resolve("talk.jsonl");
+        Files.writeString(
+                data,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"sum\"}, {\"role\": \"assistant\", \"content\": \"a + b\"}]}\n"
+                        .repeat(4));
+        List<String> train = List.of(
+                "train",
+                "--set",
+                "model.pretrained_model=\"" + model + "\"",
+                "--set",
+                "model.context_window=64",
+                "--set",
+                "quantization.load_in_4bit=false",
+                "--set",
+                "training.max_steps=2",
+                "--sequences",
+                data.toString(),
+                "--output",
+                folder.resolve("talked").toString(),
+                "--device",
+                "cpu");
+        Outcome without = run(train);
+        assertThat(without.code()).isEqualTo(1);
+        assertThat(without.err()).contains("has no chat template, and data with messages needs one");
+        Files.writeString(
+                model.resolve("chat_template.jinja"),
+                "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+                        + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+        Outcome shown =
+                run(List.of("dataset", "--out", data.toString(), "--preview", "1", "--tokenizer", model.toString()));
+        assertThat(shown.err()).isEmpty();
+        assertThat(shown.out()).contains("<|im_start|>user\nsum<|im_end|>\n<|im_start|>assistant\n⟦a + b⟧⟦<|im_end|>⟧");
+        Outcome outcome = run(train);
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.code()).isZero();
+        assertThat(outcome.out()).contains("step 2/2");
+    }
+
+    @Test
+    void theDoctorLooksAtARepository() throws IOException {
+        Outcome here = run(command("doctor", "--set", "model.pretrained_model=scratch", "--repo", folder.toString()));
+        assertThat(here.code()).isEqualTo(2);
+        assertThat(here.out()).containsPattern("FAILS +repository .*is not a git repository");
     }
 
     @Test

@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
@@ -113,6 +114,28 @@ public final class Dataset implements AutoCloseable {
     /** The commit the newest generation was read at. */
     public String head() {
         return manifest.path("repository").path("head").asString("");
+    }
+
+    /** Files that were kept, by language, all generations. */
+    public Map<String, Long> languages() {
+        Map<String, Long> files = new TreeMap<>();
+        for (JsonNode generation : manifest.path("generations")) {
+            generation
+                    .path("languages")
+                    .properties()
+                    .forEach(entry ->
+                            files.merge(entry.getKey(), entry.getValue().asLong(0), Long::sum));
+        }
+        return files;
+    }
+
+    /** Commits that were read, all generations. */
+    public long commits() {
+        long commits = 0;
+        for (JsonNode generation : manifest.path("generations")) {
+            commits += generation.path("commits").asLong(0);
+        }
+        return commits;
     }
 
     /** The documents of a split, all generations. They are closed with the dataset. */

@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.text.Normalizer.Form;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.stream.Stream;
+import java.util.Optional;
 
 /**
  * Builds a tokenizer from the vocabulary of a GGUF file. Such a file names its pre-tokenizer and leaves the expressions
@@ -13,12 +13,14 @@ import java.util.stream.Stream;
  * does not.
  */
 final class Gguf {
-    private static final int UNKNOWN = 2;
-    private static final int CONTROL = 3;
-    private static final int USER_DEFINED = 4;
-    private static final int BYTE = 6;
+    static final int NORMAL = 1;
+    static final int UNKNOWN = 2;
+    static final int CONTROL = 3;
+    static final int USER_DEFINED = 4;
+    static final int UNUSED = 5;
+    static final int BYTE = 6;
 
-    private static final String MARK = "\u2581";
+    static final String MARK = "\u2581";
     private static final String CHINESE = "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+";
     private static final String CASED_WORDS =
             "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+%1$s"
@@ -151,7 +153,7 @@ final class Gguf {
             }
             merges.add(new Bpe.Merge(merge.substring(0, space), merge.substring(space + 1), place));
         }
-        boolean composed = data.pre().equals("qwen2") || data.pre().equals("deepseek-r1-qwen");
+        boolean composed = isComposed(data.pre());
         return new Tokenizer(
                 data.file(),
                 new Bpe(
@@ -166,9 +168,29 @@ final class Gguf {
                 new Decoder.Bytes());
     }
 
+    /** Whether the models of a pre-tokenizer have text in NFC. */
+    static boolean isComposed(String pre) {
+        return pre.equals("qwen2") || pre.equals("deepseek-r1-qwen");
+    }
+
     static List<PreTokenizer> stages(GgufVocabulary data) {
-        Stream<String> expressions = switch (data.pre()) {
-            case "", "default" -> Stream.of("[\\p{P}\\$\\+<=>\\^~\\|]+", Splitter.GPT2, "\\p{N}+", "[0-9][0-9][0-9]");
+        return expressions(data.pre())
+                .orElseThrow(() -> wrong(
+                        data,
+                        "pre",
+                        data.pre() + " is not known; known are default, llama-bpe, qwen2, starcoder, refact,"
+                                + " command-r, gpt-2, phi-2, falcon, deepseek-llm, deepseek-coder, deepseek-v3,"
+                                + " tekken, gpt-4o and others that cut as one of these"))
+                .stream()
+                .<PreTokenizer>map(expression -> PreTokenizer.Split.isolated(Splitter.of(expression)))
+                .toList();
+    }
+
+    /** What a named pre-tokenizer cuts at, one expression after another. */
+    static Optional<List<String>> expressions(String pre) {
+        return switch (pre) {
+            case "", "default" ->
+                Optional.of(List.of("[\\p{P}\\$\\+<=>\\^~\\|]+", Splitter.GPT2, "\\p{N}+", "[0-9][0-9][0-9]"));
             case "llama3",
                     "llama-v3",
                     "llama-bpe",
@@ -180,11 +202,11 @@ final class Gguf {
                     "dbrx",
                     "smaug-bpe",
                     "glm4",
-                    "chatglm-bpe" -> Stream.of(Splitter.LLAMA3.formatted("{1,3}"));
+                    "chatglm-bpe" -> Optional.of(List.of(Splitter.LLAMA3.formatted("{1,3}")));
             case "qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "grok-2" ->
-                Stream.of(Splitter.LLAMA3.formatted(""));
+                Optional.of(List.of(Splitter.LLAMA3.formatted("")));
             case "starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2" ->
-                Stream.of("\\p{N}", Splitter.GPT2);
+                Optional.of(List.of("\\p{N}", Splitter.GPT2));
             case "gpt-2",
                     "phi-2",
                     "mpt",
@@ -194,37 +216,29 @@ final class Gguf {
                     "granite-docling",
                     "exaone4",
                     "mellum",
-                    "gigachat" -> Stream.of(Splitter.GPT2);
-            case "falcon" -> Stream.of("[\\p{P}\\$\\+<=>\\^~\\|`]+", Splitter.GPT2, "[0-9][0-9][0-9]");
+                    "gigachat" -> Optional.of(List.of(Splitter.GPT2));
+            case "falcon" -> Optional.of(List.of("[\\p{P}\\$\\+<=>\\^~\\|`]+", Splitter.GPT2, "[0-9][0-9][0-9]"));
             case "deepseek-llm" ->
-                Stream.of(
+                Optional.of(List.of(
                         "[\r\n]",
                         "\\s?[" + CASED_LETTERS + "]+",
                         "\\s?[!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002]+",
                         "\\s+$",
                         CHINESE,
-                        "\\p{N}+");
-            case "deepseek-coder" -> Stream.of("[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CHINESE, "\\p{N}");
+                        "\\p{N}+"));
+            case "deepseek-coder" -> Optional.of(List.of("[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CHINESE, "\\p{N}"));
             case "deepseek-v3", "hunyuan-dense", "joyai-llm" ->
-                Stream.of(
+                Optional.of(List.of(
                         "\\p{N}{1,3}",
                         "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+",
                         "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
                                 + "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
-                                + "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+");
-            case "tekken" -> Stream.of(CASED_WORDS.formatted("", ""));
-            case "gpt-4o", "llama4" -> Stream.of(CASED_WORDS.formatted("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "{1,3}"));
-            default ->
-                throw wrong(
-                        data,
-                        "pre",
-                        data.pre() + " is not known; known are default, llama-bpe, qwen2, starcoder, refact,"
-                                + " command-r, gpt-2, phi-2, falcon, deepseek-llm, deepseek-coder, deepseek-v3,"
-                                + " tekken, gpt-4o and others that cut as one of these");
+                                + "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"));
+            case "tekken" -> Optional.of(List.of(CASED_WORDS.formatted("", "")));
+            case "gpt-4o", "llama4" ->
+                Optional.of(List.of(CASED_WORDS.formatted("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "{1,3}")));
+            default -> Optional.empty();
         };
-        return expressions
-                .<PreTokenizer>map(expression -> PreTokenizer.Split.isolated(Splitter.of(expression)))
-                .toList();
     }
 
     private static TokenizerException wrong(GgufVocabulary data, String key, String message) {

@@ -1,5 +1,6 @@
 package dev.starforge.data;
 
+import dev.starforge.data.chat.ChatTemplate;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -11,6 +12,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.core.JsonParser;
@@ -18,6 +20,7 @@ import tools.jackson.core.JsonToken;
 import tools.jackson.core.StreamReadFeature;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
 
 /**
  * Reads datasets that other programs wrote: two JSON schemas of token ids, and lines of JSON with text. The files are
@@ -61,12 +64,19 @@ public final class JsonDocuments {
     }
 
     /**
-     * Reads lines of JSON: {@code {"text"}}, or {@code {"prompt", "completion"}}, of which the completion counts alone.
-     * Each text ends with the vocabulary's end of text, where it has one.
+     * Reads lines of JSON: {@code {"text"}}; {@code {"prompt", "completion"}}, of which the completion counts alone; or {@code
+     * {"messages"}}, a conversation as the model's template writes it, of which the assistant's words count, and what ends
+     * them. A text or completion ends with the vocabulary's end of text, where it has one; a conversation as the template ends
+     * it.
+     *
+     * @param template asked for when the first conversation is met
      */
-    public static TokenDocuments lines(Path file, Tokenizer tokenizer) {
-        return new JsonDocuments(file, tokenizer.size()).lines(tokenizer);
+    public static TokenDocuments lines(Path file, Tokenizer tokenizer, Supplier<ChatTemplate> template) {
+        return new JsonDocuments(file, tokenizer.size()).lines(new Encoding(tokenizer, endOfText(tokenizer), template));
     }
+
+    /** What turns the text of lines into ids. */
+    private record Encoding(Tokenizer tokenizer, OptionalInt end, Supplier<ChatTemplate> template) {}
 
     private TokenDocuments tokenSequences() {
         List<int[]> sequences = new ArrayList<>();
@@ -255,15 +265,14 @@ public final class JsonDocuments {
                 file, "offset " + json.currentTokenLocation().getByteOffset() + ": " + message);
     }
 
-    private TokenDocuments lines(Tokenizer tokenizer) {
+    private TokenDocuments lines(Encoding encoding) {
         List<TokenDocument> documents = new ArrayList<>();
-        OptionalInt end = endOfText(tokenizer);
         try (BufferedReader reader = Files.newBufferedReader(file, StandardCharsets.UTF_8)) {
             int number = 0;
             for (String line = reader.readLine(); line != null; line = reader.readLine()) {
                 number++;
                 if (!line.isBlank()) {
-                    documents.add(line(line, number, tokenizer, end));
+                    documents.add(line(line, number, encoding));
                 }
             }
         } catch (IOException failure) {
@@ -281,7 +290,8 @@ public final class JsonDocuments {
                 .orElse(OptionalInt.empty());
     }
 
-    private TokenDocument line(String line, int number, Tokenizer tokenizer, OptionalInt end) {
+    private TokenDocument line(String line, int number, Encoding encoding) {
+        Tokenizer tokenizer = encoding.tokenizer();
         String place = "line " + number;
         JsonNode node;
         try {
@@ -293,6 +303,13 @@ public final class JsonDocuments {
         node.properties().forEach(property -> keys.add(property.getKey()));
         TokenBuffer ids = new TokenBuffer();
         int counted = 0;
+        if (keys.contains("messages")) {
+            return conversation(
+                    node.path("messages"),
+                    number,
+                    tokenizer,
+                    encoding.template().get());
+        }
         if (keys.contains("text")) {
             tokenizer.encode(text(node, "text", place), true, ids);
         } else if (keys.containsAll(Set.of("prompt", "completion"))) {
@@ -302,16 +319,66 @@ public final class JsonDocuments {
         } else {
             throw new DatasetException(
                     file,
-                    place + ": expected the key text, or prompt and completion, got "
+                    place + ": expected the key text, or prompt and completion, or messages, got "
                             + Stream.of(keys.toArray())
                                     .map(Object::toString)
                                     .sorted()
                                     .toList());
         }
-        end.ifPresent(ids::add);
+        encoding.end().ifPresent(ids::add);
         boolean[] mask = new boolean[ids.size()];
         Arrays.fill(mask, counted, mask.length, true);
         return new TokenDocument("line-" + number, ids.toArray(), mask);
+    }
+
+    /**
+     * The ids of a whole conversation, as a model meets it. Where an answer begins and ends is where the ids of the
+     * conversation up to there stop being those of the whole.
+     */
+    private TokenDocument conversation(JsonNode messages, int number, Tokenizer tokenizer, ChatTemplate template) {
+        String place = "line " + number + ": messages";
+        if (!messages.isArray() || messages.isEmpty()) {
+            throw new DatasetException(file, place + ": expected a list of objects with role and content");
+        }
+        String whole = rendered(template, messages, false, place);
+        int[] ids = tokenizer.encode(whole, false);
+        boolean[] counted = new boolean[ids.length];
+        ArrayNode soFar = MAPPER.createArrayNode();
+        for (int i = 0; i < messages.size(); i++) {
+            JsonNode message = messages.get(i);
+            text(message, "role", place + "[" + i + "]");
+            boolean answer = message.path("role").stringValue().equals("assistant");
+            String asked = answer && !soFar.isEmpty() ? rendered(template, soFar, true, place) : "";
+            soFar.add(message);
+            if (!answer) {
+                continue;
+            }
+            String answered = rendered(template, soFar, false, place);
+            if (!whole.startsWith(answered) || !answered.startsWith(asked)) {
+                throw new DatasetException(
+                        file,
+                        place + "[" + i
+                                + "]: the chat template writes what came before an answer differently after it, so "
+                                + "there is no telling which tokens are the answer's");
+            }
+            int from = common(ids, tokenizer.encode(asked, false));
+            int to = whole.length() == answered.length() ? ids.length : common(ids, tokenizer.encode(answered, false));
+            Arrays.fill(counted, Math.min(from, to), to, true);
+        }
+        return new TokenDocument("line-" + number, ids, counted);
+    }
+
+    private static int common(int[] ids, int[] others) {
+        int mismatch = Arrays.mismatch(ids, others);
+        return mismatch < 0 ? ids.length : mismatch;
+    }
+
+    private String rendered(ChatTemplate template, JsonNode messages, boolean asks, String place) {
+        try {
+            return template.render(messages, asks);
+        } catch (DatasetException wrong) {
+            throw new DatasetException(file, place + ": " + wrong.getMessage(), wrong);
+        }
     }
 
     private String text(JsonNode node, String key, String place) {

@@ -145,7 +145,7 @@ final class TokenizerJson {
         };
     }
 
-    private static List<PreTokenizer> preTokenizers(Json json) {
+    static List<PreTokenizer> preTokenizers(Json json) {
         return preTokenizer(json).collect(Collectors.toCollection(ArrayList::new));
     }
 
@@ -236,7 +236,7 @@ final class TokenizerJson {
         }
     }
 
-    private static Template template(Json json) {
+    static Template template(Json json) {
         return switch (json.text("type")) {
             case "ByteLevel" -> Template.NOTHING;
             case "TemplateProcessing" -> single(json);

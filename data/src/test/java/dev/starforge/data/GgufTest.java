@@ -3,6 +3,8 @@ package dev.starforge.data;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -10,6 +12,7 @@ import java.util.List;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -40,6 +43,63 @@ final class GgufTest {
             scores[tokens.indexOf(merge.get(0).stringValue() + merge.get(1).stringValue())] = - ++rank;
         }
         check(Tokenizer.of(with(gguf, scores)), "llama2");
+    }
+
+    /** From tokenizer.json: the vocabulary that llama.cpp's converter writes, and the same ids. */
+    @ParameterizedTest
+    @ValueSource(strings = {"starcoder2", "llama3", "qwen2", "llama2"})
+    void aTokenizerBecomesAVocabulary(String name) {
+        GgufVocabulary theirs = gguf(name);
+        GgufVocabulary ours = GgufVocabularies.read(Golden.file(name), 642, theirs.bos(), theirs.eos());
+        assertThat(ours.model()).isEqualTo(theirs.model());
+        assertThat(ours.pre()).isEqualTo(theirs.pre());
+        assertThat(Arrays.copyOf(ours.tokens(), 640)).isEqualTo(theirs.tokens());
+        assertThat(ours.tokens()[641]).isEqualTo("[PAD641]");
+        assertThat(ours.types()[641]).isEqualTo(5);
+        assertThat(ours.merges()).isEqualTo(theirs.merges());
+        assertThat(List.of(ours.bos(), ours.eos(), ours.unknown()))
+                .isEqualTo(List.of(theirs.bos(), theirs.eos(), theirs.unknown()));
+        assertThat(List.of(ours.addBos(), ours.addEos(), ours.addSpacePrefix()))
+                .isEqualTo(List.of(theirs.addBos(), theirs.addEos(), theirs.addSpacePrefix()));
+        check(Tokenizer.of(ours), name);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"starcoder2", "llama3", "qwen2"})
+    void aByteLevelVocabularyBecomesATokenizer(String name) {
+        String json = GgufVocabularies.tokenizerJson(gguf(name)).orElseThrow();
+        check(TokenizerJson.tokenizer(Json.parse(FILE, json)), name);
+    }
+
+    @Test
+    void aVocabularyWithScoresHasNoTokenizerJson() {
+        assertThat(GgufVocabularies.tokenizerJson(gguf("llama2"))).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"deepseek-llm", "deepseek-coder", "deepseek-v3", "tekken", "gpt-4o", "gpt-2", "falcon"})
+    void waysOfCuttingKeepTheirNames(String pre, @TempDir Path folder) throws IOException {
+        String json = GgufVocabularies.tokenizerJson(model(gguf("starcoder2"), "gpt2", pre))
+                .orElseThrow();
+        Path file = folder.resolve("tokenizer.json");
+        Files.writeString(file, json);
+        assertThat(GgufVocabularies.read(file, 640, 0, 0).pre()).isEqualTo(pre);
+    }
+
+    @Test
+    void aTokenizerThatHasNoNameIsRefused(@TempDir Path folder) throws IOException {
+        Path file = folder.resolve("tokenizer.json");
+        Files.writeString(
+                file,
+                Golden.text("starcoder2/tokenizer.json")
+                        .replace("\"individual_digits\":true", "\"individual_digits\":false")
+                        .replace("\"individual_digits\": true", "\"individual_digits\": false"));
+        assertThatThrownBy(() -> GgufVocabularies.read(file, 640, 0, 0))
+                .isInstanceOf(TokenizerException.class)
+                .hasMessageContaining("$.pre_tokenizer: llama.cpp has no name for a pre-tokenizer that cuts at");
+        assertThatThrownBy(() -> GgufVocabularies.read(Golden.file("llama3"), 639, 0, 0))
+                .isInstanceOf(TokenizerException.class)
+                .hasMessageContaining("has ids up to 639, the model has 639 tokens");
     }
 
     @Test

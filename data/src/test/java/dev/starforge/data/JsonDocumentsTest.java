@@ -3,10 +3,12 @@ package dev.starforge.data;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.data.chat.ChatTemplate;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -93,7 +95,9 @@ final class JsonDocumentsTest {
                 .tokenizer();
         int end = tokenizer.id("<|endoftext|>").orElseThrow();
         TokenDocuments documents = JsonDocuments.lines(
-                file("{\"text\": \"aa\"}\n\n{\"prompt\": \"xyz\", \"completion\": \" q\"}\n"), tokenizer);
+                file("{\"text\": \"aa\"}\n\n{\"prompt\": \"xyz\", \"completion\": \" q\"}\n"),
+                tokenizer,
+                JsonDocumentsTest::none);
         assertThat(documents.count()).isEqualTo(2);
         TokenDocument text = documents.read(0);
         assertThat(text.ids()[text.ids().length - 1]).isEqualTo(end);
@@ -102,7 +106,60 @@ final class JsonDocumentsTest {
         assertThat(tokenizer.decode(pair.ids(), true)).isEqualTo("xyz q");
         assertThat(pair.counted()).startsWith(false, false, false).endsWith(true, true, true);
         Path bad = file("{\"text\": \"aa\"}\n{\"txt\": 1}\n");
-        assertThatThrownBy(() -> JsonDocuments.lines(bad, tokenizer))
+        assertThatThrownBy(() -> JsonDocuments.lines(bad, tokenizer, JsonDocumentsTest::none))
                 .hasMessageContaining("line 2: expected the key text");
+    }
+
+    private static ChatTemplate none() {
+        throw new DatasetException(Path.of("model"), "has no chat template");
+    }
+
+    /** Of a conversation the answers count, with what ends them, and nothing else. */
+    @Test
+    void readsConversationsAndMasksAllButAnswers() throws IOException {
+        Tokenizer tokenizer = Golden.tokenizer("qwen2");
+        ChatTemplate template = ChatTemplate.parse(
+                Path.of("model"),
+                "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
+                        + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
+                Map.of());
+        Path file = file(
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"def f\"}, {\"role\": \"assistant\", \"content\": "
+                        + "\"return 1\"}, {\"role\": \"user\", \"content\": \"more\"}, {\"role\": \"assistant\", \"content\": \"x = 2\"}]}\n");
+        TokenDocument document =
+                JsonDocuments.lines(file, tokenizer, () -> template).read(0);
+        assertThat(tokenizer.decode(document.ids(), false))
+                .isEqualTo("<|im_start|>user\ndef f<|im_end|>\n<|im_start|>assistant\nreturn 1<|im_end|>\n"
+                        + "<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\nx = 2<|im_end|>\n");
+        StringBuilder counted = new StringBuilder();
+        for (int i = 0; i < document.ids().length; i++) {
+            counted.append(document.counted()[i] ? tokenizer.decode(new int[] {document.ids()[i]}, false) : "");
+        }
+        assertThat(counted.toString()).isEqualTo("return 1<|im_end|>\nx = 2<|im_end|>\n");
+    }
+
+    @Test
+    void conversationsThatCannotBeMaskedAreRefused() throws IOException {
+        Tokenizer tokenizer = Golden.tokenizer("qwen2");
+        String line =
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}";
+        Path file = file(line);
+        assertThatThrownBy(() -> JsonDocuments.lines(file, tokenizer, JsonDocumentsTest::none))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("has no chat template");
+        ChatTemplate counting = ChatTemplate.parse(
+                Path.of("model"),
+                "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}",
+                Map.of());
+        assertThatThrownBy(() -> JsonDocuments.lines(file, tokenizer, () -> counting))
+                .hasMessageContaining("line 1: messages[1]: the chat template writes what came before");
+        ChatTemplate refusing =
+                ChatTemplate.parse(Path.of("model"), "{{ raise_exception('only one turn') }}", Map.of());
+        assertThatThrownBy(() -> JsonDocuments.lines(file, tokenizer, () -> refusing))
+                .hasMessageContaining("line 1: messages: ")
+                .hasMessageContaining("line 1: refuses the conversation: only one turn");
+        Path empty = file("{\"messages\": []}");
+        assertThatThrownBy(() -> JsonDocuments.lines(empty, tokenizer, () -> counting))
+                .hasMessageContaining("expected a list of objects with role and content");
     }
 }

@@ -32,7 +32,8 @@ import org.treesitter.TreeSitterTypescript;
  *
  * <p>A request is the name of a grammar and a text, each an int length and UTF-8. The answer is an int count and so many
  * symbols: kind (byte), first byte, end, beginning of the body or -1, index of the enclosing symbol or -1 (ints), and the
- * name. The kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 says that there is no such grammar.
+ * name. The kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 says that there is no such grammar. A grammar with a
+ * {@code ?} before its name asks for one number instead: how many places of the text do not fit the grammar.
  */
 final class GrammarMain {
     private static final int IMPORT = 0;
@@ -127,9 +128,16 @@ final class GrammarMain {
                 return;
             }
             symbols.clear();
+            boolean counting = grammar.startsWith("?");
+            grammar = counting ? grammar.substring(1) : grammar;
             TSLanguage language = languages.computeIfAbsent(grammar, GrammarMain::language);
             if (language == null) {
                 out.writeInt(-1);
+            } else if (counting) {
+                parser.setLanguage(language);
+                try (TSTree tree = parser.parseString(null, new String(text, StandardCharsets.UTF_8))) {
+                    out.writeInt(errors(tree.getRootNode(), 0));
+                }
             } else {
                 parser.setLanguage(language);
                 roles = rolesOfGrammars.computeIfAbsent(grammar, name -> new HashMap<>());
@@ -148,6 +156,21 @@ final class GrammarMain {
             }
             out.flush();
         }
+    }
+
+    /** Nodes that stand for what does not fit, or for what is missing; a tree too deep to look at counts as one. */
+    private static int errors(TSNode node, int depth) {
+        if (node.isError() || node.isMissing()) {
+            return 1;
+        }
+        if (!node.hasError() || depth > MOST_DEPTH) {
+            return node.hasError() ? 1 : 0;
+        }
+        int errors = 0;
+        for (int i = 0; i < node.getChildCount(); i++) {
+            errors += errors(node.getChild(i), depth + 1);
+        }
+        return errors;
     }
 
     private static TSLanguage language(String name) {

@@ -69,6 +69,10 @@ public final class Config {
         return List.copyOf(node.propertyNames());
     }
 
+    public boolean isObject(String key) {
+        return node.path(key).isObject();
+    }
+
     public Config section(String key) {
         if (!node.path(key).isObject()) {
             throw wrong(key, "an object");

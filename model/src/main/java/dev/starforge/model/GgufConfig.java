@@ -1,47 +1,57 @@
 package dev.starforge.model;
 
-import java.util.Map;
-import java.util.TreeMap;
+import java.util.List;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
  * The metadata of a GGUF file as the {@code config.json} it was made from, as far as the file carries it. llama.cpp's
- * converter drops the sliding windows of StarCoder2 and Mistral, so a model read from such a file has none.
+ * converter drops the sliding windows of StarCoder2 and Mistral, so a model read from such a file has none; {@link
+ * GgufExport} writes them.
  */
 final class GgufConfig {
-    /** Keys that are the same thing under another name, after the architecture's prefix. */
-    private static final Map<String, String> NAMES = new TreeMap<>(Map.ofEntries(
-            Map.entry("num_hidden_layers", "block_count"),
-            Map.entry("max_position_embeddings", "context_length"),
-            Map.entry("hidden_size", "embedding_length"),
-            Map.entry("num_attention_heads", "attention.head_count"),
-            Map.entry("num_key_value_heads", "attention.head_count_kv"),
-            Map.entry("head_dim", "attention.key_length"),
-            Map.entry("kv_channels", "attention.key_length"),
-            Map.entry("rms_norm_eps", "attention.layer_norm_rms_epsilon"),
-            Map.entry("layer_norm_epsilon", "attention.layer_norm_rms_epsilon"),
-            Map.entry("norm_epsilon", "attention.layer_norm_epsilon"),
-            Map.entry("layer_norm_eps", "attention.layer_norm_epsilon"),
-            Map.entry("sliding_window", "attention.sliding_window"),
-            Map.entry("num_experts", "expert_count"),
-            Map.entry("num_local_experts", "expert_count"),
-            Map.entry("n_routed_experts", "expert_count"),
-            Map.entry("num_experts_per_tok", "expert_used_count"),
-            Map.entry("n_group", "expert_group_count"),
-            Map.entry("topk_group", "expert_group_used_count"),
-            Map.entry("moe_intermediate_size", "expert_feed_forward_length"),
-            Map.entry("shared_expert_intermediate_size", "expert_shared_feed_forward_length"),
-            Map.entry("n_shared_experts", "expert_shared_count"),
-            Map.entry("routed_scaling_factor", "expert_weights_scale"),
-            Map.entry("norm_topk_prob", "expert_weights_norm"),
-            Map.entry("first_k_dense_replace", "leading_dense_block_count"),
-            Map.entry("q_lora_rank", "attention.q_lora_rank"),
-            Map.entry("kv_lora_rank", "attention.kv_lora_rank"),
-            Map.entry("qk_rope_head_dim", "rope.dimension_count"),
-            Map.entry("v_head_dim", "attention.value_length_mla"),
-            Map.entry("rope_theta", "rope.freq_base")));
+    /** What a setting is in a GGUF file; llama.cpp takes no other. */
+    enum Kind {
+        WHOLE,
+        REAL,
+        FLAG
+    }
+
+    /** A setting by HF's name and by llama.cpp's, which follows the architecture's prefix. */
+    record Setting(String hf, String gguf, Kind kind) {}
+
+    /** The settings that are the same thing under another name: what is read by it is written by it. */
+    static final List<Setting> SETTINGS = List.of(
+            new Setting("num_hidden_layers", "block_count", Kind.WHOLE),
+            new Setting("max_position_embeddings", "context_length", Kind.WHOLE),
+            new Setting("hidden_size", "embedding_length", Kind.WHOLE),
+            new Setting("num_attention_heads", "attention.head_count", Kind.WHOLE),
+            new Setting("num_key_value_heads", "attention.head_count_kv", Kind.WHOLE),
+            new Setting("head_dim", "attention.key_length", Kind.WHOLE),
+            new Setting("kv_channels", "attention.key_length", Kind.WHOLE),
+            new Setting("rms_norm_eps", "attention.layer_norm_rms_epsilon", Kind.REAL),
+            new Setting("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", Kind.REAL),
+            new Setting("norm_epsilon", "attention.layer_norm_epsilon", Kind.REAL),
+            new Setting("layer_norm_eps", "attention.layer_norm_epsilon", Kind.REAL),
+            new Setting("sliding_window", "attention.sliding_window", Kind.WHOLE),
+            new Setting("num_experts", "expert_count", Kind.WHOLE),
+            new Setting("num_local_experts", "expert_count", Kind.WHOLE),
+            new Setting("n_routed_experts", "expert_count", Kind.WHOLE),
+            new Setting("num_experts_per_tok", "expert_used_count", Kind.WHOLE),
+            new Setting("n_group", "expert_group_count", Kind.WHOLE),
+            new Setting("topk_group", "expert_group_used_count", Kind.WHOLE),
+            new Setting("moe_intermediate_size", "expert_feed_forward_length", Kind.WHOLE),
+            new Setting("shared_expert_intermediate_size", "expert_shared_feed_forward_length", Kind.WHOLE),
+            new Setting("n_shared_experts", "expert_shared_count", Kind.WHOLE),
+            new Setting("routed_scaling_factor", "expert_weights_scale", Kind.REAL),
+            new Setting("norm_topk_prob", "expert_weights_norm", Kind.FLAG),
+            new Setting("first_k_dense_replace", "leading_dense_block_count", Kind.WHOLE),
+            new Setting("q_lora_rank", "attention.q_lora_rank", Kind.WHOLE),
+            new Setting("kv_lora_rank", "attention.kv_lora_rank", Kind.WHOLE),
+            new Setting("qk_rope_head_dim", "rope.dimension_count", Kind.WHOLE),
+            new Setting("v_head_dim", "attention.value_length_mla", Kind.WHOLE),
+            new Setting("rope_theta", "rope.freq_base", Kind.REAL));
 
     private final GgufFile file;
     private final String prefix;
@@ -57,7 +67,7 @@ final class GgufConfig {
     }
 
     private ObjectNode translate() {
-        NAMES.forEach((ours, theirs) -> copy(config, ours, theirs));
+        SETTINGS.forEach(setting -> copy(config, setting.hf(), setting.gguf()));
         String type = architecture(file);
         config.put("model_type", type);
         config.put("vocab_size", file.tensor("token_embd.weight").shape().dim(0));
@@ -71,6 +81,9 @@ final class GgufConfig {
             config.put("partial_rotary_factor", (double) file.integer(prefix + "rope.dimension_count", d) / d);
         }
         if (type.startsWith("deepseek")) {
+            if (file.integer(prefix + "attention.q_lora_rank", 0) == 0) {
+                config.remove("q_lora_rank");
+            }
             int keys = file.integer(prefix + "attention.key_length_mla", file.integer(prefix + "attention.key_length"));
             config.put("qk_nope_head_dim", keys - file.integer(prefix + "rope.dimension_count"));
             if (!config.has("v_head_dim")) {
@@ -91,7 +104,10 @@ final class GgufConfig {
     static String architecture(GgufFile file) {
         String name = file.text("general.architecture");
         return switch (name) {
-            case "llama" -> file.integer("llama.expert_count", 0) > 0 ? "mixtral" : "llama";
+            case "llama" -> {
+                boolean windowed = file.integer("llama.attention.sliding_window", 0) > 0;
+                yield file.integer("llama.expert_count", 0) > 0 ? "mixtral" : windowed ? "mistral" : "llama";
+            }
             case "deepseek2" -> hasBalancingBias(file) ? "deepseek_v3" : "deepseek_v2";
             case "phi2" -> "phi";
             case "qwen2moe" -> "qwen2_moe";
@@ -118,6 +134,9 @@ final class GgufConfig {
 
     /** Converters have written other numbers here than the tensors have; the tensors are what counts. */
     private long inner(String type) {
+        if (!file.has("blk.0.ffn_down.weight") && file.hasKey(prefix + "expert_feed_forward_length")) {
+            return file.integer(prefix + "feed_forward_length", 1); // no layer is dense
+        }
         String block = file.has("blk.0.ffn_down.weight") ? "blk.0.ffn_down.weight" : "blk.0.ffn_down_exps.weight";
         long inner = file.tensor(block).shape().last();
         return type.equals("qwen") ? 2 * inner : inner;
@@ -130,7 +149,7 @@ final class GgufConfig {
         String scaling = file.text(prefix + "rope.scaling.type", stretched ? "linear" : "none");
         if (file.has("rope_freqs.weight")) {
             factors(rope, "rope_freqs.weight", "rope_freqs.weight");
-            rope.put("attention_factor", 1);
+            rope.put("attention_factor", 1.0);
         } else if (file.has("rope_factors_long.weight")) {
             factors(rope, "rope_factors_short.weight", "rope_factors_long.weight");
             copy(rope, "attention_factor", "rope.scaling.attn_factor");

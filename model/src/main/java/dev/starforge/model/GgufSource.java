@@ -298,10 +298,17 @@ final class GgufSource implements WeightSource {
 
     private void split(String name, float[] ours, float[] forKeys, float[] forValues) {
         Shape shape = file.tensor(part(name, "attn_k_b")).shape();
-        int latent = Math.toIntExact(shape.dim(1));
-        int still = Math.toIntExact(shape.dim(2));
-        int value = Math.toIntExact(file.tensor(part(name, "attn_v_b")).shape().dim(1));
-        for (int h = 0; h < shape.dim(0); h++) {
+        split(ours, forKeys, forValues, Math.toIntExact(shape.dim(0)), Math.toIntExact(shape.dim(2)));
+    }
+
+    /**
+     * The projection from the latent, [heads * (still + value), latent], as a part for keys, [heads, latent, still], and one
+     * for values, [heads, value, latent].
+     */
+    static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int still) {
+        int latent = forKeys.length / heads / still;
+        int value = forValues.length / heads / latent;
+        for (int h = 0; h < heads; h++) {
             int at = h * (still + value) * latent;
             for (int i = 0; i < still; i++) {
                 for (int l = 0; l < latent; l++) {

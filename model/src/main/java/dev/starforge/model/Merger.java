@@ -29,8 +29,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Adds an adapter's updates to the weights of its base, in float32, and writes the result in the base's own form: a folder
- * as HF lays it out, or a GGUF file. An updated matrix is what {@link Projection#weight} of the adapted projection gives,
+ * Adds an adapter's updates to the weights of its base, in float32, and writes the result: as a folder as HF lays it out, or
+ * as a GGUF file, whichever of the two the base is. An updated matrix is what {@link Projection#weight} of the adapted projection gives,
  * which is the very definition the model computes with. One matrix is in memory at a time.
  */
 public final class Merger implements AutoCloseable {
@@ -160,7 +160,8 @@ public final class Merger implements AutoCloseable {
      */
     public void writeFolder(Path folder, String dtype, long shardBytes) {
         if (!Files.isDirectory(base)) {
-            throw new ModelException(base, "is no folder with safetensors; merged it is written as GGUF again");
+            exportFolder(folder, dtype.isEmpty() ? "F32" : dtype, shardBytes);
+            return;
         }
         List<SafetensorsWriter.Entry> entries = new ArrayList<>();
         for (ModelFiles.Stored stored : files.tensors()) {
@@ -176,6 +177,28 @@ public final class Merger implements AutoCloseable {
                     Files.copy(base.resolve(name), folder.resolve(name), StandardCopyOption.REPLACE_EXISTING);
                 }
             }
+        } catch (IOException failure) {
+            throw new ModelException(folder, "cannot be written: " + failure, failure);
+        }
+    }
+
+    /** From a GGUF file: its tensors by HF's names, which are those that the architecture asks for. */
+    private void exportFolder(Path folder, String dtype, long shardBytes) {
+        Map<String, Integer> tokens = new TreeMap<>();
+        GgufFile file = ((GgufSource) files.source()).file();
+        for (String token : List.of("bos_token_id", "eos_token_id")) {
+            if (file.hasKey("tokenizer.ggml." + token)) {
+                tokens.put(token, file.integer("tokenizer.ggml." + token));
+            }
+        }
+        String type = Map.of("F32", "float32", "F16", "float16").getOrDefault(dtype, "bfloat16");
+        String config = FolderConfig.of(files.config(), type, tokens);
+        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        tensors.forEach((name, shape) -> entries.add(SafetensorsWriter.Entry.of(name, dtype, shape, values(name))));
+        try {
+            Files.createDirectories(folder);
+            SafetensorsWriter.writeModel(folder, entries, shardBytes);
+            Files.writeString(folder.resolve("config.json"), config + "\n");
         } catch (IOException failure) {
             throw new ModelException(folder, "cannot be written: " + failure, failure);
         }
@@ -230,6 +253,24 @@ public final class Merger implements AutoCloseable {
             }));
         }
         GgufWriter.write(file, stored.metadata(), entries);
+    }
+
+    /**
+     * Writes a GGUF file from a base that is a folder.
+     *
+     * @param dtype F32, BF16 or F16 for matrices; empty for what the base has
+     * @param vocabulary the metadata of its tokenizer
+     * @return what a reader of the file should know
+     */
+    public List<String> exportGguf(Path file, String dtype, Map<String, GgufValue> vocabulary) {
+        Map<String, String> stored = new HashMap<>();
+        files.tensors().forEach(tensor -> stored.put(tensor.name(), tensor.dtype()));
+        return new GgufExport(
+                        files.config(),
+                        tensors,
+                        this::merged,
+                        name -> GgufConversion.format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype))
+                .write(file, base.toAbsolutePath().normalize().getFileName().toString(), vocabulary);
     }
 
     private float[] rewritten(GgufSource source, GgufFile stored, GgufFile.Stored tensor, List<String> parts) {

@@ -168,6 +168,10 @@ public final class ModelFiles implements AutoCloseable {
         return new Blueprint(config);
     }
 
+    Config config() {
+        return config;
+    }
+
     WeightSource source() {
         return weights;
     }

@@ -43,6 +43,34 @@ final class Rotary {
         return (int) Math.max(made, Math.min(stretched, Integer.MAX_VALUE));
     }
 
+    /** Where the config speaks of it: {@code rope_parameters}, the older {@code rope_scaling}, or the config itself. */
+    static Config section(Config config) {
+        return config.has("rope_parameters")
+                ? config.section("rope_parameters")
+                : config.has("rope_scaling") ? config.section("rope_scaling") : config;
+    }
+
+    /** The base of the frequencies. */
+    static double theta(Config config) {
+        double older = config.number("rope_theta", config.number("rotary_emb_base", 10000));
+        return config.has("rope_parameters") ? section(config).number("rope_theta", older) : older;
+    }
+
+    /** What plain frequencies are divided by, in the first regime. */
+    static float[] divisors(Config config, int dims) {
+        float[] plain = Scaling.plain(theta(config), dims);
+        float[] scaled = Scaling.of(config, dims).frequencies(0);
+        for (int i = 0; i < plain.length; i++) {
+            plain[i] /= scaled[i];
+        }
+        return plain;
+    }
+
+    /** What rotated vectors are multiplied with. */
+    static float magnitude(Config config, int dims) {
+        return Scaling.of(config, dims).magnitude();
+    }
+
     /** The share of a head's dimensions that turn. */
     static double share(Config config) {
         Config rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
@@ -98,12 +126,8 @@ final class Rotary {
                 throw config.wrong(
                         "head_dim", "heads of which 2 to " + MOST_DIMS + " dimensions turn, in pairs, not " + dims);
             }
-            boolean newer = config.has("rope_parameters");
-            boolean scaled = newer || config.has("rope_scaling");
-            Config rope = scaled ? config.section(newer ? "rope_parameters" : "rope_scaling") : config;
-            double theta = config.number("rope_theta", config.number("rotary_emb_base", 10000));
-            theta = newer ? rope.number("rope_theta", theta) : theta;
-            return of(config, rope, scaled, theta, dims);
+            boolean scaled = config.has("rope_parameters") || config.has("rope_scaling");
+            return of(config, section(config), scaled, theta(config), dims);
         }
 
         private static Scaling of(Config config, Config rope, boolean scaled, double theta, int dims) {

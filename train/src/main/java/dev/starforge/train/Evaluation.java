@@ -21,16 +21,20 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.function.Consumer;
+import java.util.function.IntPredicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
  * How good a model is on documents it has not seen: perplexity and bits per byte of what counts; the next line; a line or a
- * block between its surroundings. With an adapter, base and tuned side by side, each figure with an interval. Two models of
- * plain byte statistics give the scale.
+ * block between its surroundings; whether what it makes of some prompts fits their grammar. With an adapter, base and tuned
+ * side by side, each figure with an interval. Plain statistics of bytes and a compressor give the scale.
  */
 public final class Evaluation {
     private static final Pattern IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
@@ -56,7 +60,17 @@ public final class Evaluation {
             Fallback fallback,
             String split,
             int samples,
+            Outside outside,
             Consumer<String> said) {}
+
+    /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
+    public interface Outside {
+        /** How many places of a text do not fit a grammar. */
+        OptionalInt errors(String grammar, String text);
+
+        /** Bytes that {@code xz -9} makes of a text. */
+        OptionalLong xz(byte[] text);
+    }
 
     public Evaluation(Setup setup) {
         this.setup = setup;
@@ -70,7 +84,10 @@ public final class Evaluation {
     /** Nats and bytes of every document. */
     private record Likelihood(double[] nats, double[] bytes, double[] tokens) {}
 
-    private record Results(Likelihood likelihood, Map<String, Written> written) {}
+    private record Results(Likelihood likelihood, Map<String, Written> written, List<Continued> continued) {}
+
+    /** What a model made of a prompt; {@code parses} is empty where no grammar could be asked. */
+    private record Continued(String text, Optional<Boolean> parses) {}
 
     /** What became of each hole. */
     private record Written(double[] exact, double[] similarity, double[] identifiers) {}
@@ -91,6 +108,7 @@ public final class Evaluation {
             List<Hole> lines = holes(texts, 1, false);
             List<Hole> inner = fim.isPresent() ? holes(texts, 1, true) : List.of();
             List<Hole> blocks = fim.isPresent() ? holes(texts, 4, true) : List.of();
+            List<Behaviour.Prompt> prompts = Behaviour.prompts(setup.config(), sources.languages());
             List<Results> results = new ArrayList<>();
             for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
                 setup.said().accept(tuned ? "evaluating the tuned model" : "evaluating the base");
@@ -104,12 +122,15 @@ public final class Evaluation {
                     written.put("fim_block", written(model, blocks, true, BLOCK_TOKENS));
                     likelihood(column, likelihood);
                     written.forEach((name, each) -> written(column, name, each));
-                    results.add(new Results(likelihood, written));
+                    List<Continued> continued = continued(model, prompts);
+                    parseRate(column, continued);
+                    results.add(new Results(likelihood, written, continued));
                 }
             }
             if (results.size() == 2) {
                 compare(report.putObject("tuned_minus_base"), results.get(0), results.get(1));
             }
+            prompts(report, prompts, results);
             orientation(report.putObject("orientation"), sources, documents);
         }
         return report;
@@ -252,6 +273,69 @@ public final class Evaluation {
         return written;
     }
 
+    private List<Continued> continued(Model model, List<Behaviour.Prompt> prompts) {
+        List<Continued> all = new ArrayList<>();
+        for (Behaviour.Prompt prompt : prompts) {
+            int context =
+                    Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+            int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
+            int[] ids = tokenizer.encode(prompt.text(), true);
+            int[] kept = Arrays.copyOfRange(ids, Math.max(0, ids.length - (context - most - 1)), ids.length);
+            List<Integer> written = greedy(model, kept, most, id -> true);
+            String text = tokenizer.decode(
+                    written.stream().mapToInt(Integer::intValue).toArray(), true);
+            all.add(new Continued(text, Behaviour.parses(prompt, text, written.size() == most, setup.outside())));
+        }
+        return all;
+    }
+
+    private static void parseRate(ObjectNode column, List<Continued> continued) {
+        double[] parses = parses(continued);
+        if (parses.length == 0) {
+            column.putNull("prompts");
+            return;
+        }
+        ObjectNode node = column.putObject("prompts").put("samples", parses.length);
+        put(node.putObject("parse_rate"), Bootstrap.mean(parses));
+    }
+
+    private static double[] parses(List<Continued> continued) {
+        return continued.stream()
+                .flatMap(each -> each.parses().stream())
+                .mapToDouble(good -> good ? 1 : 0)
+                .toArray();
+    }
+
+    private static void prompts(ObjectNode report, List<Behaviour.Prompt> prompts, List<Results> results) {
+        ArrayNode list = report.putArray("prompts");
+        for (int i = 0; i < prompts.size(); i++) {
+            ObjectNode node = list.addObject();
+            node.put("language", prompts.get(i).language())
+                    .put("prompt", prompts.get(i).text());
+            for (int r = 0; r < results.size(); r++) {
+                Continued one = results.get(r).continued().get(i);
+                ObjectNode column = node.putObject(r == 0 ? "base" : "tuned").put("text", one.text());
+                one.parses().ifPresentOrElse(good -> column.put("parses", good), () -> column.putNull("parses"));
+            }
+        }
+    }
+
+    /** Greedy tokens until a special one, or until {@code more} says that one is the last. */
+    private List<Integer> greedy(Model model, int[] prompt, int most, IntPredicate more) {
+        List<Integer> ids = new ArrayList<>();
+        try (Generator generator =
+                new Generator(model, setup.device(), setup.precision(), setup.fallback(), prompt.length + most + 1)) {
+            generator.greedy(prompt, most, id -> {
+                if (tokenizer.isSpecial(id)) {
+                    return false;
+                }
+                ids.add(id);
+                return more.test(id);
+            });
+        }
+        return ids;
+    }
+
     private String write(Model model, Hole hole, boolean surrounded, int longest) {
         int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
         int most = Math.min(longest, context / 4);
@@ -263,19 +347,12 @@ public final class Evaluation {
         after = Arrays.copyOf(after, Math.min(after.length, room / 2));
         int[] prompt = surrounded ? prompt(fim.orElseThrow(), before, after) : before;
         boolean line = longest == LINE_TOKENS;
-        int[] ids = new int[most];
-        int[] count = {0};
-        try (Generator generator =
-                new Generator(model, setup.device(), setup.precision(), setup.fallback(), prompt.length + most + 1)) {
-            generator.greedy(prompt, most, id -> {
-                if (tokenizer.isSpecial(id)) {
-                    return false;
-                }
-                ids[count[0]++] = id;
-                return !line || tokenizer.decode(new int[] {id}, false).indexOf('\n') < 0;
-            });
-        }
-        String text = tokenizer.decode(Arrays.copyOf(ids, count[0]), true);
+        List<Integer> ids = greedy(
+                model,
+                prompt,
+                most,
+                id -> !line || tokenizer.decode(new int[] {id}, false).indexOf('\n') < 0);
+        String text = tokenizer.decode(ids.stream().mapToInt(Integer::intValue).toArray(), true);
         int end = line ? text.indexOf('\n') : -1;
         return end >= 0 ? text.substring(0, end) : text;
     }
@@ -322,6 +399,11 @@ public final class Evaluation {
         double[] bits = new double[before.nats.length];
         Arrays.setAll(bits, d -> (tuned.likelihood.nats[d] - before.nats[d]) / Math.log(2));
         put(node.putObject("bits_per_byte"), Bootstrap.ratio(bits, before.bytes));
+        double[] parsesTuned = parses(tuned.continued);
+        double[] parsesBase = parses(base.continued);
+        if (parsesTuned.length > 0 && parsesTuned.length == parsesBase.length) {
+            put(node.putObject("prompts").putObject("parse_rate"), Bootstrap.difference(parsesTuned, parsesBase));
+        }
         tuned.written.forEach((name, one) -> {
             Written other = base.written.get(name);
             if (one.exact.length > 0) {
@@ -338,6 +420,21 @@ public final class Evaluation {
         byte[] test = joined(documents);
         node.put("kneser_ney_3_bits_per_byte", ByteModels.kneserNey(train, test));
         node.put("ppm_5_bits_per_byte", ByteModels.partialMatching(train, test));
+        OptionalLong alone = setup.outside().xz(test);
+        if (alone.isEmpty() || test.length == 0) {
+            node.putNull("xz_9_bits_per_byte").putNull("xz_9_after_train_bits_per_byte");
+            return;
+        }
+        node.put("xz_9_bits_per_byte", 8.0 * alone.getAsLong() / test.length);
+        byte[] both = Arrays.copyOf(train, train.length + test.length);
+        System.arraycopy(test, 0, both, train.length, test.length);
+        OptionalLong first = setup.outside().xz(train);
+        OptionalLong all = setup.outside().xz(both);
+        if (first.isPresent() && all.isPresent()) {
+            node.put("xz_9_after_train_bits_per_byte", 8.0 * (all.getAsLong() - first.getAsLong()) / test.length);
+        } else {
+            node.putNull("xz_9_after_train_bits_per_byte");
+        }
     }
 
     private byte[] joined(TokenDocuments documents) {

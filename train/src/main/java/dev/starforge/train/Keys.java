@@ -2,6 +2,7 @@ package dev.starforge.train;
 
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /** Every setting there is. What is not here is an error, and what is here is obeyed. */
 final class Keys {
@@ -164,6 +165,18 @@ final class Keys {
     static final Key<String> VALIDATION = Key.text("data.validation", "", "Such a file to evaluate on.");
     static final Key<String> TEST = Key.text("data.test", "", "Such a file for the eval verb.");
 
+    static final Key<List<String>> PROMPTS = Key.texts(
+            "evaluation.prompts",
+            List.of(),
+            "Beginnings that eval lets a model continue; none are some for the languages of the dataset.");
+    static final Key<String> PROMPT_LANGUAGE = Key.choice(
+            "evaluation.language",
+            "null",
+            Stream.concat(Stream.of("null"), Behaviour.grammars()).toList(),
+            "The language of evaluation.prompts, whose grammar they are held to; null is the dataset's first.");
+    static final Key<Integer> PROMPT_TOKENS =
+            Key.whole("evaluation.prompt_tokens", 96, 1, 4096, "Tokens that a prompt is continued by, at most.");
+
     static final Key<String> FORCE = Key.choice(
             "device.force",
             "null",
@@ -242,6 +255,9 @@ final class Keys {
             TRAIN,
             VALIDATION,
             TEST,
+            PROMPTS,
+            PROMPT_LANGUAGE,
+            PROMPT_TOKENS,
             FORCE,
             INDEX,
             ATTENTION,

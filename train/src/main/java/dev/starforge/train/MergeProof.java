@@ -29,10 +29,10 @@ import java.util.stream.IntStream;
  * @param agreeing tokens whose logits are all within the bound
  */
 public record MergeProof(double range, double error, double change, double bound, int tokens, int agreeing) {
-    private static final int SEQUENCES = 4;
-    private static final int LENGTH = 48;
+    static final int SEQUENCES = 4;
+    static final int LENGTH = 48;
     private static final double NEARER = 0.25;
-    private static final double EXACT = 2e-3;
+    static final double EXACT = 2e-3;
 
     public boolean holds() {
         return Double.isFinite(error) && error <= bound * range && change > 0 && error <= NEARER * change;
@@ -53,7 +53,7 @@ public record MergeProof(double range, double error, double change, double bound
      * The largest error allowed, as a share of the logits' range, for how a file keeps its numbers: float32 rounds a sum
      * twice, 16 bits round every merged weight to 2^-12 or 2^-9 of itself, and quantized formats to a few percent.
      */
-    private static double bound(ModelFiles merged) {
+    static double bound(ModelFiles merged) {
         double bound = EXACT;
         for (ModelFiles.Stored tensor : merged.tensors()) {
             bound = Math.max(
@@ -114,7 +114,7 @@ public record MergeProof(double range, double error, double change, double bound
         return new MergeProof(most - least, error, change, bound, errors.length, agreeing);
     }
 
-    private static double difference(float[] a, float[] b, int from, int to) {
+    static double difference(float[] a, float[] b, int from, int to) {
         double largest = 0;
         for (int i = from; i < to; i++) {
             double difference = Math.abs((double) a[i] - b[i]);
@@ -126,7 +126,7 @@ public record MergeProof(double range, double error, double change, double bound
         return largest;
     }
 
-    private static float[] logits(Model model, Device device) {
+    static float[] logits(Model model, Device device) {
         List<int[]> texts = IntStream.range(0, SEQUENCES)
                 .mapToObj(s -> IntStream.range(0, LENGTH)
                         .map(i -> (int) (Philox.uniform(1, s, i) * model.facts().vocabulary()))

@@ -27,6 +27,8 @@ import java.util.function.LongSupplier;
 public final class Preflight {
     private static final int PRODUCT = 512;
     private static final double EFFICIENCY = 0.4;
+    private static final double MILLION = 1e6;
+    private static final double DAY = 86_400;
 
     private final List<Finding> findings = new ArrayList<>();
     private final RunConfig config;
@@ -135,21 +137,45 @@ public final class Preflight {
         passes += effective.get(Keys.CHECKPOINTING).equals("true") ? 1 : 0;
         double perToken = 2.0 * weights * passes;
         double perSecond = EFFICIENCY * flops / perToken;
-        double tokens = tokens() * (double) effective.get(Keys.EPOCHS);
-        String rate =
-                String.format(Locale.ROOT, "about %.1f tokens/s (%.0f GFLOP/s in one product)", perSecond, flops / 1e9);
+        double epochs = tokens() * (double) effective.get(Keys.EPOCHS);
+        double steps = (double) effective.get(Keys.MAX_STEPS)
+                * effective.get(Keys.BATCH)
+                * effective.get(Keys.ACCUMULATION)
+                * effective.get(Keys.CONTEXT);
+        double tokens = steps == 0 ? epochs : epochs == 0 ? steps : Math.min(steps, epochs);
+        String rate = String.format(
+                Locale.ROOT,
+                "%s on this %s: about %.1f tokens/s (%.0f GFLOP/s in one product)",
+                parameters(weights),
+                device.name(),
+                perSecond,
+                flops / 1e9);
+        double seconds = (tokens == 0 ? MILLION : tokens) / perSecond;
+        double days = seconds / DAY;
+        String took = days > 2 ? "about " + Math.round(days) + " days" : "about " + ReportPage.duration(seconds);
         if (tokens == 0) {
-            add(Level.READY, "time", rate);
+            add(Level.READY, "time", rate + "; a million tokens take " + took);
             return;
         }
-        double days = tokens / perSecond / 86_400;
         add(
                 days > 2 ? Level.WARNING : Level.READY,
                 "time",
-                rate + "; " + effective.get(Keys.EPOCHS) + " epochs take about "
+                rate
+                        + String.format(Locale.ROOT, "; %.2f million tokens take ", tokens / MILLION)
+                        + took
                         + (days > 2
-                                ? Math.round(days) + " days; a smaller model, fewer epochs or a GPU will do"
-                                : ReportPage.duration(days * 86_400)));
+                                ? "; use a GPU, or a model of " + parameters((long) (weights / days))
+                                        + ", which takes a day"
+                                : ""));
+    }
+
+    /** A size as people say it. */
+    static String parameters(long weights) {
+        return weights >= 1e9
+                ? String.format(Locale.ROOT, "%.1fB", weights / 1e9)
+                : weights >= 1e6
+                        ? String.format(Locale.ROOT, "%.0fM", weights / 1e6)
+                        : String.format(Locale.ROOT, "%.0fK", weights / 1e3);
     }
 
     private long tokens() {
@@ -196,8 +222,8 @@ public final class Preflight {
             add(
                     level,
                     "data",
-                    dataset.documents(Split.TRAIN).count() + " documents, " + train + " tokens to train on, " + held
-                            + " to validate with, head " + dataset.head());
+                    dataset.documents(Split.TRAIN).count() + " documents of " + dataset.commits() + " commits, " + train
+                            + " tokens to train on, " + held + " to validate with, head " + dataset.head());
         } catch (DatasetException | ModelException unusable) {
             add(Level.NOT_READY, "data", unusable.getMessage());
         }

@@ -23,6 +23,7 @@ final class Sources implements AutoCloseable {
     private final TokenDocuments test;
     private final Corpus.Weights weights;
     private final Map<String, String> hashes;
+    private final Map<String, Long> languages;
     private final Runnable close;
 
     private Sources(
@@ -31,12 +32,14 @@ final class Sources implements AutoCloseable {
             TokenDocuments test,
             Corpus.Weights weights,
             Map<String, String> hashes,
+            Map<String, Long> languages,
             Runnable close) {
         this.train = train;
         this.validation = validation;
         this.test = test;
         this.weights = weights;
         this.hashes = hashes;
+        this.languages = languages;
         this.close = close;
     }
 
@@ -60,10 +63,10 @@ final class Sources implements AutoCloseable {
                     "single files do not say which commit or directory a text is of, so they take no weights by these");
         }
         Map<String, String> hashes = new TreeMap<>();
-        TokenDocuments train = file(config, Keys.TRAIN, vocabulary, tokenizer, hashes);
-        TokenDocuments validation = file(config, Keys.VALIDATION, vocabulary, tokenizer, hashes);
-        TokenDocuments test = file(config, Keys.TEST, vocabulary, tokenizer, hashes);
-        return new Sources(train, validation, test, document -> 1, hashes, () -> {
+        TokenDocuments train = file(config, Keys.TRAIN, model, vocabulary, tokenizer, hashes);
+        TokenDocuments validation = file(config, Keys.VALIDATION, model, vocabulary, tokenizer, hashes);
+        TokenDocuments test = file(config, Keys.TEST, model, vocabulary, tokenizer, hashes);
+        return new Sources(train, validation, test, document -> 1, hashes, Map.of(), () -> {
             train.close();
             validation.close();
             test.close();
@@ -95,6 +98,7 @@ final class Sources implements AutoCloseable {
                 dataset.documents(Split.TEST),
                 weights(config, dataset, train.count()),
                 Map.of("manifest", hash(folder.resolve(Dataset.MANIFEST))),
+                dataset.languages(),
                 dataset::close);
     }
 
@@ -147,6 +151,7 @@ final class Sources implements AutoCloseable {
     private static TokenDocuments file(
             RunConfig config,
             Key<String> key,
+            Path model,
             int vocabulary,
             Optional<Tokenizer> tokenizer,
             Map<String, String> hashes) {
@@ -159,9 +164,9 @@ final class Sources implements AutoCloseable {
         }
         hashes.put(key.path(), hash(file));
         if (file.toString().endsWith(".jsonl")) {
-            return JsonDocuments.lines(
-                    file,
-                    tokenizer.orElseThrow(() -> config.wrong(key, "text needs a tokenizer, and the model has none")));
+            Tokenizer reader =
+                    tokenizer.orElseThrow(() -> config.wrong(key, "text needs a tokenizer, and the model has none"));
+            return JsonDocuments.lines(file, reader, () -> ChatTemplates.require(model, reader));
         }
         try (var reader = Files.newBufferedReader(file)) {
             int first = reader.read();
@@ -223,6 +228,11 @@ final class Sources implements AutoCloseable {
 
     Corpus.Weights weights() {
         return weights;
+    }
+
+    /** Files by language, where a dataset says so. */
+    Map<String, Long> languages() {
+        return languages;
     }
 
     /** Of the manifest, or of every file. */

@@ -11,6 +11,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Executors;
@@ -61,13 +63,18 @@ final class ParserPool implements AutoCloseable {
         idle.addAll(slots);
     }
 
+    /** What a child says of a text of so many bytes. */
+    private interface Reading<T> {
+        T read(DataInputStream in, int length) throws IOException;
+    }
+
     /** One child, or the place for one. */
     private final class Slot {
         private Process child;
         private DataInputStream in;
         private DataOutputStream out;
 
-        Outline ask(String grammar, byte[] content) throws IOException {
+        <T> T ask(String grammar, byte[] content, Reading<T> reading) throws IOException {
             if (child == null || !child.isAlive()) {
                 child = starter.start();
                 in = new DataInputStream(new BufferedInputStream(child.getInputStream(), 1 << 16));
@@ -82,7 +89,7 @@ final class ParserPool implements AutoCloseable {
                 out.writeInt(content.length);
                 out.write(content);
                 out.flush();
-                return answer(content.length);
+                return reading.read(in, content.length);
             } finally {
                 if (!limit.cancel(false)) {
                     // time ran out, if only just: the next file must not meet a child that is about to die
@@ -91,41 +98,41 @@ final class ParserPool implements AutoCloseable {
             }
         }
 
-        /** A child is not trusted: what it says must fit the file. */
-        private Outline answer(int length) throws IOException {
-            int count = in.readInt();
-            if (count < 0 || count > length + 1) {
-                throw new IOException("the parser answers " + count + " symbols for " + length + " bytes");
-            }
-            List<Outline.Symbol> symbols = new ArrayList<>(count);
-            for (int i = 0; i < count; i++) {
-                int kind = in.readByte();
-                int from = in.readInt();
-                int to = in.readInt();
-                int body = in.readInt();
-                int parent = in.readInt();
-                String name = in.readUTF();
-                if (kind < 0
-                        || kind >= Outline.Kind.values().length
-                        || from < 0
-                        || to < from
-                        || to > length
-                        || body > to
-                        || parent >= i) {
-                    throw new IOException("the parser answers a symbol from " + from + " to " + to + " of " + length);
-                }
-                Outline.Kind named = Outline.Kind.values()[kind];
-                symbols.add(new Outline.Symbol(named, name, from, to, body < from ? to : body, parent));
-            }
-            return new Outline(List.copyOf(symbols), true);
-        }
-
         void stop() {
             if (child != null) {
                 child.destroyForcibly().onExit().join();
                 child = null;
             }
         }
+    }
+
+    /** A child is not trusted: what it says must fit the file. */
+    private static Outline outline(DataInputStream in, int length) throws IOException {
+        int count = in.readInt();
+        if (count < 0 || count > length + 1) {
+            throw new IOException("the parser answers " + count + " symbols for " + length + " bytes");
+        }
+        List<Outline.Symbol> symbols = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            int kind = in.readByte();
+            int from = in.readInt();
+            int to = in.readInt();
+            int body = in.readInt();
+            int parent = in.readInt();
+            String name = in.readUTF();
+            if (kind < 0
+                    || kind >= Outline.Kind.values().length
+                    || from < 0
+                    || to < from
+                    || to > length
+                    || body > to
+                    || parent >= i) {
+                throw new IOException("the parser answers a symbol from " + from + " to " + to + " of " + length);
+            }
+            Outline.Kind named = Outline.Kind.values()[kind];
+            symbols.add(new Outline.Symbol(named, name, from, to, body < from ? to : body, parent));
+        }
+        return new Outline(List.copyOf(symbols), true);
     }
 
     /** The outline of a file, by grammar where there is one. */
@@ -145,21 +152,33 @@ final class ParserPool implements AutoCloseable {
     }
 
     private Outline parse(Language language, byte[] content) {
-        if (deaths.get() < MOST_DEATHS) {
-            Slot slot = take();
-            try {
-                Outline outline = slot.ask(language.grammar(), content);
-                parsed.incrementAndGet();
-                return outline;
-            } catch (IOException died) {
-                slot.stop();
-                deaths.incrementAndGet();
-            } finally {
-                idle.add(slot);
-            }
+        Optional<Outline> outline = ask(language.grammar(), content, ParserPool::outline);
+        (outline.isPresent() ? parsed : guessed).incrementAndGet();
+        return outline.orElseGet(() -> IndentSplitter.split(content));
+    }
+
+    /** How many places of a text do not fit a grammar; empty where no child can tell. */
+    OptionalInt errors(String grammar, byte[] content) {
+        return ask("?" + grammar, content, (in, length) -> in.readInt())
+                .filter(count -> count >= 0)
+                .map(OptionalInt::of)
+                .orElse(OptionalInt.empty());
+    }
+
+    private <T> Optional<T> ask(String grammar, byte[] content, Reading<T> reading) {
+        if (deaths.get() >= MOST_DEATHS) {
+            return Optional.empty();
         }
-        guessed.incrementAndGet();
-        return IndentSplitter.split(content);
+        Slot slot = take();
+        try {
+            return Optional.of(slot.ask(grammar, content, reading));
+        } catch (IOException died) {
+            slot.stop();
+            deaths.incrementAndGet();
+            return Optional.empty();
+        } finally {
+            idle.add(slot);
+        }
     }
 
     private Slot take() {

@@ -8,6 +8,7 @@ import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
 import java.io.PrintWriter;
 import java.time.Instant;
+import java.util.function.IntFunction;
 
 /**
  * Shows samples with what counts in the loss told from what does not: by colour on a terminal, by marks elsewhere. The text
@@ -24,19 +25,36 @@ public final class Preview {
     /** @param coloured else counted text stands between ⟦ and ⟧ */
     public static void print(
             PrintWriter out, Dataset dataset, Tokenizer tokenizer, Split split, int count, boolean coloured) {
-        TokenDocuments documents = dataset.documents(split);
+        print(out, dataset.documents(split), split.label() + " ", tokenizer, count, coloured, number -> {
+            SampleOrigin origin = dataset.origin(split, number);
+            return ", " + Instant.ofEpochSecond(origin.time()) + " " + harmless(origin.directory());
+        });
+    }
+
+    /** Documents that are of no dataset. */
+    public static void print(
+            PrintWriter out, TokenDocuments documents, Tokenizer tokenizer, int count, boolean coloured) {
+        print(out, documents, "", tokenizer, count, coloured, number -> "");
+    }
+
+    private static void print(
+            PrintWriter out,
+            TokenDocuments documents,
+            String label,
+            Tokenizer tokenizer,
+            int count,
+            boolean coloured,
+            IntFunction<String> origin) {
         int shown = Math.min(count, documents.count());
         for (int i = 0; i < shown; i++) {
             int number = (int) ((long) i * documents.count() / shown);
             TokenDocument document = documents.read(number);
-            SampleOrigin origin = dataset.origin(split, number);
             int counted = 0;
             for (boolean each : document.counted()) {
                 counted += each ? 1 : 0;
             }
-            out.println("--- " + split.label() + " " + number + " of " + documents.count() + ": " + document.id() + ", "
-                    + document.ids().length + " tokens, " + counted + " count, "
-                    + Instant.ofEpochSecond(origin.time()) + " " + harmless(origin.directory()));
+            out.println("--- " + label + number + " of " + documents.count() + ": " + document.id() + ", "
+                    + document.ids().length + " tokens, " + counted + " count" + origin.apply(number));
             for (HtmlReport.Run run : HtmlReport.runs(document, tokenizer, Integer.MAX_VALUE)) {
                 String text = harmless(run.text());
                 if (coloured) {

@@ -63,8 +63,8 @@ public final class GitHistory implements AutoCloseable {
             throw new DatasetException(path, "cannot be read: no permission");
         }
         FileRepositoryBuilder builder = new FileRepositoryBuilder().setMustExist(true);
-        File own = path.toFile();
-        builder.addCeilingDirectory(own.getAbsoluteFile().getParentFile());
+        File own = path.toAbsolutePath().normalize().toFile(); // a ceiling with .. in it holds nothing
+        builder.addCeilingDirectory(own.getParentFile());
         builder.findGitDir(own);
         File folder = builder.getGitDir();
         if (folder == null) {

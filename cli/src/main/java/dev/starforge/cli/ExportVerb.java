@@ -1,0 +1,119 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.GgufConversion;
+import dev.starforge.tensor.Device;
+import dev.starforge.train.Checkpoints;
+import dev.starforge.train.ExportProof;
+import dev.starforge.train.TrainException;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "export",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Writes a model with safetensors as one GGUF file, with its tokenizer, as llama.cpp takes it.",
+            "",
+            "The file is read back and proved: its logits are those of the model. Where they are not, nothing is left under",
+            "the name that was asked for, and the exit code is 1. For a model with an adapter see merge.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge export MODEL --out MODEL.gguf --type f16",
+            "  starforge export RUN --out TUNED.gguf      # a run that trained every weight",
+        })
+final class ExportVerb implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private PlaceFlags place;
+
+    @Parameters(
+            paramLabel = "MODEL",
+            description =
+                    "A folder with config.json and safetensors, an id in the HF cache, or a run (its best state).")
+    private String model;
+
+    @Option(names = "--out", required = true, paramLabel = "FILE", description = "A .gguf file that is not there yet.")
+    private Path out;
+
+    @Option(
+            names = "--type",
+            paramLabel = "TYPE",
+            defaultValue = "",
+            description = "How matrices are written: F32, BF16 or F16. Default: as the model has them.")
+    private String type;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        String stored = type.toUpperCase(Locale.ROOT);
+        if (!List.of("", "F32", "BF16", "F16").contains(stored)) {
+            throw new ParameterException(spec.commandLine(), "--type: expected F32, BF16 or F16, got " + type);
+        }
+        if (!out.toString().endsWith(".gguf") || Files.exists(out)) {
+            throw new ParameterException(
+                    spec.commandLine(), "--out " + out + ": expected a name in .gguf that is not there yet");
+        }
+        Path found = ModelPlace.find(model);
+        Path folder = Files.isDirectory(found) ? Checkpoints.resolve(found) : found;
+        Path partial = out.resolveSibling(".partial-" + out.getFileName());
+        List<String> notes = new ArrayList<>();
+        ObjectNode report = Json.object();
+        try (Device device = place.open(place.choose(), false)) {
+            notes.addAll(GgufConversion.write(folder, partial, stored, Tokenizers.metadata(folder), device));
+            if (Tokenizers.find(folder).isEmpty()) {
+                notes.add("the model has no tokenizer.json, so the file has no vocabulary");
+            }
+            ExportProof proof = ExportProof.of(folder, partial, device);
+            report.put("model", folder.toString()).put("out", out.toString());
+            report.put("logits_range", proof.range()).put("largest_difference", proof.error());
+            report.put("bound", proof.bound() * proof.range()).put("proved", proof.holds());
+            if (!notes.isEmpty()) {
+                report.put("note", String.join("; ", notes));
+            }
+            if (!proof.holds()) {
+                throw new TrainException(out + ": is not the model it was made of: the largest difference is "
+                        + proof.error() + " on logits of range " + proof.range());
+            }
+            Files.move(partial, out, StandardCopyOption.ATOMIC_MOVE);
+        } finally {
+            Files.deleteIfExists(partial);
+        }
+        print(report);
+        return 0;
+    }
+
+    private void print(ObjectNode report) {
+        PrintWriter writer = spec.commandLine().getOut();
+        if (json) {
+            Json.print(writer, report);
+            return;
+        }
+        report.properties()
+                .forEach(entry ->
+                        writer.println(entry.getKey() + ": " + entry.getValue().asString()));
+        writer.flush();
+    }
+}

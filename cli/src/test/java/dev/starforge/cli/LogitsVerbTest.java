@@ -1,0 +1,78 @@
+package dev.starforge.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
+
+import dev.starforge.model.SafetensorsFile;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class LogitsVerbTest {
+    private static final Path GOLDEN = Path.of("..", "golden", "models", "llama2");
+
+    @TempDir
+    Path folder;
+
+    private String error = "";
+
+    private int run(String... args) {
+        StringWriter err = new StringWriter();
+        int code = Main.commandLine()
+                .setOut(new PrintWriter(new StringWriter()))
+                .setErr(new PrintWriter(err))
+                .execute(args);
+        error = err.toString();
+        return code;
+    }
+
+    @Test
+    void logitsAreThoseOfTheReference() {
+        Path out = folder.resolve("logits.safetensors");
+        try (SafetensorsFile expected = SafetensorsFile.open(GOLDEN.resolve("expected.safetensors"))) {
+            int[] ids = expected.ints("input_ids");
+            int length = (int) expected.tensor("input_ids").shape().last();
+            String[] texts = {text(ids, 0, length), text(ids, length, 2 * length)};
+            assertThat(run(
+                            "logits",
+                            GOLDEN.toString(),
+                            "--ids",
+                            texts[0],
+                            "--ids",
+                            texts[1],
+                            "--adapter",
+                            GOLDEN.resolve("adapter").toString(),
+                            "--out",
+                            out.toString()))
+                    .isZero();
+            float[] theirs = expected.floats("adapter_logits");
+            try (SafetensorsFile ours = SafetensorsFile.open(out)) {
+                float[] second = ours.floats("logits.1");
+                assertThat(ours.floats("logits.0")).hasSize(theirs.length / 2);
+                for (int i = 0; i < second.length; i++) {
+                    assertThat(second[i]).isCloseTo(theirs[theirs.length / 2 + i], within(1e-3f));
+                }
+            }
+        }
+    }
+
+    private static String text(int[] ids, int from, int to) {
+        return Arrays.stream(ids, from, to).mapToObj(Integer::toString).collect(Collectors.joining(","));
+    }
+
+    @Test
+    void idsThatAreNoneAreNamed() {
+        Path out = folder.resolve("logits.safetensors");
+        assertThat(run("logits", GOLDEN.toString(), "--ids", "1,640", "--out", out.toString()))
+                .isEqualTo(2);
+        assertThat(error).contains("--ids: expected numbers from 0 to 639, got 1,640");
+        assertThat(run("logits", GOLDEN.toString(), "--ids", "1,x", "--out", out.toString()))
+                .isEqualTo(2);
+        assertThat(Files.exists(out)).isFalse();
+    }
+}

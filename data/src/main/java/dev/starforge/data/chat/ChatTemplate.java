@@ -1,0 +1,63 @@
+package dev.starforge.data.chat;
+
+import dev.starforge.data.DatasetException;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import tools.jackson.databind.JsonNode;
+
+/**
+ * The template by which a model writes a conversation as text: a part of Jinja, as much as the templates of the families that
+ * we run use, read and run by code of our own. Jinja itself is a programming language with the whole of Python behind it, and
+ * templates come with models from anywhere; here there is nothing to call but what {@link Functions} lists. What is not known
+ * is an error with its line, never a guess.
+ */
+public final class ChatTemplate {
+    private final Path file;
+    private final List<Statement> statements;
+    private final Map<String, Object> tokens = new HashMap<>();
+
+    private ChatTemplate(Path file, List<Statement> statements, Map<String, String> tokens) {
+        this.file = file;
+        this.statements = statements;
+        this.tokens.putAll(tokens);
+    }
+
+    /**
+     * Reads a template.
+     *
+     * @param file for error messages
+     * @param tokens texts of special tokens, such as {@code bos_token}, by the names that templates have for them
+     */
+    public static ChatTemplate parse(Path file, String source, Map<String, String> tokens) {
+        try {
+            return new ChatTemplate(file, TemplateParser.parse(source), tokens);
+        } catch (Value.Failure wrong) {
+            throw new DatasetException(file, "chat template: " + wrong.getMessage(), wrong);
+        } catch (StackOverflowError deep) {
+            throw new DatasetException(file, "chat template: nests too deeply", deep);
+        }
+    }
+
+    /**
+     * Writes a conversation.
+     *
+     * @param messages a list of objects, each with a role and a content
+     * @param asks whether what makes the model answer comes last
+     */
+    public String render(JsonNode messages, boolean asks) {
+        Map<String, Object> given = new HashMap<>(tokens);
+        given.put("messages", Value.of(messages));
+        given.put("add_generation_prompt", asks);
+        StringBuilder out = new StringBuilder();
+        try {
+            Statement.writeAll(statements, Scope.of(given), out);
+        } catch (Value.Failure wrong) {
+            throw new DatasetException(file, "chat template: " + wrong.getMessage(), wrong);
+        } catch (StackOverflowError deep) {
+            throw new DatasetException(file, "chat template: nests too deeply", deep);
+        }
+        return out.toString();
+    }
+}

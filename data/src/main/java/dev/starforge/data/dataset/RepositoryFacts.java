@@ -1,0 +1,66 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.git.Blobs;
+import dev.starforge.data.git.FileChange;
+import dev.starforge.data.git.GitHistory;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import org.eclipse.jgit.lib.ObjectId;
+
+/**
+ * How large a repository is: its history, and the code of its newest commit. Nothing is filtered, so a dataset made of it
+ * has less.
+ *
+ * @param files with text in a language of code
+ * @param lines of code by language, blank ones and comments included
+ */
+public record RepositoryFacts(String head, int commits, int files, Map<String, Long> lines) {
+    private static final int LARGEST_FILE = 4 << 20;
+
+    public RepositoryFacts {
+        lines = Map.copyOf(lines);
+    }
+
+    public static RepositoryFacts of(Path repository) {
+        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE);
+                GitHistory.Reader reader = history.reader()) {
+            ObjectId head = history.resolve("HEAD");
+            Map<String, Long> lines = new TreeMap<>();
+            int files = 0;
+            for (FileChange.Side side : reader.tree(reader.commit(head))) {
+                Language language = Language.of(new String(side.path(), StandardCharsets.UTF_8));
+                if (!side.isFile() || language.kind() != Language.Kind.CODE || language.equals(Language.UNKNOWN)) {
+                    continue;
+                }
+                Optional<byte[]> content = reader.blobs().read(side);
+                if (content.isPresent() && !Blobs.isBinary(content.get())) {
+                    files++;
+                    lines.merge(language.name(), lines(content.get()), Long::sum);
+                }
+            }
+            return new RepositoryFacts(
+                    head.name(), history.commits(head, List.of()).size(), files, lines);
+        } catch (IOException failure) {
+            throw new DatasetException(repository, "cannot be read: " + failure.getMessage(), failure);
+        }
+    }
+
+    private static long lines(byte[] content) {
+        long ends = 0;
+        for (byte b : content) {
+            ends += b == '\n' ? 1 : 0;
+        }
+        return content.length > 0 && content[content.length - 1] != '\n' ? ends + 1 : ends;
+    }
+
+    /** Lines in all languages. */
+    public long allLines() {
+        return lines.values().stream().mapToLong(Long::longValue).sum();
+    }
+}
