@@ -3,6 +3,7 @@ package dev.starforge.cli;
 import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Merger;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.train.Checkpoints;
 import dev.starforge.train.MergeProof;
@@ -17,6 +18,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
+import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -41,6 +43,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge merge RUN --out MERGED",
+            "  starforge merge RUN --out MERGED --onto stored",
             "  starforge merge ADAPTER --base MODEL --out MERGED --type bf16",
             "  starforge merge ADAPTER --base MODEL.gguf --out MERGED.gguf",
             "  starforge merge ADAPTER --base MODEL --gguf-adapter ADAPTER.gguf",
@@ -65,6 +68,17 @@ final class MergeVerb implements Callable<Integer> {
             description = "The base. Default: what the adapter names as its base.")
     private String base;
 
+    @Option(
+            names = "--onto",
+            paramLabel = "NUMBERS",
+            defaultValue = "trained",
+            converter = Onto.Parser.class,
+            description = {
+                "Which numbers of the base are updated: `trained`, those that the adapter was trained on, decoded where it was",
+                "trained on a quantized base, or `stored`, those of its file. Default: ${DEFAULT-VALUE}."
+            })
+    private Onto onto;
+
     @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file for a base that is one.")
     private Path out;
 
@@ -84,6 +98,23 @@ final class MergeVerb implements Callable<Integer> {
     @Option(names = "--json", description = "For machines.")
     private boolean json;
 
+    /** Which numbers of a base an adapter is added to. */
+    private enum Onto {
+        TRAINED,
+        STORED;
+
+        static final class Parser implements CommandLine.ITypeConverter<Onto> {
+            @Override
+            public Onto convert(String given) {
+                return switch (given) {
+                    case "trained" -> TRAINED;
+                    case "stored" -> STORED;
+                    default -> throw new CommandLine.TypeConversionException("expected trained or stored, got " + given);
+                };
+            }
+        }
+    }
+
     @Override
     public Integer call() throws IOException {
         if (out == null && ggufAdapter == null) {
@@ -102,15 +133,18 @@ final class MergeVerb implements Callable<Integer> {
                 : Config.read(updates.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
         Path model = ModelPlace.find(named);
         ObjectNode report = Json.object();
+        Quantization trainedOn = LoraAdapter.trainedOn(updates);
+        Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
         report.put("base", model.toString()).put("adapter", updates.toString());
+        report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
         try (Device device = place.open(place.choose(), false)) {
-            try (Merger merger = new Merger(model, updates, device)) {
+            try (Merger merger = new Merger(model, updates, numbers, device)) {
                 if (ggufAdapter != null) {
                     merger.writeGgufAdapter(ggufAdapter);
                     report.put("gguf_adapter", ggufAdapter.toString());
                 }
                 if (out != null) {
-                    merge(merger, model, updates, device, report);
+                    merge(merger, model, updates, numbers, device, report);
                 }
             }
         }
@@ -119,7 +153,9 @@ final class MergeVerb implements Callable<Integer> {
     }
 
     /** Under another name until it is proved. */
-    private void merge(Merger merger, Path model, Path updates, Device device, ObjectNode report) throws IOException {
+    private void merge(
+            Merger merger, Path model, Path updates, Quantization numbers, Device device, ObjectNode report)
+            throws IOException {
         boolean gguf = !Files.isDirectory(model);
         Path partial = out.resolveSibling(".partial-" + out.getFileName() + (gguf ? ".gguf" : ""));
         remove(partial);
@@ -129,7 +165,7 @@ final class MergeVerb implements Callable<Integer> {
             } else {
                 merger.writeFolder(partial, type.toUpperCase(Locale.ROOT), shardBytes);
             }
-            MergeProof proof = MergeProof.of(model, updates, partial, device);
+            MergeProof proof = MergeProof.of(model, updates, numbers, partial, device);
             report.put("out", out.toString());
             report.put("logits_range", proof.range());
             report.put("largest_difference_to_base_plus_adapter", proof.error());

@@ -31,7 +31,9 @@ import java.util.regex.Pattern;
 /**
  * Adds an adapter's updates to the weights of its base, in float32, and writes the result in the base's own form: a folder
  * as HF lays it out, or a GGUF file. An updated matrix is what {@link Projection#weight} of the adapted projection gives,
- * which is the very definition the model computes with. One matrix is in memory at a time.
+ * which is the very definition the model computes with. One matrix is in memory at a time. Where the adapter was trained on
+ * a quantized base, the base here may be those very numbers, decoded: then every projection is written with them, updated
+ * or not.
  */
 public final class Merger implements AutoCloseable {
     private static final List<String> COMPANIONS = List.of(
@@ -54,11 +56,15 @@ public final class Merger implements AutoCloseable {
     private final Map<String, LoraAdapter.Update> stacks = new HashMap<>();
     private final Map<String, LoraAdapter.Update> loaded = new HashMap<>();
 
-    /** Opens a base and its adapter, and makes sure that every update finds its projection. */
-    public Merger(Path base, Path adapter, Device device) {
+    /**
+     * Opens a base and its adapter, and makes sure that every update finds its projection.
+     *
+     * @param onto how the numbers of the base are rounded before they are updated
+     */
+    public Merger(Path base, Path adapter, Quantization onto, Device device) {
         this.base = base;
         this.device = device;
-        files = ModelFiles.open(base);
+        files = ModelFiles.open(base).asBase(onto);
         scope = new Scope(device);
         try {
             NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
@@ -79,9 +85,14 @@ public final class Merger implements AutoCloseable {
     }
 
     /** Whether a tensor is changed by the adapter. */
-    private boolean changes(String name) {
+    private boolean updates(String name) {
         return name.endsWith(".weight")
                 && (adapter.has(path(name)) || expert(name).isPresent());
+    }
+
+    /** Whether a tensor is written with other numbers than its file has. */
+    private boolean changes(String name) {
+        return updates(name) || files.source().rounds(name);
     }
 
     private static String path(String name) {
@@ -112,7 +123,7 @@ public final class Merger implements AutoCloseable {
         try (Scope step = new Scope(device)) {
             Ops ops = device.ops(step, Precision.FLOAT32, Fallback.QUIET);
             Tensor w = Weights.load(files.source(), name, new Spec(DType.F32, shape), step);
-            if (shape.rank() != 2 || !changes(name)) {
+            if (shape.rank() != 2 || !updates(name)) {
                 return device.floats(w);
             }
             Optional<OfStack> expert = expert(name);
@@ -183,7 +194,7 @@ public final class Merger implements AutoCloseable {
 
     /** A tensor piece by piece: straight from the base, or from the merged matrix, which is let go at its end. */
     private SafetensorsWriter.Values values(String name) {
-        if (!tensors.containsKey(name) || !changes(name)) {
+        if (!tensors.containsKey(name) || !updates(name)) {
             return (first, out, count) -> files.source().read(name, first, out, count);
         }
         float[][] whole = new float[1][];
@@ -200,7 +211,7 @@ public final class Merger implements AutoCloseable {
 
     /** Writes a GGUF file with the base's metadata; matrices keep their formats, so quantized ones are quantized anew. */
     public void writeGguf(Path file) {
-        if (!(files.source() instanceof GgufSource source)) {
+        if (!(files.stored() instanceof GgufSource source)) {
             throw new ModelException(base, "is no GGUF file; merged it is written as a folder with safetensors again");
         }
         GgufFile stored = source.file();

@@ -2,11 +2,13 @@ package dev.starforge.model;
 
 import static java.util.Map.entry;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -37,6 +39,7 @@ public final class ModelFiles implements AutoCloseable {
     private static final String KNOWN = "one of " + String.join(", ", ARCHITECTURES.keySet());
 
     private final Config config;
+    private final WeightSource stored;
     private final WeightSource weights;
     private final Set<Integer> endOfText;
     private final List<Stored> tensors;
@@ -46,8 +49,14 @@ public final class ModelFiles implements AutoCloseable {
     public record Stored(String name, String dtype, Shape shape, long bytes) {}
 
     private ModelFiles(
-            Config config, WeightSource weights, Set<Integer> endOfText, List<Stored> tensors, AutoCloseable file) {
+            Config config,
+            WeightSource stored,
+            WeightSource weights,
+            Set<Integer> endOfText,
+            List<Stored> tensors,
+            AutoCloseable file) {
         this.config = config;
+        this.stored = stored;
         this.weights = weights;
         this.endOfText = endOfText;
         this.tensors = tensors;
@@ -67,7 +76,7 @@ public final class ModelFiles implements AutoCloseable {
     /** No file at all: random weights of a well-known shape, to time a model with. The same arguments give the same weights. */
     public static ModelFiles random(String preset, String format) {
         RandomModel made = RandomModel.of(preset, format);
-        return new ModelFiles(made.config(), made, Set.of(), made.tensors(), () -> {});
+        return new ModelFiles(made.config(), made, made, Set.of(), made.tensors(), () -> {});
     }
 
     /** The shapes that {@link #random} knows. */
@@ -90,7 +99,8 @@ public final class ModelFiles implements AutoCloseable {
         List<Stored> tensors = file.tensors().values().stream()
                 .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
                 .toList();
-        return new ModelFiles(config, WeightSource.of(file), endOfText, tensors, file);
+        WeightSource stored = WeightSource.of(file);
+        return new ModelFiles(config, stored, stored, endOfText, tensors, file);
     }
 
     private static ModelFiles gguf(Path path) {
@@ -112,11 +122,22 @@ public final class ModelFiles implements AutoCloseable {
             List<Stored> tensors = file.tensors().values().stream()
                     .map(t -> new Stored(t.name(), t.format().name(), t.shape(), t.bytes()))
                     .toList();
-            return new ModelFiles(config, new GgufSource(file, config), ends, tensors, file);
+            WeightSource stored = new GgufSource(file, config);
+            return new ModelFiles(config, stored, stored, ends, tensors, file);
         } catch (RuntimeException failure) {
             file.close();
             throw failure;
         }
+    }
+
+    /**
+     * The same files as a base to train an adapter on. Loaded as stored, projections are quantized on the way, or stay as
+     * the file has them quantized, and all else has the type that the precision says. Loaded in float32 it is the same
+     * model, decoded. Only one of the two is to be closed.
+     */
+    public ModelFiles asBase(Quantization quantization) {
+        return new ModelFiles(
+                config, stored, new QuantizedSource(stored, quantization), endOfText, tensors, file);
     }
 
     /** Loads the model onto the scope's device. */
@@ -140,7 +161,7 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
-        if (precision.asStored()) {
+        if (precision.asStored() && weights == stored) {
             scope.expect(tensors.stream().map(Stored::bytes).toList());
         }
         return build(config, new Weights(weights, scope, precision, adapter));
@@ -150,13 +171,30 @@ public final class ModelFiles implements AutoCloseable {
         return ARCHITECTURES.get(config.text("model_type")).apply(config, weights);
     }
 
-    /** The config alone. */
+    /** The config, and the types of what the file has quantized. */
     public Blueprint blueprint() {
-        return new Blueprint(config);
+        return new Blueprint(config, stored::stored, quantizedTypes());
     }
 
+    /** The block types among the tensors of the file; none if nothing in it is quantized. */
+    private Set<DType> quantizedTypes() {
+        Set<DType> types = EnumSet.noneOf(DType.class);
+        for (DType type : DType.values()) {
+            if (type.isBlock() && tensors.stream().anyMatch(t -> t.dtype().equals(type.name()))) {
+                types.add(type);
+            }
+        }
+        return types;
+    }
+
+    /** What models are loaded from. */
     WeightSource source() {
         return weights;
+    }
+
+    /** What the file holds, by name. */
+    WeightSource stored() {
+        return stored;
     }
 
     int heads() {

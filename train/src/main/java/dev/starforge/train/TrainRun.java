@@ -1,8 +1,10 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Tokenizer;
+import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.model.SafetensorsWriter;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
@@ -245,12 +247,20 @@ public final class TrainRun implements AutoCloseable {
         Subject.Adapted adapted = Subject.Adapted.load(
                 files,
                 config.get(Keys.MODEL),
+                config.quantization(),
                 lora(config, files.architecture()),
                 config.get(Keys.SEED),
                 device,
                 setup.precision());
         if (!config.get(Keys.ADAPTER).isEmpty()) {
-            adapted.restore(Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER))));
+            Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
+            adapted.restore(from);
+            Quantization before = LoraAdapter.trainedOn(from);
+            if (!before.equals(adapted.quantization())) {
+                setup.events()
+                        .note("the adapter was trained on weights quantized to " + before + " and goes on on "
+                                + adapted.quantization());
+            }
         }
         return adapted;
     }

@@ -123,6 +123,24 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return new Nf4(w.length, block, plain.codes, nest(((Absmax.Plain) plain.absmax).values()));
     }
 
+    /** The largest magnitude of each block of {@link #DEFAULT_BLOCK} of the first {@code count} weights, to {@code out}. */
+    public static void magnitudes(float[] w, int count, float[] out, int at) {
+        Numbers.requireFinite("Nf4", w, 0, count);
+        for (int from = 0; from < count; from += DEFAULT_BLOCK) {
+            out[at++] = Numbers.absmax(w, from, Math.min(DEFAULT_BLOCK, count - from));
+        }
+    }
+
+    /** What all magnitudes of one tensor become when they are themselves coded. */
+    public static float[] doubled(float[] magnitudes) {
+        Absmax.Nested nested = nest(magnitudes);
+        float[] decoded = new float[magnitudes.length];
+        for (int i = 0; i < decoded.length; i++) {
+            decoded[i] = nested.at(i);
+        }
+        return decoded;
+    }
+
     private static Absmax.Nested nest(float[] values) {
         double sum = 0;
         for (float value : values) {
