@@ -9,6 +9,7 @@ import dev.starforge.model.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
@@ -27,6 +28,7 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -209,6 +211,37 @@ final class QuantizedTrainingTest {
                     assertThat(trained.trace(checkpointing)).as(model).isEqualTo(one);
                 }
             }
+        }
+    }
+
+    /** What is not quantized is kept in 16 bits and computed with in 32: nothing but the weights is rounded. */
+    @ParameterizedTest
+    @CsvSource({"none, BF16", "none, F16", "nf4-double, BF16"})
+    void sixteenBitsAreForKeepingOnly(String base, DType dtype) {
+        List<Example> examples = Tiny.examples(13, 6);
+        LoraSettings lora = lora("starcoder2", false, false);
+        Precision precision = Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
+        List<Double> losses = new ArrayList<>();
+        List<Map<String, float[]>> gradients = new ArrayList<>();
+        for (boolean fast : new boolean[] {false, true}) {
+            try (Trained trained =
+                            Trained.open("starcoder2", base, lora, fast ? Tiny.cpu(2) : reference(), precision);
+                    Trainer trainer = trained.trainer(false)) {
+                losses.add(trainer.loss(examples));
+                gradients.add(trainer.gradients(examples));
+            }
+        }
+        assertThat(losses.get(1) / losses.get(0) - 1).isBetween(-1e-5, 1e-5);
+        gradients.get(0).forEach((name, wanted) -> {
+            float[] difference = wanted.clone();
+            for (int i = 0; i < difference.length; i++) {
+                difference[i] -= gradients.get(1).get(name)[i];
+            }
+            assertThat(squares(difference)).as(name).isLessThanOrEqualTo(1e-8 * squares(wanted));
+        });
+        try (Trained whole = Trained.open("starcoder2", base, lora, Tiny.cpu(2), STORED);
+                Trainer trainer = whole.trainer(false)) {
+            assertThat(trainer.loss(examples)).isNotEqualTo(losses.get(1));
         }
     }
 

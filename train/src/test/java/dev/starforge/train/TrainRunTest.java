@@ -194,10 +194,16 @@ final class TrainRunTest {
         }
     }
 
+    /** With a loss that is scaled, as a device of half precision would have it. */
     @ParameterizedTest
     @ValueSource(strings = {"load_in_4bit", "load_in_8bit"})
     void aRunOnAQuantizedBaseGoesOnBitForBit(String key) throws IOException {
-        String[] settings = {"quantization." + key + "=true", "model.dtype=bf16", "quantization.lora_dropout=0.1"};
+        String[] settings = {
+            "quantization." + key + "=true",
+            "model.dtype=bf16",
+            "quantization.lora_dropout=0.1",
+            "optimization.mixed_precision=fp16"
+        };
         Said whole = run(config(settings), false);
         assertThat(LoraAdapter.trainedOn(Checkpoints.resolve(folder.resolve("run"))))
                 .isEqualTo(config(settings).quantization())
@@ -220,7 +226,12 @@ final class TrainRunTest {
             running.set(run);
             assertThat(run.run()).isEqualTo(TrainRun.End.INTERRUPTED);
         }
+        JsonNode state = new JsonMapper().readTree(folder.resolve("parts/checkpoint-5/state.json"));
+        assertThat(state.path("loss_scale").doubleValue()).isEqualTo(65536);
+        assertThat(state.path("loss_scale_good_steps").intValue()).isEqualTo(5);
         Said second = run(parts, true);
+        state = new JsonMapper().readTree(folder.resolve("parts/checkpoint-12/state.json"));
+        assertThat(state.path("loss_scale_good_steps").intValue()).isEqualTo(12);
         List<Double> losses = new ArrayList<>(first.losses());
         losses.addAll(second.losses());
         assertThat(losses).hasSize(12).isEqualTo(whole.losses());
