@@ -3,6 +3,8 @@ package dev.starforge.model;
 import static java.util.Map.entry;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -161,10 +163,19 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
-        if (precision.asStored() && weights == stored) {
-            scope.expect(tensors.stream().map(Stored::bytes).toList());
+        if (precision.asStored()) {
+            scope.expect(
+                    weights == stored ? tensors.stream().map(Stored::bytes).toList() : sizes(scope, precision));
         }
         return build(config, new Weights(weights, scope, precision, adapter));
+    }
+
+    /** What the model's tensors will take, found by building it of shapes alone. */
+    private List<Long> sizes(Scope scope, Precision precision) {
+        Scope shapes = new NullOps(scope.device(), precision, Fallback.QUIET).scope();
+        Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
+        build(config, planned);
+        return planned.parts().stream().map(part -> part.tensor().bytes()).toList();
     }
 
     static Model build(Config config, Weights weights) {

@@ -69,8 +69,10 @@ final class MemoryPlanTest {
                 };
                 long taken = weights + trainer.stateBytes() + trainer.peakBytes() + device.workspaceBytes();
                 assertThat((double) plan.total() / taken).isBetween(0.85, 1.15);
-                if (lora) {
+                if (subject instanceof Subject.Adapted adapted) {
                     assertThat(plan.weights() + plan.trained()).isEqualTo(weights);
+                    long others = plan.trained() + (1 << 20); // an adapter is reserved as it comes
+                    assertThat(adapted.scope().reservedBytes()).isLessThan(plan.weights() + 2 * others);
                 }
             }
         }

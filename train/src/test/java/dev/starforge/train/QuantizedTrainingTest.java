@@ -1,12 +1,14 @@
 package dev.starforge.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
 import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
@@ -26,6 +28,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -212,6 +215,16 @@ final class QuantizedTrainingTest {
                 }
             }
         }
+    }
+
+    @Test
+    void aTargetThatIsNoProjectionIsNamed() {
+        LoraSettings settings = new LoraSettings(4, 8, 0, List.of("q_proj", "gate_proj"), true, false, false);
+        assertThatThrownBy(() -> Trained.open("starcoder2", "nf4-double", settings, Tiny.cpu(1), STORED)
+                        .close())
+                .isInstanceOf(ModelException.class)
+                .hasMessageContaining("gate_proj")
+                .hasMessageContaining("c_fc");
     }
 
     /** What is not quantized is kept in 16 bits and computed with in 32: nothing but the weights is rounded. */
