@@ -86,7 +86,10 @@ final class MergeVerb implements Callable<Integer> {
             names = "--type",
             paramLabel = "TYPE",
             defaultValue = "",
-            description = "How safetensors are written: F32, BF16 or F16. Default: as the base has them.")
+            description = {
+                "How tensors are written: F32, BF16 or F16; in GGUF those that change. Default: as the base has them, so",
+                "that those of a quantized file are quantized anew, which may cost more than the proof allows."
+            })
     private String type;
 
     @Option(names = "--gguf-adapter", paramLabel = "FILE", description = "Write the adapter alone, for llama.cpp.")
@@ -161,7 +164,7 @@ final class MergeVerb implements Callable<Integer> {
         remove(partial);
         try {
             if (gguf) {
-                merger.writeGguf(partial);
+                merger.writeGguf(partial, type.toUpperCase(Locale.ROOT));
             } else {
                 merger.writeFolder(partial, type.toUpperCase(Locale.ROOT), shardBytes);
             }
@@ -176,7 +179,10 @@ final class MergeVerb implements Callable<Integer> {
             report.put("proved", proof.holds());
             report.put("verdict", proof.verdict());
             if (!proof.holds()) {
-                throw new TrainException(out + ": " + proof.verdict());
+                throw new TrainException(out + ": " + proof.verdict()
+                        + (gguf && type.isEmpty() && proof.change() > 0
+                                ? "; what is quantized anew loses most, --type BF16 keeps it"
+                                : ""));
             }
             Files.move(partial, out, StandardCopyOption.ATOMIC_MOVE);
         } finally {

@@ -14,9 +14,12 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.codec.Int8Groups;
 import dev.starforge.tensor.codec.Nf4;
 import java.io.IOException;
@@ -303,6 +306,43 @@ final class MergeVerbTest {
                     .isEqualTo(base.tensor(expert).format());
             assertThat(merged.readFloats(expert)).isNotEqualTo(base.readFloats(expert));
             assertThat(merged.readFloats("token_embd.weight")).isEqualTo(base.readFloats("token_embd.weight"));
+        }
+    }
+
+    /** Two bits cannot hold what an adapter adds; sixteen can, and what it does not touch stays in two. */
+    @Test
+    void mergedMatricesOfAQuantizedFileMayHaveMoreBits() throws IOException {
+        Path base = Path.of("..", "golden", "gguf", "micro-Q2_K.gguf");
+        Path adapter = Files.createDirectories(folder.resolve("adapter"));
+        Files.writeString(
+                adapter.resolve("adapter_config.json"),
+                "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 2, \"target_modules\": [\"v_proj\"]}");
+        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        try (GgufFile file = GgufFile.open(base)) {
+            Shape shape = file.tensor("blk.0.attn_v.weight").shape();
+            String path = "base_model.model.model.layers.0.self_attn.v_proj.lora_";
+            for (boolean down : new boolean[] {true, false}) {
+                Shape each = down ? Shape.of(2, shape.dim(1)) : Shape.of(shape.dim(0), 2);
+                float[] values = new float[(int) each.size()];
+                for (int i = 0; i < values.length; i++) {
+                    values[i] = 0.3f * (Philox.uniform(down ? 1 : 2, 0, i) - 0.5f);
+                }
+                entries.add(SafetensorsFile.Entry.of(path + (down ? "A" : "B") + ".weight", each, values));
+            }
+        }
+        SafetensorsFile.write(adapter.resolve("adapter_model.safetensors"), entries);
+        Path out = folder.resolve("merged.gguf");
+        Outcome outcome = merge(adapter, base, out, "--type", "BF16");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        double error = outcome.json()
+                .path("largest_difference_to_base_plus_adapter")
+                .doubleValue();
+        assertThat(error)
+                .isLessThan(0.02 * outcome.json().path("largest_difference_to_base").doubleValue());
+        try (GgufFile merged = GgufFile.open(out)) {
+            assertThat(merged.tensor("blk.0.attn_v.weight").format()).isEqualTo(BlockFormat.BF16);
+            assertThat(merged.tensor("blk.0.attn_k.weight").format()).isEqualTo(BlockFormat.Q2_K);
         }
     }
 

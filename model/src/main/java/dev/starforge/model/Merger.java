@@ -209,8 +209,13 @@ public final class Merger implements AutoCloseable {
         };
     }
 
-    /** Writes a GGUF file with the base's metadata; matrices keep their formats, so quantized ones are quantized anew. */
-    public void writeGguf(Path file) {
+    /**
+     * Writes a GGUF file with the base's metadata.
+     *
+     * @param dtype F32, BF16 or F16 for what is changed; empty for what the base has, so that quantized matrices are
+     *     quantized anew
+     */
+    public void writeGguf(Path file, String dtype) {
         if (!(files.stored() instanceof GgufSource source)) {
             throw new ModelException(base, "is no GGUF file; merged it is written as a folder with safetensors again");
         }
@@ -226,13 +231,14 @@ public final class Merger implements AutoCloseable {
         List<GgufWriter.Entry> entries = new ArrayList<>();
         for (GgufFile.Stored tensor : stored.tensors().values()) {
             List<String> parts = changed.getOrDefault(tensor.name(), List.of());
-            entries.add(new GgufWriter.Entry(tensor.name(), tensor.format(), tensor.shape(), out -> {
+            BlockFormat format = parts.isEmpty() || dtype.isEmpty() ? tensor.format() : BlockFormat.valueOf(dtype);
+            entries.add(new GgufWriter.Entry(tensor.name(), format, tensor.shape(), out -> {
                 if (parts.isEmpty()) {
                     copy(stored, tensor, out);
                 } else {
                     GgufWriter.Entry.of(
                                     tensor.name(),
-                                    tensor.format(),
+                                    format,
                                     tensor.shape(),
                                     rewritten(source, stored, tensor, parts))
                             .body()
