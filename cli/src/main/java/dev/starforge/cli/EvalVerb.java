@@ -96,8 +96,7 @@ final class EvalVerb implements Callable<Integer> {
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
                     selection.backend().probe().found().get(config.deviceIndex()));
-            Adaptation adapted =
-                    Adaptation.forEvaluation(config, machine, blueprint(model), opened, trainedOn());
+            Adaptation adapted = Adaptation.forEvaluation(config, machine, blueprint(model), opened, trainedOn());
             ObjectNode result = new Evaluation(new Evaluation.Setup(
                             adapted.config(),
                             model,

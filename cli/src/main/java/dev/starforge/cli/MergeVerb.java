@@ -112,7 +112,8 @@ final class MergeVerb implements Callable<Integer> {
                 return switch (given) {
                     case "trained" -> TRAINED;
                     case "stored" -> STORED;
-                    default -> throw new CommandLine.TypeConversionException("expected trained or stored, got " + given);
+                    default ->
+                        throw new CommandLine.TypeConversionException("expected trained or stored, got " + given);
                 };
             }
         }
@@ -156,8 +157,7 @@ final class MergeVerb implements Callable<Integer> {
     }
 
     /** Under another name until it is proved. */
-    private void merge(
-            Merger merger, Path model, Path updates, Quantization numbers, Device device, ObjectNode report)
+    private void merge(Merger merger, Path model, Path updates, Quantization numbers, Device device, ObjectNode report)
             throws IOException {
         boolean gguf = !Files.isDirectory(model);
         Path partial = out.resolveSibling(".partial-" + out.getFileName() + (gguf ? ".gguf" : ""));

@@ -245,7 +245,11 @@ final class MergeVerbTest {
                 if (block && quantization.equals("nf4-double")) {
                     w = Nf4.encodeDouble(w, 64).decode();
                 } else if (block && quantization.equals("int8-128")) {
-                    w = Int8Groups.encode(w, (int) tensor.shape().dim(0), (int) tensor.shape().dim(1), 128)
+                    w = Int8Groups.encode(
+                                    w,
+                                    (int) tensor.shape().dim(0),
+                                    (int) tensor.shape().dim(1),
+                                    128)
                             .decode();
                 }
                 matrices.put(tensor.name(), w);
@@ -260,7 +264,8 @@ final class MergeVerbTest {
     void adaptersOfQuantizedBasesAreMergedOntoWhatTheyWereTrainedOn(Path golden) throws IOException {
         Map<String, float[]> plain = matrices(golden, "none");
         Path stored = folder.resolve("stored");
-        assertThat(merge(golden.resolve("adapter"), golden, stored, "--type", "F32").code())
+        assertThat(merge(golden.resolve("adapter"), golden, stored, "--type", "F32")
+                        .code())
                 .isZero();
         Map<String, float[]> onto = matrices(stored, "none");
         for (String quantization : List.of("nf4-double", "int8-128")) {
@@ -285,9 +290,8 @@ final class MergeVerbTest {
             outcome = merge(adapter, golden, again, "--type", "F32", "--onto", "stored");
             assertThat(outcome.code()).isZero();
             assertThat(outcome.json().path("merged_onto").stringValue()).isEqualTo("none");
-            matrices(again, "none").forEach((name, merged) -> assertThat(merged)
-                    .as(name)
-                    .isEqualTo(onto.get(name)));
+            matrices(again, "none")
+                    .forEach((name, merged) -> assertThat(merged).as(name).isEqualTo(onto.get(name)));
         }
     }
 
@@ -335,11 +339,11 @@ final class MergeVerbTest {
         Outcome outcome = merge(adapter, base, out, "--type", "BF16");
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
-        double error = outcome.json()
-                .path("largest_difference_to_base_plus_adapter")
-                .doubleValue();
+        double error =
+                outcome.json().path("largest_difference_to_base_plus_adapter").doubleValue();
         assertThat(error)
-                .isLessThan(0.02 * outcome.json().path("largest_difference_to_base").doubleValue());
+                .isLessThan(
+                        0.02 * outcome.json().path("largest_difference_to_base").doubleValue());
         try (GgufFile merged = GgufFile.open(out)) {
             assertThat(merged.tensor("blk.0.attn_v.weight").format()).isEqualTo(BlockFormat.BF16);
             assertThat(merged.tensor("blk.0.attn_k.weight").format()).isEqualTo(BlockFormat.Q2_K);
@@ -352,7 +356,9 @@ final class MergeVerbTest {
         Path out = folder.resolve("merged");
         Outcome outcome = merge(trainedOn(golden, "nf9"), golden, out);
         assertThat(outcome.code()).isEqualTo(1);
-        assertThat(outcome.err()).contains("trained-on-nf9/adapter_model.safetensors").contains("got nf9");
+        assertThat(outcome.err())
+                .contains("trained-on-nf9/adapter_model.safetensors")
+                .contains("got nf9");
         Path adapter = trainedOn(golden, "nf4-double");
         outcome = merge(adapter, MODELS.resolve("llama2"), out);
         assertThat(outcome.code()).isEqualTo(1);

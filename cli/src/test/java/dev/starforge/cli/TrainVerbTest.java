@@ -89,7 +89,8 @@ final class TrainVerbTest {
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out())
                 .contains("model.dtype: auto -> bf16")
-                .contains("quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other ones bf16)")
+                .contains(
+                        "quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other ones bf16)")
                 .contains("step 25/25")
                 .contains("done: ");
 

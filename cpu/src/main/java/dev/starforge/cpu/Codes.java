@@ -305,8 +305,7 @@ final class Codes {
         FloatVector d0 = FloatVector.fromArray(FLOATS, s, d);
         FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS);
         for (int i = 0; i < k; i++) {
-            IntVector pair =
-                    FloatVector.fromArray(FLOATS, s, codes + i * SLOTS).reinterpretAsInts();
+            IntVector pair = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS).reinterpretAsInts();
             IntVector q0 = pair.and(15).selectFrom(table);
             IntVector q1 = pair.lanewise(LSHR, 16).selectFrom(table);
             q0.reinterpretAsFloats().mul(d0).intoArray(s, to + i * ROWS);

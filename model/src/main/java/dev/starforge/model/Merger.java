@@ -236,11 +236,7 @@ public final class Merger implements AutoCloseable {
                 if (parts.isEmpty()) {
                     copy(stored, tensor, out);
                 } else {
-                    GgufWriter.Entry.of(
-                                    tensor.name(),
-                                    format,
-                                    tensor.shape(),
-                                    rewritten(source, stored, tensor, parts))
+                    GgufWriter.Entry.of(tensor.name(), format, tensor.shape(), rewritten(source, stored, tensor, parts))
                             .body()
                             .write(out);
                 }

@@ -138,8 +138,7 @@ public final class ModelFiles implements AutoCloseable {
      * model, decoded. Only one of the two is to be closed.
      */
     public ModelFiles asBase(Quantization quantization) {
-        return new ModelFiles(
-                config, stored, new QuantizedSource(stored, quantization), endOfText, tensors, file);
+        return new ModelFiles(config, stored, new QuantizedSource(stored, quantization), endOfText, tensors, file);
     }
 
     /** Loads the model onto the scope's device. */
@@ -164,8 +163,7 @@ public final class ModelFiles implements AutoCloseable {
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
         if (precision.asStored()) {
-            scope.expect(
-                    weights == stored ? tensors.stream().map(Stored::bytes).toList() : sizes(scope, precision));
+            scope.expect(weights == stored ? tensors.stream().map(Stored::bytes).toList() : sizes(scope, precision));
         }
         return build(config, new Weights(weights, scope, precision, adapter));
     }

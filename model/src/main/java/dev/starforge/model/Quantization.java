@@ -73,8 +73,8 @@ public sealed interface Quantization {
     record Int8(int group) implements Quantization {
         public Int8 {
             if (group < 1 || group % DType.Q8_0.blockElements() != 0) {
-                throw new ShapeException("int8 groups: expected a multiple of " + DType.Q8_0.blockElements() + ", got "
-                        + group);
+                throw new ShapeException(
+                        "int8 groups: expected a multiple of " + DType.Q8_0.blockElements() + ", got " + group);
             }
         }
 

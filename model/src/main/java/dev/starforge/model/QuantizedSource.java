@@ -23,8 +23,8 @@ import java.util.regex.Pattern;
  * number in 64.
  */
 final class QuantizedSource implements WeightSource {
-    private static final Pattern PROJECTION = Pattern.compile("(?!.*\\.(shared_expert_)?gate\\.weight$)"
-            + "(model\\.layers|transformer\\.h)\\.\\d+\\..+\\.weight");
+    private static final Pattern PROJECTION = Pattern.compile(
+            "(?!.*\\.(shared_expert_)?gate\\.weight$)" + "(model\\.layers|transformer\\.h)\\.\\d+\\..+\\.weight");
 
     /** Elements of a pass over magnitudes at a time, or those of 64 rows if they are more. */
     private static final int PIECE = 1 << 20;
@@ -114,7 +114,8 @@ final class QuantizedSource implements WeightSource {
             return groups(name, first, rows, width, group).decode();
         }
         int blocks = Math.ceilDiv(rows * width, BLOCK);
-        ByteBuffer encoded = ByteBuffer.allocate(blocks * DType.NF4.blockBytes()).order(ByteOrder.LITTLE_ENDIAN);
+        ByteBuffer encoded =
+                ByteBuffer.allocate(blocks * DType.NF4.blockBytes()).order(ByteOrder.LITTLE_ENDIAN);
         encode(name, first, rows, width, encoded);
         float[] values = new float[blocks * BLOCK];
         BlockFormat.NF4.decode(encoded, 0, values, 0, values.length);

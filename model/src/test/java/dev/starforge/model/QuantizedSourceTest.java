@@ -53,8 +53,7 @@ final class QuantizedSourceTest {
     private static float[] expected(float[] w, Shape shape, Quantization quantization) {
         return switch (quantization) {
             case Quantization.None none -> w;
-            case Quantization.Nf4(boolean doubled) ->
-                (doubled ? Nf4.encodeDouble(w, 64) : Nf4.encode(w, 64)).decode();
+            case Quantization.Nf4(boolean doubled) -> (doubled ? Nf4.encodeDouble(w, 64) : Nf4.encode(w, 64)).decode();
             case Quantization.Int8(int group) ->
                 Int8Groups.encode(w, (int) shape.dim(0), (int) shape.dim(1), group)
                         .decode();
@@ -90,8 +89,8 @@ final class QuantizedSourceTest {
         Tensor w = new Weights(source, scope, precision, Adapter.NONE).matrix(NAME, rows, columns);
         DType type = quantization.storage();
         assertThat(w.dtype()).isEqualTo(columns % type.blockElements() == 0 ? type : DType.F32);
-        assertThat(device.floats(device.ops(scope, Precision.FLOAT32, Fallback.QUIET)
-                        .run(new Plain.Cast(DType.F32), w)))
+        assertThat(device.floats(
+                        device.ops(scope, Precision.FLOAT32, Fallback.QUIET).run(new Plain.Cast(DType.F32), w)))
                 .isEqualTo(wanted);
         Tensor decoded = new Weights(source, scope, Precision.FLOAT32, Adapter.NONE).matrix(NAME, rows, columns);
         assertThat(device.floats(decoded)).isEqualTo(wanted);
@@ -117,11 +116,14 @@ final class QuantizedSourceTest {
         try (Stream<Path> models = Files.list(GOLDEN.resolve("models"))) {
             for (Path model : models.toList()) {
                 try (ModelFiles files = ModelFiles.open(model)) {
-                    WeightSource source = files.asBase(new Quantization.Nf4(true)).source();
+                    WeightSource source =
+                            files.asBase(new Quantization.Nf4(true)).source();
                     for (ModelFiles.Stored tensor : files.tensors()) {
                         if (tensor.shape().rank() == 2) {
                             (source.rounds(tensor.name()) ? quantized : kept)
-                                    .add(tensor.name().replaceAll("\\.\\d+\\.", ".N.").replaceAll(".*N\\.", ""));
+                                    .add(tensor.name()
+                                            .replaceAll("\\.\\d+\\.", ".N.")
+                                            .replaceAll(".*N\\.", ""));
                         } else {
                             assertThat(source.rounds(tensor.name())).isFalse();
                         }
@@ -155,7 +157,8 @@ final class QuantizedSourceTest {
             boolean block = DType.valueOf(type).isBlock();
             assertThat(base.rounds(name)).isEqualTo(!block);
             assertThat(base.stored(name)).contains(block ? DType.valueOf(type) : DType.NF4);
-            assertThat(files.blueprint().quantized().contains(DType.valueOf(type))).isEqualTo(block);
+            assertThat(files.blueprint().quantized().contains(DType.valueOf(type)))
+                    .isEqualTo(block);
             int size = (int) base.shape(name).size();
             float[] stored = new float[size];
             float[] ours = new float[size];
@@ -205,7 +208,8 @@ final class QuantizedSourceTest {
             }
         };
         Precision precision = Precision.FLOAT32.withWeightsAsStored();
-        Tensor w = new Weights(new QuantizedSource(drawn, Quantization.parse(quantization)), scope, precision, Adapter.NONE)
+        Tensor w = new Weights(
+                        new QuantizedSource(drawn, Quantization.parse(quantization)), scope, precision, Adapter.NONE)
                 .matrix(NAME, (int) shape.dim(0), (int) shape.dim(1));
         assertThat(w.dtype().isBlock()).isTrue();
         assertThat(reads.get()).isGreaterThan(16);

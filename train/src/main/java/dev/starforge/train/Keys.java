@@ -46,8 +46,8 @@ final class Keys {
             "int8 groups for the frozen matrices of the blocks; goes before load_in_4bit.");
     static final Key<Boolean> DOUBLE =
             Key.flag("quantization.double_quantization", true, "Whether the scales of NF4 are quantized, too.");
-    static final Key<Integer> GROUP =
-            Key.whole("quantization.group_size", 128, 32, 4096, "Elements that share a scale in int8 groups: a multiple of 32.");
+    static final Key<Integer> GROUP = Key.whole(
+            "quantization.group_size", 128, 32, 4096, "Elements that share a scale in int8 groups: a multiple of 32.");
     static final Key<String> METAL_STORAGE = Key.choice(
             "quantization.metal_storage", "int8", List.of("int8", "nf4"), "What load_in_4bit means on Metal.");
     static final Key<Boolean> LORA =

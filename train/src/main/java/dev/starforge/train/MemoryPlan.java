@@ -32,12 +32,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
 
     /** For a model known by its config, on a device like {@code like}. */
     static MemoryPlan of(
-            Blueprint blueprint,
-            RunConfig config,
-            int batch,
-            int context,
-            boolean checkpointing,
-            Device like) {
+            Blueprint blueprint, RunConfig config, int batch, int context, boolean checkpointing, Device like) {
         NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
         boolean lora = config.get(Keys.LORA);
         Precision precision = config.precision();

@@ -327,8 +327,10 @@ public final class RunConfig {
         RunConfig plain = with(Keys.FOUR_BIT, false).with(Keys.EIGHT_BIT, false);
         return switch (quantization) {
             case Quantization.None none -> plain;
-            case Quantization.Nf4(boolean doubled) -> plain.with(Keys.FOUR_BIT, true).with(Keys.DOUBLE, doubled);
-            case Quantization.Int8(int group) -> plain.with(Keys.EIGHT_BIT, true).with(Keys.GROUP, group);
+            case Quantization.Nf4(boolean doubled) ->
+                plain.with(Keys.FOUR_BIT, true).with(Keys.DOUBLE, doubled);
+            case Quantization.Int8(int group) ->
+                plain.with(Keys.EIGHT_BIT, true).with(Keys.GROUP, group);
         };
     }
 
@@ -337,12 +339,11 @@ public final class RunConfig {
         if (!get(Keys.LORA)) {
             return Precision.FLOAT32;
         }
-        DType dtype =
-                switch (get(Keys.DTYPE)) {
-                    case "bf16" -> DType.BF16;
-                    case "fp16" -> DType.F16;
-                    default -> DType.F32;
-                };
+        DType dtype = switch (get(Keys.DTYPE)) {
+            case "bf16" -> DType.BF16;
+            case "fp16" -> DType.F16;
+            default -> DType.F32;
+        };
         return Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
     }
 

@@ -98,8 +98,7 @@ final class AdaptationTest {
                                 config.show("model.context_window"),
                                 config.quantization().toString())
                         .toList())
-                .isEqualTo(
-                        List.of(dtype, mixed, attention, checkpointing, batch, accumulation, context, storage));
+                .isEqualTo(List.of(dtype, mixed, attention, checkpointing, batch, accumulation, context, storage));
         adapted.rows().forEach(row -> assertThat(row.why()).isNotBlank());
     }
 
@@ -149,8 +148,7 @@ final class AdaptationTest {
                 .isEqualTo("true -> true: the matrices of the blocks are nf4-double, other ones bf16");
         assertThat(rowsOf(fixed(machine, "quantization.load_in_8bit=true"), "quantization.load_in_4bit"))
                 .isEqualTo("true -> false: load_in_8bit goes before it");
-        assertThat(rowsOf(fixed(machine, "quantization.lora_enabled=false"),
-                        "quantization.load_in_4bit"))
+        assertThat(rowsOf(fixed(machine, "quantization.lora_enabled=false"), "quantization.load_in_4bit"))
                 .isEqualTo("true -> false: every weight is trained, in float32");
         for (String key : List.of("load_in_4bit", "load_in_8bit")) {
             for (String whole : List.of("quantization.lora_enabled=false", "model.pretrained_model=scratch")) {
@@ -180,7 +178,8 @@ final class AdaptationTest {
                 Optional<Blueprint> blueprint = Optional.of(files.blueprint());
                 Adaptation adapted = Adaptation.of(config, machine, blueprint, like);
                 boolean block = type.equals("Q4_K");
-                assertThat(adapted.config().quantization().equals(Quantization.NONE)).isEqualTo(block);
+                assertThat(adapted.config().quantization().equals(Quantization.NONE))
+                        .isEqualTo(block);
                 if (block) {
                     assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
                             .startsWith("true -> false: the base is quantized already (Q4_K")
@@ -204,11 +203,12 @@ final class AdaptationTest {
     void aDeviceWithoutKernelsForBlocksIsSaid() {
         MachineFacts machine = recorded("Linux CPU", "cpu", 32, 28, 0);
         try (Device cpu = Tiny.cpu(1)) {
-            InvocationHandler asCpu = (proxy, method, arguments) -> method.getName().equals("supports")
-                            && Stream.of((Spec[]) arguments[1])
-                                    .anyMatch(spec -> spec.dtype().isBlock())
-                    ? Support.NONE
-                    : method.invoke(cpu, arguments);
+            InvocationHandler asCpu =
+                    (proxy, method, arguments) -> method.getName().equals("supports")
+                                    && Stream.of((Spec[]) arguments[1])
+                                            .anyMatch(spec -> spec.dtype().isBlock())
+                            ? Support.NONE
+                            : method.invoke(cpu, arguments);
             Device narrow = (Device)
                     Proxy.newProxyInstance(Device.class.getClassLoader(), new Class<?>[] {Device.class}, asCpu);
             Adaptation adapted = Adaptation.of(RunConfig.defaults(), machine, Optional.of(MODEL), narrow);

@@ -88,7 +88,8 @@ final class MemoryPlanTest {
             assertThat(Machine.residentBytes() - before).isLessThan(1L << 30);
             long matrices = 30L * (2 * 3072 * 3072 + 2 * 256 * 3072 + 2 * 3072 * 12288);
             long vectors = 30L * (2 * 3072 + 2 * 256 + 12288 + 3072 + 4 * 3072) + 2 * 3072;
-            // NF4 in blocks of 64 with a float32 magnitude each, the embedding in 16 bits, vectors and frequencies in 32
+            // NF4 in blocks of 64 with a float32 magnitude each, the embedding in 16 bits, vectors and frequencies in
+            // 32
             long weights = matrices / 64 * 36 + 2L * 49152 * 3072 + 4 * vectors;
             assertThat(plan.weights()).isBetween(weights, weights + 4096);
             assertThat(plan.trained()).isEqualTo(4L * 30 * 32 * (2 * 6144 + 2 * (3072 + 256) + 2 * 15360));
@@ -96,8 +97,8 @@ final class MemoryPlanTest {
             assertThat(plan.total()).isBetween(4L << 30, 7L << 30);
             MemoryPlan kept = MemoryPlan.of(model, config, 2, 2048, false, device);
             assertThat(kept.step()).isGreaterThan(4 * plan.step());
-            MemoryPlan int8 = MemoryPlan.of(
-                    model, config.quantizedAs(new Quantization.Int8(128)), 2, 2048, true, device);
+            MemoryPlan int8 =
+                    MemoryPlan.of(model, config.quantizedAs(new Quantization.Int8(128)), 2, 2048, true, device);
             assertThat(int8.weights() - plan.weights()).isEqualTo(matrices / 32 * 34 - matrices / 64 * 36);
         }
     }

@@ -58,7 +58,13 @@ final class QuantizedTrainingTest {
 
     /** One device with one model on it. */
     private record Trained(
-            Device device, ModelFiles files, Quantization base, Precision precision, Scope scope, LoraAdapter adapter, Model model)
+            Device device,
+            ModelFiles files,
+            Quantization base,
+            Precision precision,
+            Scope scope,
+            LoraAdapter adapter,
+            Model model)
             implements AutoCloseable {
         static Trained open(String name, String quantization, LoraSettings lora, Device device, Precision precision) {
             ModelFiles files = ModelFiles.open(Tiny.GOLDEN.resolve(name));
@@ -138,8 +144,8 @@ final class QuantizedTrainingTest {
         LoraSettings lora = lora(model, stabilized, dora);
         double loss;
         Map<String, float[]> gradients;
-        try (Trained decoded =
-                        Trained.open(model, base, lora, reference(), Precision.FLOAT32).stir();
+        try (Trained decoded = Trained.open(model, base, lora, reference(), Precision.FLOAT32)
+                        .stir();
                 Trainer trainer = decoded.trainer(false)) {
             loss = trainer.loss(examples);
             gradients = new LinkedHashMap<>(trainer.gradients(examples));
@@ -150,7 +156,9 @@ final class QuantizedTrainingTest {
             assertThat(trainer.loss(examples) / loss - 1).isBetween(-1e-4, 1e-4);
             Map<String, float[]> ours = trainer.gradients(examples);
             assertThat(ours.keySet()).isEqualTo(gradients.keySet());
-            double whole = gradients.values().stream().mapToDouble(QuantizedTrainingTest::squares).sum();
+            double whole = gradients.values().stream()
+                    .mapToDouble(QuantizedTrainingTest::squares)
+                    .sum();
             gradients.forEach((name, wanted) -> {
                 float[] difference = wanted.clone();
                 for (int i = 0; i < difference.length; i++) {
@@ -179,8 +187,7 @@ final class QuantizedTrainingTest {
                 Scope step = new Scope(trained.device())) {
             Model plain = trained.files().asBase(trained.base()).load(weights, STORED);
             var ops = trained.device().ops(step, STORED, Fallback.FORBIDDEN);
-            List<int[]> texts =
-                    Tiny.examples(20, 3).stream().map(Example::ids).toList();
+            List<int[]> texts = Tiny.examples(20, 3).stream().map(Example::ids).toList();
             float[] expected =
                     trained.device().floats(plain.forward(ops, Batches.packed(plain, step, texts), KvCache.NONE));
             float[] adapted = trained.device()
@@ -237,8 +244,7 @@ final class QuantizedTrainingTest {
         List<Double> losses = new ArrayList<>();
         List<Map<String, float[]>> gradients = new ArrayList<>();
         for (boolean fast : new boolean[] {false, true}) {
-            try (Trained trained =
-                            Trained.open("starcoder2", base, lora, fast ? Tiny.cpu(2) : reference(), precision);
+            try (Trained trained = Trained.open("starcoder2", base, lora, fast ? Tiny.cpu(2) : reference(), precision);
                     Trainer trainer = trained.trainer(false)) {
                 losses.add(trainer.loss(examples));
                 gradients.add(trainer.gradients(examples));
@@ -285,7 +291,12 @@ final class QuantizedTrainingTest {
                         .sum();
                 assertThat(scope.usedBytes() - parameters < 1.02 * stored).isEqualTo(!decoded);
                 try (Trainer trainer = new Trainer(
-                        model, adapter.parameters(), device, precision, Fallback.FORBIDDEN, Tiny.settings(false, 0, 0))) {
+                        model,
+                        adapter.parameters(),
+                        device,
+                        precision,
+                        Fallback.FORBIDDEN,
+                        Tiny.settings(false, 0, 0))) {
                     losses.add(trainer.loss(examples));
                     gradients.add(trainer.gradients(examples));
                 }

@@ -333,7 +333,9 @@ final class TrainerTest {
             assertThat(scale.after(true, false)).isTrue();
         }
         assertThat(scale.value()).isOne();
-        assertThat(scale.after(true, false)).as("there is nothing left to scale down").isFalse();
+        assertThat(scale.after(true, false))
+                .as("there is nothing left to scale down")
+                .isFalse();
         assertThat(LossScale.dynamic().after(false, false))
                 .as("a loss that is not finite is no matter of scale")
                 .isFalse();
