@@ -1,9 +1,14 @@
 package dev.starforge.cli;
 
+import dev.starforge.model.Blueprint;
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;
 import dev.starforge.train.Adaptation;
+import dev.starforge.train.Checkpoints;
 import dev.starforge.train.Evaluation;
 import dev.starforge.train.LimitedDevice;
 import dev.starforge.train.MachineFacts;
@@ -34,6 +39,7 @@ import tools.jackson.databind.node.ObjectNode;
             "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks between their",
             "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side. Every",
             "figure has its 95 % bootstrap interval.",
+            "The base is quantized as the adapter was trained on it, unless load_in_4bit or load_in_8bit are set.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -92,7 +98,7 @@ final class EvalVerb implements Callable<Integer> {
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
                     selection.backend().probe().found().get(config.deviceIndex()));
-            Adaptation adapted = Adaptation.forEvaluation(config, machine, opened);
+            Adaptation adapted = Adaptation.forEvaluation(config, machine, blueprint(model), opened, trainedOn());
             ObjectNode result = new Evaluation(new Evaluation.Setup(
                             adapted.config(),
                             model,
@@ -121,6 +127,17 @@ final class EvalVerb implements Callable<Integer> {
             }
         }
         return 0;
+    }
+
+    private static Optional<Blueprint> blueprint(Path model) {
+        try (ModelFiles files = ModelFiles.open(model)) {
+            return Optional.of(files.blueprint());
+        }
+    }
+
+    /** How the adapter's base was quantized when it was trained. */
+    private Quantization trainedOn() {
+        return adapter == null ? Quantization.NONE : LoraAdapter.trainedOn(Checkpoints.resolve(adapter));
     }
 
     private static void print(PrintWriter out, ObjectNode result) {

@@ -3,6 +3,7 @@ package dev.starforge.cli;
 import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Merger;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.train.Checkpoints;
 import dev.starforge.train.MergeProof;
@@ -18,6 +19,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
+import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -43,6 +45,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge merge RUN --out MERGED",
+            "  starforge merge RUN --out MERGED --onto stored",
             "  starforge merge ADAPTER --base MODEL --out MERGED --type bf16",
             "  starforge merge RUN --out MERGED.gguf --type f16",
             "  starforge merge ADAPTER --base MODEL.gguf --out MERGED.gguf",
@@ -69,6 +72,17 @@ final class MergeVerb implements Callable<Integer> {
             description = "The base. Default: what the adapter names as its base.")
     private String base;
 
+    @Option(
+            names = "--onto",
+            paramLabel = "NUMBERS",
+            defaultValue = "trained",
+            converter = Onto.Parser.class,
+            description = {
+                "Which numbers of the base are updated: `trained`, those that the adapter was trained on, decoded where it was",
+                "trained on a quantized base, or `stored`, those of its file. Default: ${DEFAULT-VALUE}."
+            })
+    private Onto onto;
+
     @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file.")
     private Path out;
 
@@ -82,8 +96,11 @@ final class MergeVerb implements Callable<Integer> {
             names = "--type",
             paramLabel = "TYPE",
             defaultValue = "",
-            description = "How matrices are written: F32, BF16 or F16. Default: as the base has them; F32 where a "
-                    + "GGUF base becomes a folder. From GGUF to GGUF they keep their types.")
+            description = {
+                "How matrices are written: F32, BF16 or F16; from GGUF to GGUF those that change. Default: as the base has them,",
+                "so that those of a quantized file are quantized anew, which may cost more than the proof allows; F32 where a",
+                "GGUF base becomes a folder."
+            })
     private String type;
 
     @Option(names = "--gguf-adapter", paramLabel = "FILE", description = "Write the adapter alone, for llama.cpp.")
@@ -94,6 +111,24 @@ final class MergeVerb implements Callable<Integer> {
 
     @Option(names = "--json", description = "For machines.")
     private boolean json;
+
+    /** Which numbers of a base an adapter is added to. */
+    private enum Onto {
+        TRAINED,
+        STORED;
+
+        static final class Parser implements CommandLine.ITypeConverter<Onto> {
+            @Override
+            public Onto convert(String given) {
+                return switch (given) {
+                    case "trained" -> TRAINED;
+                    case "stored" -> STORED;
+                    default ->
+                        throw new CommandLine.TypeConversionException("expected trained or stored, got " + given);
+                };
+            }
+        }
+    }
 
     @Override
     public Integer call() throws IOException {
@@ -116,15 +151,18 @@ final class MergeVerb implements Callable<Integer> {
                 : Config.read(updates.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
         Path model = ModelPlace.find(named);
         ObjectNode report = Json.object();
+        Quantization trainedOn = LoraAdapter.trainedOn(updates);
+        Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
         report.put("base", model.toString()).put("adapter", updates.toString());
+        report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
         try (Device device = place.open(place.choose(), false)) {
-            try (Merger merger = new Merger(model, updates, device)) {
+            try (Merger merger = new Merger(model, updates, numbers, device)) {
                 if (ggufAdapter != null) {
                     merger.writeGgufAdapter(ggufAdapter);
                     report.put("gguf_adapter", ggufAdapter.toString());
                 }
                 if (out != null) {
-                    merge(merger, model, updates, device, report);
+                    merge(merger, model, updates, numbers, device, report);
                 }
             }
         }
@@ -133,7 +171,8 @@ final class MergeVerb implements Callable<Integer> {
     }
 
     /** Under another name until it is proved. */
-    private void merge(Merger merger, Path model, Path updates, Device device, ObjectNode report) throws IOException {
+    private void merge(Merger merger, Path model, Path updates, Quantization numbers, Device device, ObjectNode report)
+            throws IOException {
         boolean ggufBase = !Files.isDirectory(model);
         boolean gguf = format != null
                 ? format.equals("gguf")
@@ -141,17 +180,13 @@ final class MergeVerb implements Callable<Integer> {
         if (gguf && !out.toString().endsWith(".gguf")) {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
         }
-        if (gguf && ggufBase && !type.isEmpty()) {
-            throw new ParameterException(
-                    spec.commandLine(), "--type: a GGUF base keeps its types; leave it out, or use --format hf");
-        }
         List<String> notes = new ArrayList<>();
         Path partial = out.resolveSibling(".partial-" + out.getFileName() + (gguf ? ".gguf" : ""));
         remove(partial);
         try {
             String stored = type.toUpperCase(Locale.ROOT);
             if (gguf && ggufBase) {
-                merger.writeGguf(partial);
+                merger.writeGguf(partial, stored);
             } else if (gguf) {
                 notes.addAll(merger.exportGguf(partial, stored, Tokenizers.metadata(model)));
                 if (Tokenizers.find(model).isEmpty()) {
@@ -164,7 +199,7 @@ final class MergeVerb implements Callable<Integer> {
                             "there is no tokenizer.json: the vocabulary has scores, which that form has not, or is missing");
                 }
             }
-            MergeProof proof = MergeProof.of(model, updates, partial, device);
+            MergeProof proof = MergeProof.of(model, updates, numbers, partial, device);
             report.put("out", out.toString()).put("format", gguf ? "gguf" : "hf");
             if (!notes.isEmpty()) {
                 report.put("note", String.join("; ", notes));
@@ -178,7 +213,10 @@ final class MergeVerb implements Callable<Integer> {
             report.put("proved", proof.holds());
             report.put("verdict", proof.verdict());
             if (!proof.holds()) {
-                throw new TrainException(out + ": " + proof.verdict());
+                throw new TrainException(out + ": " + proof.verdict()
+                        + (gguf && type.isEmpty() && proof.change() > 0
+                                ? "; what is quantized anew loses most, --type BF16 keeps it"
+                                : ""));
             }
             Files.move(partial, out, StandardCopyOption.ATOMIC_MOVE);
         } finally {

@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;
@@ -35,7 +36,8 @@ import picocli.CommandLine.Spec;
             "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step, saves and",
             "exits with 130; --resume goes on from there with the losses an uninterrupted run would have had.",
             "",
-            "Quantized bases cannot be trained on yet: an adapter needs quantization.load_in_4bit=false.",
+            "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized stays as",
+            "it is.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
@@ -47,9 +49,8 @@ import picocli.CommandLine.Spec;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge train --config train.yaml --set quantization.load_in_4bit=false --dataset DATA --output RUN",
-            "  starforge train --set model.pretrained_model=MODEL --set quantization.load_in_4bit=false \\",
-            "    --sequences token_sequences.json --epochs 1",
+            "  starforge train --config train.yaml --dataset DATA --output RUN",
+            "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
             "  starforge train --output RUN --resume",
             "  starforge train --config train.yaml --print-config",
         })
@@ -104,7 +105,10 @@ final class TrainVerb implements Callable<Integer> {
 
     /** What a run was fitted to when it began holds for it to the end. */
     private Adaptation adapt(RunConfig config, MachineFacts machine, Path model, Device like) {
-        return Adaptation.of(config, machine, continues(config) ? Optional.empty() : blueprint(model), like);
+        Optional<Blueprint> blueprint = blueprint(model);
+        return continues(config)
+                ? Adaptation.fixed(config, machine, blueprint, like)
+                : Adaptation.of(config, machine, blueprint, like);
     }
 
     /** With --resume and no file, those of the run; with a file, what was fitted to the machine is still the run's. */
@@ -122,8 +126,12 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     private static Optional<Blueprint> blueprint(Path model) {
-        Path config = model.resolve("config.json");
-        return Files.isRegularFile(config) ? Optional.of(Blueprint.read(config)) : Optional.empty();
+        if (!Files.exists(model)) {
+            return Optional.empty();
+        }
+        try (ModelFiles files = ModelFiles.open(model)) {
+            return Optional.of(files.blueprint());
+        }
     }
 
     private static boolean terminal() {

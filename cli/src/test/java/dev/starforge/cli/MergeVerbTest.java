@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
@@ -13,18 +14,28 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.Int8Groups;
+import dev.starforge.tensor.codec.Nf4;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -352,7 +363,201 @@ final class MergeVerbTest {
                         .err())
                 .contains("expected a name in .gguf");
         assertThat(export(golden, golden, out, "--format", "onnx").err()).contains("expected hf or gguf, got onnx");
-        assertThat(export(golden, gguf, out, "--type", "F16").err()).contains("a GGUF base keeps its types");
+    }
+
+    @Test
+    void anAdapterOfAnotherModelIsNamed() {
+        Outcome outcome = run(
+                "merge",
+                MODELS.resolve("llama2/adapter").toString(),
+                "--base",
+                MODELS.resolve("starcoder2").toString(),
+                "--out",
+                folder.resolve("merged").toString(),
+                "--device",
+                "cpu");
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).startsWith("starforge: ").contains("adapter_model.safetensors");
+        assertThat(folder.resolve("merged")).doesNotExist();
+    }
+
+    /** The golden adapter as if it had been trained on a quantized base, which its file says. */
+    private Path trainedOn(Path golden, String quantization) throws IOException {
+        Path adapter = Files.createDirectories(folder.resolve("trained-on-" + quantization));
+        Files.copy(golden.resolve("adapter/adapter_config.json"), adapter.resolve("adapter_config.json"));
+        ByteBuffer file = ByteBuffer.wrap(Files.readAllBytes(golden.resolve("adapter/adapter_model.safetensors")))
+                .order(ByteOrder.LITTLE_ENDIAN);
+        byte[] header = new byte[(int) file.getLong()];
+        file.get(header);
+        String said = new String(header, StandardCharsets.UTF_8)
+                .replaceFirst(
+                        "\"__metadata__\": ?\\{",
+                        "\"__metadata__\":{\"starforge.base_quantization\":\"" + quantization + "\",");
+        assertThat(said).contains(quantization);
+        byte[] longer = said.getBytes(StandardCharsets.UTF_8);
+        ByteBuffer written =
+                ByteBuffer.allocate(8 + longer.length + file.remaining()).order(ByteOrder.LITTLE_ENDIAN);
+        written.putLong(longer.length).put(longer).put(file);
+        Files.write(adapter.resolve("adapter_model.safetensors"), written.array());
+        return adapter;
+    }
+
+    private Outcome merge(Path adapter, Path base, Path out, String... further) {
+        List<String> command = new ArrayList<>(List.of(
+                "merge",
+                adapter.toString(),
+                "--base",
+                base.toString(),
+                "--out",
+                out.toString(),
+                "--device",
+                "cpu",
+                "--json"));
+        command.addAll(List.of(further));
+        return run(command.toArray(String[]::new));
+    }
+
+    /** A matrix of a block as it is in a file, and as int8 groups or NF4 make it. */
+    private static Map<String, float[]> matrices(Path model, String quantization) {
+        Map<String, float[]> matrices = new TreeMap<>();
+        try (SafetensorsFile file = SafetensorsFile.open(model.resolve("model.safetensors"))) {
+            for (SafetensorsFile.Stored tensor : file.tensors().values()) {
+                float[] w = file.readFloats(tensor.name());
+                boolean block = tensor.name().contains(".layers.")
+                        && tensor.shape().rank() == 2
+                        && !tensor.name().endsWith("gate.weight");
+                if (block && quantization.equals("nf4-double")) {
+                    w = Nf4.encodeDouble(w, 64).decode();
+                } else if (block && quantization.equals("int8-128")) {
+                    w = Int8Groups.encode(
+                                    w,
+                                    (int) tensor.shape().dim(0),
+                                    (int) tensor.shape().dim(1),
+                                    128)
+                            .decode();
+                }
+                matrices.put(tensor.name(), w);
+            }
+        }
+        return matrices;
+    }
+
+    /** What is merged is what the adapter was trained on, or on request what the base's file has; both are proved. */
+    @ParameterizedTest
+    @MethodSource("models")
+    void adaptersOfQuantizedBasesAreMergedOntoWhatTheyWereTrainedOn(Path golden) throws IOException {
+        Map<String, float[]> plain = matrices(golden, "none");
+        Path stored = folder.resolve("stored");
+        assertThat(merge(golden.resolve("adapter"), golden, stored, "--type", "F32")
+                        .code())
+                .isZero();
+        Map<String, float[]> onto = matrices(stored, "none");
+        for (String quantization : List.of("nf4-double", "int8-128")) {
+            Path adapter = trainedOn(golden, quantization);
+            Path out = folder.resolve(quantization);
+            Outcome outcome = merge(adapter, golden, out, "--type", "F32");
+            assertThat(outcome.err()).isEmpty();
+            assertThat(outcome.code()).isZero();
+            assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+            assertThat(outcome.json().path("trained_on").stringValue()).isEqualTo(quantization);
+            assertThat(outcome.json().path("merged_onto").stringValue()).isEqualTo(quantization);
+            Map<String, float[]> base = matrices(golden, quantization);
+            matrices(out, "none").forEach((name, merged) -> {
+                for (int i = 0; i < merged.length; i++) {
+                    float update = onto.get(name)[i] - plain.get(name)[i];
+                    assertThat(merged[i])
+                            .as(name)
+                            .isCloseTo(base.get(name)[i] + update, within(1e-6f + 1e-6f * Math.abs(merged[i])));
+                }
+            });
+            Path again = folder.resolve(quantization + "-stored");
+            outcome = merge(adapter, golden, again, "--type", "F32", "--onto", "stored");
+            assertThat(outcome.code()).isZero();
+            assertThat(outcome.json().path("merged_onto").stringValue()).isEqualTo("none");
+            matrices(again, "none")
+                    .forEach((name, merged) -> assertThat(merged).as(name).isEqualTo(onto.get(name)));
+        }
+    }
+
+    /** A GGUF base of floats keeps its form, with the numbers that were trained on. */
+    @Test
+    void aGgufBaseOfFloatsIsMergedOntoWhatWasTrainedOn() throws IOException {
+        Path golden = MODELS.resolve("qwen3_moe");
+        Path out = folder.resolve("merged.gguf");
+        Outcome outcome = merge(trainedOn(golden, "nf4-double"), golden.resolve("model.gguf"), out);
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        try (GgufFile merged = GgufFile.open(out);
+                GgufFile base = GgufFile.open(golden.resolve("model.gguf"))) {
+            String expert = "blk.0.ffn_gate_exps.weight";
+            assertThat(merged.tensor(expert).format())
+                    .isEqualTo(base.tensor(expert).format());
+            assertThat(merged.readFloats(expert)).isNotEqualTo(base.readFloats(expert));
+            assertThat(merged.readFloats("token_embd.weight")).isEqualTo(base.readFloats("token_embd.weight"));
+        }
+    }
+
+    /** Two bits cannot hold what an adapter adds; sixteen can, and what it does not touch stays in two. */
+    @Test
+    void mergedMatricesOfAQuantizedFileMayHaveMoreBits() throws IOException {
+        Path base = Path.of("..", "golden", "gguf", "micro-Q2_K.gguf");
+        Path adapter = Files.createDirectories(folder.resolve("adapter"));
+        Files.writeString(
+                adapter.resolve("adapter_config.json"),
+                "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 2, \"target_modules\": [\"v_proj\"]}");
+        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        try (GgufFile file = GgufFile.open(base)) {
+            Shape shape = file.tensor("blk.0.attn_v.weight").shape();
+            String path = "base_model.model.model.layers.0.self_attn.v_proj.lora_";
+            for (boolean down : new boolean[] {true, false}) {
+                Shape each = down ? Shape.of(2, shape.dim(1)) : Shape.of(shape.dim(0), 2);
+                float[] values = new float[(int) each.size()];
+                for (int i = 0; i < values.length; i++) {
+                    values[i] = 0.3f * (Philox.uniform(down ? 1 : 2, 0, i) - 0.5f);
+                }
+                entries.add(SafetensorsFile.Entry.of(path + (down ? "A" : "B") + ".weight", each, values));
+            }
+        }
+        SafetensorsFile.write(adapter.resolve("adapter_model.safetensors"), entries);
+        Path out = folder.resolve("merged.gguf");
+        Outcome outcome = merge(adapter, base, out, "--type", "BF16");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.json().path("proved").booleanValue()).isTrue();
+        double error =
+                outcome.json().path("largest_difference_to_base_plus_adapter").doubleValue();
+        assertThat(error)
+                .isLessThan(
+                        0.02 * outcome.json().path("largest_difference_to_base").doubleValue());
+        try (GgufFile merged = GgufFile.open(out)) {
+            assertThat(merged.tensor("blk.0.attn_v.weight").format()).isEqualTo(BlockFormat.BF16);
+            assertThat(merged.tensor("blk.0.attn_k.weight").format()).isEqualTo(BlockFormat.Q2_K);
+        }
+    }
+
+    @Test
+    void whatIsWrongWithAnAdapterOfAQuantizedBaseIsNamed() throws IOException {
+        Path golden = MODELS.resolve("starcoder2");
+        Path out = folder.resolve("merged");
+        Outcome outcome = merge(trainedOn(golden, "nf9"), golden, out);
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err())
+                .contains("trained-on-nf9/adapter_model.safetensors")
+                .contains("got nf9");
+        Path adapter = trainedOn(golden, "nf4-double");
+        outcome = merge(adapter, MODELS.resolve("llama2"), out);
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).startsWith("starforge: ").contains("adapter_model.safetensors");
+        outcome = merge(adapter, golden, out, "--onto", "elsewhere");
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains("expected trained or stored, got elsewhere");
+        byte[] bytes = Files.readAllBytes(adapter.resolve("adapter_model.safetensors"));
+        Files.write(adapter.resolve("adapter_model.safetensors"), Arrays.copyOf(bytes, bytes.length / 2));
+        outcome = merge(adapter, golden, out);
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err())
+                .contains("trained-on-nf4-double/adapter_model.safetensors")
+                .doesNotContain("\tat ");
+        assertThat(out).doesNotExist();
     }
 
     @Test

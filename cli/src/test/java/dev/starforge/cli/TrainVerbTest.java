@@ -50,9 +50,9 @@ final class TrainVerbTest {
     private List<String> command(String verb, String... further) throws IOException {
         Path config = Files.writeString(
                 folder.resolve("train.yaml"), """
-                model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 320,
+                model: {hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 320,
                         context_window: 64}
-                quantization: {load_in_4bit: false, lora_rank: 4}
+                quantization: {lora_rank: 4}
                 data: {train: "%1$s", validation: "%2$s", test: "%2$s"}
                 optimization: {batch_size: 4, gradient_accumulation_steps: 1, learning_rate: 1e-2}
                 training: {max_steps: 25, eval_steps: 10, samples: 1}
@@ -89,6 +89,8 @@ final class TrainVerbTest {
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out())
                 .contains("model.dtype: auto -> bf16")
+                .contains(
+                        "quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other ones bf16)")
                 .contains("step 25/25")
                 .contains("done: ");
 
@@ -96,8 +98,10 @@ final class TrainVerbTest {
         outcome = run(List.of("merge", second.toString(), "--out", merged.toString(), "--device", "cpu", "--json"));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
-        assertThat(new JsonMapper().readTree(outcome.out()).path("proved").booleanValue())
-                .isTrue();
+        JsonNode proof = new JsonMapper().readTree(outcome.out());
+        assertThat(proof.path("proved").booleanValue()).isTrue();
+        assertThat(proof.path("trained_on").stringValue()).isEqualTo("nf4-double");
+        assertThat(proof.path("merged_onto").stringValue()).isEqualTo("nf4-double");
         assertThat(merged.resolve("tokenizer.json")).isRegularFile();
 
         outcome = run(command(
@@ -120,6 +124,26 @@ final class TrainVerbTest {
         double before = figures.path("base").path("bits_per_byte").path("value").doubleValue();
         double after = figures.path("tuned").path("bits_per_byte").path("value").doubleValue();
         assertThat(after).isLessThan(before);
+        outcome = run(command(
+                "eval",
+                "--set",
+                base,
+                "--set",
+                "quantization.load_in_4bit=false",
+                "--adapter",
+                second.toString(),
+                "--samples",
+                "0",
+                "--json"));
+        assertThat(outcome.code()).isZero();
+        assertThat(new JsonMapper()
+                        .readTree(outcome.out())
+                        .path("base")
+                        .path("bits_per_byte")
+                        .path("value")
+                        .doubleValue())
+                .as("the base in 16 bits is another than in NF4")
+                .isNotEqualTo(before);
         assertThat(figures.path("tuned_minus_base")
                         .path("bits_per_byte")
                         .path("high")
@@ -178,12 +202,12 @@ final class TrainVerbTest {
         assertThat(ready.code()).isZero();
         assertThat(new JsonMapper().readTree(ready.out()).path("ready").stringValue())
                 .isEqualTo("ready");
-        Outcome missing = run(command("doctor", "--set", "quantization.load_in_4bit=true"));
+        Outcome missing = run(command("doctor"));
         assertThat(missing.code()).isEqualTo(2);
         assertThat(missing.out())
                 .contains("FAILS    model")
                 .contains("memory     planned")
-                .contains("NF4")
+                .contains("(nf4-double and bf16)")
                 .endsWith("not ready" + System.lineSeparator());
         assertThat(missing.out())
                 .containsPattern("time +3.0B on this .*: about .* tokens/s")
@@ -273,10 +297,10 @@ final class TrainVerbTest {
                         .code())
                 .isZero();
         String base = "model.pretrained_model=\"" + model + "\"";
-        Outcome outcome = run(command("eval", "--set", base, "--set", "quantization.load_in_4bit=true"));
-        assertThat(outcome.code()).isEqualTo(2);
-        assertThat(outcome.err()).contains("quantization.load_in_4bit");
-        outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
+        assertThat(run(command("eval", "--set", base, "--set", "quantization.load_in_8bit=true", "--samples", "0"))
+                        .code())
+                .isZero();
+        Outcome outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err()).contains("device.attention");
     }

@@ -284,12 +284,30 @@ final class Codes {
     }
 
     private static void lookedUp(float[] s, int codes, int k, int d, int to) {
+        if (W == SLOTS) {
+            broad(s, codes, k, d, to);
+            return;
+        }
         for (int i = 0; i < k; i++) {
             for (int row = 0; row < SLOTS; row++) {
                 int pair = Float.floatToRawIntBits(s[codes + i * SLOTS + row]);
                 s[to + i * ROWS + row] = QUANTILES[pair & 15] * s[d + row];
                 s[to + i * ROWS + SLOTS + row] = QUANTILES[pair >> 16] * s[d + SLOTS + row];
             }
+        }
+    }
+
+    /** A vector that holds all sixteen values is the table. */
+    private static void broad(float[] s, int codes, int k, int d, int to) {
+        IntVector table = FloatVector.fromArray(FLOATS, QUANTILES, 0).reinterpretAsInts();
+        FloatVector d0 = FloatVector.fromArray(FLOATS, s, d);
+        FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS);
+        for (int i = 0; i < k; i++) {
+            IntVector pair = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS).reinterpretAsInts();
+            IntVector q0 = pair.and(15).selectFrom(table);
+            IntVector q1 = pair.lanewise(LSHR, 16).selectFrom(table);
+            q0.reinterpretAsFloats().mul(d0).intoArray(s, to + i * ROWS);
+            q1.reinterpretAsFloats().mul(d1).intoArray(s, to + i * ROWS + SLOTS);
         }
     }
 }

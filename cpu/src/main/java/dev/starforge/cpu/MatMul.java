@@ -34,6 +34,7 @@ final class MatMul implements Product {
     private static final int ROWS = 48;
     private static final int LANES = 256;
     private static final int DOTS = 4;
+    private static final int SMALLEST_GROUP = 16; // elements that share a scale, at least
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
     private static final VectorSpecies<Short> SHORTS = View.SHORTS;
@@ -91,10 +92,16 @@ final class MatMul implements Product {
         for (long lane = 0; lane < nv; lane += LANES) {
             long lane0 = lane;
             int panels = Lanes.pad(Math.min(LANES, nv - lane), PANEL) / PANEL;
-            workers.run(
-                    Workers.count(k, depth) * panels,
-                    (chunk, s, at) ->
-                            pack(v, fromV, lane0, (int) (chunk % panels), panels, chunk / panels * depth, s, at));
+            if (!vAlongK && Panels.has(v.dtype)) {
+                workers.run(
+                        Workers.count(k, Panels.ROWS),
+                        (chunk, s, at) -> unpack(v, fromV, lane0, panels, chunk * Panels.ROWS, s, at));
+            } else {
+                workers.run(
+                        Workers.count(k, depth) * panels,
+                        (chunk, s, at) ->
+                                pack(v, fromV, lane0, (int) (chunk % panels), panels, chunk / panels * depth, s, at));
+            }
             workers.run(
                     Workers.count(nu, ROWS),
                     (chunk, s, at) -> tile(u, fromU, c, fromC, chunk * ROWS, lane0, panels, s, at));
@@ -128,6 +135,52 @@ final class MatMul implements Product {
             for (int j = chain; j < block; j += CHAINS) {
                 v.load(from + (k0 + j) * nv + lane, lanes, s, q);
                 q += PANEL;
+            }
+        }
+    }
+
+    /**
+     * The same of a weight that lies in {@link Panels}, 32 of its rows at a time: they are 32 terms of k, and its columns are
+     * lanes. Each weight is decoded once, with the vectors that the product along its rows decodes with, and turned on the
+     * way. Columns are whole blocks, so every panel of lanes is full.
+     */
+    private void unpack(View v, long from, long lane0, int panels, long row0, float[] s, int at) {
+        int lanes = panels * PANEL;
+        int rows = (int) Math.min(Panels.ROWS, k - row0);
+        if (rows < Panels.ROWS) { // as in the file
+            for (int row = 0; row < rows; row++) {
+                v.load(from + (row0 + row) * nv + lane0, lanes, s, at);
+                turn(s, at, 1, row0 + row, panels);
+            }
+            return;
+        }
+        Panels weight = Panels.of(v.dtype);
+        long block = v.dtype.bytes(from + row0 * nv) + weight.at(lane0);
+        int codes = at + LANES * Panels.ROWS;
+        int scales = codes + LANES * Codes.SLOTS;
+        int shifts = scales + LANES / SMALLEST_GROUP * Panels.ROWS;
+        int units = shifts + LANES / SMALLEST_GROUP * Panels.ROWS;
+        Codes.scales(weight, v.segment, block, lanes, s, scales, shifts, units);
+        if (weight.low < Byte.SIZE) {
+            Codes.unpack(weight, v.segment, block, lanes, s, codes);
+        }
+        Codes.weights(weight, v.segment, block, lanes, s, codes, scales, shifts, units, at);
+        for (int row = 0; row < rows; row++) {
+            turn(s, at + row, Panels.ROWS, row0 + row, panels);
+        }
+    }
+
+    /** Puts term {@code row} of all lanes, which are {@code step} apart, where {@link #pack} would. */
+    private void turn(float[] s, int from, int step, long row, int panels) {
+        int k0 = (int) (row / depth * depth);
+        int block = (int) Math.min(depth, k - k0);
+        int j = (int) (row - k0);
+        int chain = j % CHAINS;
+        int before = chain * (block / CHAINS) + Math.min(chain, block % CHAINS) + j / CHAINS;
+        int to = k0 * panels * PANEL + before * PANEL;
+        for (int panel = 0; panel < panels; panel++, to += block * PANEL) {
+            for (int lane = 0; lane < PANEL; lane++, from += step) {
+                s[to + lane] = s[from];
             }
         }
     }

@@ -16,6 +16,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -69,6 +70,51 @@ class PanelMatMulTest {
         float[] y = run(type, file, 33, k, x, 600, false, 2);
         check(type, x, decoded, y, 600, 33, k, false);
         assertThat(Arrays.copyOf(y, 33)).isEqualTo(run(type, file, 33, k, x, 1, false, 1));
+    }
+
+    /**
+     * Gradients of activations go the other way through a weight: x[M, N] w[N, K]. Rows of the weight are then the terms of a
+     * sum, in blocks of at most 512 that need not be whole panels; columns are more than a sweep takes.
+     */
+    @ParameterizedTest
+    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
+    void productsAlongTheRowsAreThoseOfTheDecodedWeight(DType type) {
+        boolean same = type == DType.NF4 || type == DType.Q8_0 || !Panels.has(type); // the others fuse code and shift
+        for (int n : new int[] {5, 32, 97, 1100}) {
+            for (int k : new int[] {type.blockElements(), 1280}) {
+                float[] decoded = new float[n * k];
+                ByteBuffer file = weights(type, n, k, decoded);
+                ByteBuffer plain = ByteBuffer.allocateDirect(4 * n * k).order(ByteOrder.LITTLE_ENDIAN);
+                plain.asFloatBuffer().put(decoded);
+                float[] x = numbers(new Random(5), 19 * n);
+                float[] wanted = back(DType.F32, plain, n, k, x, 19, 1);
+                float[] ours = back(type, file, n, k, x, 19, 2);
+                if (same) {
+                    assertThat(ours).as("%s n %d k %d", type, n, k).isEqualTo(wanted);
+                }
+                for (int i = 0; i < ours.length; i++) {
+                    double size = 0;
+                    for (int row = 0; row < n; row++) {
+                        size += Math.abs(x[i / k * n + row] * decoded[row * k + i % k]);
+                    }
+                    assertThat(Math.abs(ours[i] - wanted[i]))
+                            .as("%s n %d k %d element %d", type, n, k, i)
+                            .isLessThanOrEqualTo((float) (4e-6 * size));
+                }
+            }
+        }
+    }
+
+    private static float[] back(DType type, ByteBuffer file, int n, int k, float[] x, int m, int threads) {
+        try (Device device = device(threads, true);
+                Scope scope = new Scope(device)) {
+            EagerOps ops = device.ops(scope, Precision.FLOAT32, Fallback.FORBIDDEN);
+            Tensor w = scope.allocate(new Spec(type, Shape.of(n, k)));
+            device.write(w, file.duplicate());
+            Tensor a = scope.allocate(Spec.f32(m, n));
+            device.write(a, x);
+            return device.floats(ops.run(new Plain.MatMul(false, false), a, w));
+        }
     }
 
     /** Codes are summed as whole numbers, and floats in one order: no width of vectors shows. */

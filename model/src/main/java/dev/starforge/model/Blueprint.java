@@ -16,6 +16,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.Function;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
@@ -26,13 +28,27 @@ public final class Blueprint {
     private static final double DEVIATION = 0.02;
 
     private final Config config;
+    private final Function<String, Optional<DType>> types;
+    private final Set<DType> quantized;
 
-    Blueprint(Config config) {
+    /** Of a file that has tensors of these types, {@code quantized} being the block types among them. */
+    Blueprint(Config config, Function<String, Optional<DType>> types, Set<DType> quantized) {
         this.config = config;
+        this.types = types;
+        this.quantized = quantized;
+    }
+
+    private Blueprint(Config config) {
+        this(config, name -> Optional.empty(), Set.of());
     }
 
     public static Blueprint read(Path file) {
         return new Blueprint(Config.read(file));
+    }
+
+    /** The block types that the model's file has; none where it is not quantized, or not here. */
+    public Set<DType> quantized() {
+        return quantized;
     }
 
     /** From the text of a config. */
@@ -52,9 +68,10 @@ public final class Blueprint {
         return model;
     }
 
-    /** The model with an adapter, on a device that holds no values. */
-    public Model plan(Scope scope, Precision precision, LoraAdapter adapter) {
-        Model model = ModelFiles.build(config, new Weights(new Shapes(scope), scope, precision, adapter.updates()));
+    /** The model as a base with an adapter, see {@link ModelFiles#asBase}, on a device that holds no values. */
+    public Model plan(Scope scope, Precision precision, Quantization quantization, LoraAdapter adapter) {
+        WeightSource base = new QuantizedSource(new Shapes(scope), quantization);
+        Model model = ModelFiles.build(config, new Weights(base, scope, precision, adapter.updates()));
         adapter.requireAllUsed();
         return model;
     }
@@ -118,7 +135,10 @@ public final class Blueprint {
 
         @Override
         public Shape shape(String name) {
-            throw new ModelException(config.path(), "a config alone does not say what shape " + name + " has");
+            if (!asked.containsKey(name)) {
+                throw new ModelException(config.path(), "a config alone does not say what shape " + name + " has");
+            }
+            return asked.get(name);
         }
 
         @Override
@@ -128,7 +148,7 @@ public final class Blueprint {
 
         @Override
         public Optional<DType> stored(String name) {
-            return Optional.empty();
+            return types.apply(name);
         }
 
         @Override

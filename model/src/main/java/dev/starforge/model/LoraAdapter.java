@@ -7,6 +7,7 @@ import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import java.io.IOException;
@@ -41,6 +42,10 @@ public final class LoraAdapter implements AutoCloseable {
     private static final String B = ".lora_B.weight";
     private static final String MAGNITUDE = ".lora_magnitude_vector";
     private static final String ANY = ".*\\.";
+
+    /** Where an adapter says which numbers of its base it was trained on; PEFT passes over it. */
+    private static final String TRAINED_ON = "starforge.base_quantization";
+
     private static final List<String> UNSUPPORTED = List.of(
             "use_qalora",
             "use_bdlora",
@@ -243,12 +248,30 @@ public final class LoraAdapter implements AutoCloseable {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** Writes PEFT's two files for parameters of an adapter that was made with {@code settings}. */
+    /** How the base of an adapter was quantized while the adapter was trained; of those made elsewhere nothing is known. */
+    public static Quantization trainedOn(Path folder) {
+        try (SafetensorsFile file = SafetensorsFile.open(folder.resolve(WEIGHTS))) {
+            return Quantization.parse(file.text(TRAINED_ON, Quantization.NONE.toString()));
+        } catch (ShapeException wrong) {
+            throw new ModelException(folder.resolve(WEIGHTS), TRAINED_ON + ": " + wrong.getMessage(), wrong);
+        }
+    }
+
+    /**
+     * Writes PEFT's two files for parameters of an adapter that was made with {@code settings}.
+     *
+     * @param trainedOn how the base was quantized
+     */
     public static void save(
-            Path folder, LoraSettings settings, String base, Map<String, Tensor> parameters, Device device) {
+            Path folder,
+            LoraSettings settings,
+            String base,
+            Quantization trainedOn,
+            Map<String, Tensor> parameters,
+            Device device) {
         List<SafetensorsWriter.Entry> entries = new ArrayList<>();
         parameters.forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(PREFIX + name, tensor, device)));
-        SafetensorsWriter.write(folder.resolve(WEIGHTS), entries);
+        SafetensorsWriter.write(folder.resolve(WEIGHTS), entries, Map.of(TRAINED_ON, trainedOn.toString()));
         ObjectNode config = JSON.createObjectNode();
         config.put("base_model_name_or_path", base);
         config.put("bias", "none");

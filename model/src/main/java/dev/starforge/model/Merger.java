@@ -30,8 +30,9 @@ import java.util.regex.Pattern;
 
 /**
  * Adds an adapter's updates to the weights of its base, in float32, and writes the result: as a folder as HF lays it out, or
- * as a GGUF file, whichever of the two the base is. An updated matrix is what {@link Projection#weight} of the adapted projection gives,
- * which is the very definition the model computes with. One matrix is in memory at a time.
+ * as a GGUF file. An updated matrix is what {@link Projection#weight} of the adapted projection gives, which is the very
+ * definition the model computes with. One matrix is in memory at a time. Where the adapter was trained on a quantized base,
+ * the base here may be those very numbers, decoded: then every projection is written with them, updated or not.
  */
 public final class Merger implements AutoCloseable {
     private static final List<String> COMPANIONS = List.of(
@@ -54,11 +55,15 @@ public final class Merger implements AutoCloseable {
     private final Map<String, LoraAdapter.Update> stacks = new HashMap<>();
     private final Map<String, LoraAdapter.Update> loaded = new HashMap<>();
 
-    /** Opens a base and its adapter, and makes sure that every update finds its projection. */
-    public Merger(Path base, Path adapter, Device device) {
+    /**
+     * Opens a base and its adapter, and makes sure that every update finds its projection.
+     *
+     * @param onto how the numbers of the base are rounded before they are updated
+     */
+    public Merger(Path base, Path adapter, Quantization onto, Device device) {
         this.base = base;
         this.device = device;
-        files = ModelFiles.open(base);
+        files = ModelFiles.open(base).asBase(onto);
         scope = new Scope(device);
         try {
             NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
@@ -79,9 +84,14 @@ public final class Merger implements AutoCloseable {
     }
 
     /** Whether a tensor is changed by the adapter. */
-    private boolean changes(String name) {
+    private boolean updates(String name) {
         return name.endsWith(".weight")
                 && (adapter.has(path(name)) || expert(name).isPresent());
+    }
+
+    /** Whether a tensor is written with other numbers than its file has. */
+    private boolean changes(String name) {
+        return updates(name) || files.source().rounds(name);
     }
 
     private static String path(String name) {
@@ -112,7 +122,7 @@ public final class Merger implements AutoCloseable {
         try (Scope step = new Scope(device)) {
             Ops ops = device.ops(step, Precision.FLOAT32, Fallback.QUIET);
             Tensor w = Weights.load(files.source(), name, new Spec(DType.F32, shape), step);
-            if (shape.rank() != 2 || !changes(name)) {
+            if (shape.rank() != 2 || !updates(name)) {
                 return device.floats(w);
             }
             Optional<OfStack> expert = expert(name);
@@ -206,7 +216,7 @@ public final class Merger implements AutoCloseable {
 
     /** A tensor piece by piece: straight from the base, or from the merged matrix, which is let go at its end. */
     private SafetensorsWriter.Values values(String name) {
-        if (!tensors.containsKey(name) || !changes(name)) {
+        if (!tensors.containsKey(name) || !updates(name)) {
             return (first, out, count) -> files.source().read(name, first, out, count);
         }
         float[][] whole = new float[1][];
@@ -221,9 +231,14 @@ public final class Merger implements AutoCloseable {
         };
     }
 
-    /** Writes a GGUF file with the base's metadata; matrices keep their formats, so quantized ones are quantized anew. */
-    public void writeGguf(Path file) {
-        if (!(files.source() instanceof GgufSource source)) {
+    /**
+     * Writes a GGUF file with the base's metadata.
+     *
+     * @param dtype F32, BF16 or F16 for what is changed; empty for what the base has, so that quantized matrices are
+     *     quantized anew
+     */
+    public void writeGguf(Path file, String dtype) {
+        if (!(files.stored() instanceof GgufSource source)) {
             throw new ModelException(base, "is no GGUF file; merged it is written as a folder with safetensors again");
         }
         GgufFile stored = source.file();
@@ -238,15 +253,12 @@ public final class Merger implements AutoCloseable {
         List<GgufWriter.Entry> entries = new ArrayList<>();
         for (GgufFile.Stored tensor : stored.tensors().values()) {
             List<String> parts = changed.getOrDefault(tensor.name(), List.of());
-            entries.add(new GgufWriter.Entry(tensor.name(), tensor.format(), tensor.shape(), out -> {
+            BlockFormat format = parts.isEmpty() || dtype.isEmpty() ? tensor.format() : BlockFormat.valueOf(dtype);
+            entries.add(new GgufWriter.Entry(tensor.name(), format, tensor.shape(), out -> {
                 if (parts.isEmpty()) {
                     copy(stored, tensor, out);
                 } else {
-                    GgufWriter.Entry.of(
-                                    tensor.name(),
-                                    tensor.format(),
-                                    tensor.shape(),
-                                    rewritten(source, stored, tensor, parts))
+                    GgufWriter.Entry.of(tensor.name(), format, tensor.shape(), rewritten(source, stored, tensor, parts))
                             .body()
                             .write(out);
                 }

@@ -4,11 +4,14 @@ import static java.util.Map.entry;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -40,6 +43,7 @@ public final class ModelFiles implements AutoCloseable {
     private static final String KNOWN = "one of " + String.join(", ", ARCHITECTURES.keySet());
 
     private final Config config;
+    private final WeightSource stored;
     private final WeightSource weights;
     private final Set<Integer> endOfText;
     private final List<Stored> tensors;
@@ -49,8 +53,14 @@ public final class ModelFiles implements AutoCloseable {
     public record Stored(String name, String dtype, Shape shape, long bytes) {}
 
     private ModelFiles(
-            Config config, WeightSource weights, Set<Integer> endOfText, List<Stored> tensors, AutoCloseable file) {
+            Config config,
+            WeightSource stored,
+            WeightSource weights,
+            Set<Integer> endOfText,
+            List<Stored> tensors,
+            AutoCloseable file) {
         this.config = config;
+        this.stored = stored;
         this.weights = weights;
         this.endOfText = endOfText;
         this.tensors = tensors;
@@ -70,7 +80,7 @@ public final class ModelFiles implements AutoCloseable {
     /** No file at all: random weights of a well-known shape, to time a model with. The same arguments give the same weights. */
     public static ModelFiles random(String preset, String format) {
         RandomModel made = RandomModel.of(preset, format);
-        return new ModelFiles(made.config(), made, Set.of(), made.tensors(), () -> {});
+        return new ModelFiles(made.config(), made, made, Set.of(), made.tensors(), () -> {});
     }
 
     /** The shapes that {@link #random} knows. */
@@ -93,7 +103,8 @@ public final class ModelFiles implements AutoCloseable {
         List<Stored> tensors = file.tensors().values().stream()
                 .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
                 .toList();
-        return new ModelFiles(config, WeightSource.of(file), endOfText, tensors, file);
+        WeightSource stored = WeightSource.of(file);
+        return new ModelFiles(config, stored, stored, endOfText, tensors, file);
     }
 
     private static ModelFiles gguf(Path path) {
@@ -115,11 +126,21 @@ public final class ModelFiles implements AutoCloseable {
             List<Stored> tensors = file.tensors().values().stream()
                     .map(t -> new Stored(t.name(), t.format().name(), t.shape(), t.bytes()))
                     .toList();
-            return new ModelFiles(config, new GgufSource(file, config), ends, tensors, file);
+            WeightSource stored = new GgufSource(file, config);
+            return new ModelFiles(config, stored, stored, ends, tensors, file);
         } catch (RuntimeException failure) {
             file.close();
             throw failure;
         }
+    }
+
+    /**
+     * The same files as a base to train an adapter on. Loaded as stored, projections are quantized on the way, or stay as
+     * the file has them quantized, and all else has the type that the precision says. Loaded in float32 it is the same
+     * model, decoded. Only one of the two is to be closed.
+     */
+    public ModelFiles asBase(Quantization quantization) {
+        return new ModelFiles(config, stored, new QuantizedSource(stored, quantization), endOfText, tensors, file);
     }
 
     /** Loads the model onto the scope's device. */
@@ -144,12 +165,17 @@ public final class ModelFiles implements AutoCloseable {
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
         if (precision.asStored()) {
-            scope.expect(tensors.stream()
-                    .filter(tensor -> !isMapped(tensor, scope.device()))
-                    .map(Stored::bytes)
-                    .toList());
+            scope.expect(weights == stored ? copied(scope.device()) : sizes(scope, precision));
         }
         return build(config, new Weights(weights, scope, precision, adapter));
+    }
+
+    /** What the file's tensors take that are not mapped. */
+    private List<Long> copied(Device device) {
+        return tensors.stream()
+                .filter(tensor -> !isMapped(tensor, device))
+                .map(Stored::bytes)
+                .toList();
     }
 
     private static boolean isMapped(Stored tensor, Device device) {
@@ -159,21 +185,46 @@ public final class ModelFiles implements AutoCloseable {
                         .anyMatch(type -> type.name().equals(tensor.dtype));
     }
 
+    /** What the model's tensors will take, found by building it of shapes alone. */
+    private List<Long> sizes(Scope scope, Precision precision) {
+        Scope shapes = new NullOps(scope.device(), precision, Fallback.QUIET).scope();
+        Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
+        build(config, planned);
+        return planned.parts().stream().map(part -> part.tensor().bytes()).toList();
+    }
+
     static Model build(Config config, Weights weights) {
         return ARCHITECTURES.get(config.text("model_type")).apply(config, weights);
     }
 
-    /** The config alone. */
+    /** The config, and the types of what the file has quantized. */
     public Blueprint blueprint() {
-        return new Blueprint(config);
+        return new Blueprint(config, stored::stored, quantizedTypes());
     }
 
     Config config() {
         return config;
     }
 
+    /** The block types among the tensors of the file; none if nothing in it is quantized. */
+    private Set<DType> quantizedTypes() {
+        Set<DType> types = EnumSet.noneOf(DType.class);
+        for (DType type : DType.values()) {
+            if (type.isBlock() && tensors.stream().anyMatch(t -> t.dtype().equals(type.name()))) {
+                types.add(type);
+            }
+        }
+        return types;
+    }
+
+    /** What models are loaded from. */
     WeightSource source() {
         return weights;
+    }
+
+    /** What the file holds, by name. */
+    WeightSource stored() {
+        return stored;
     }
 
     int heads() {

@@ -41,6 +41,7 @@ public final class SafetensorsFile implements Safetensors {
     private final FileChannel channel;
     private final long dataStart;
     private final Map<String, Stored> tensors;
+    private final Map<String, String> texts;
 
     /**
      * A tensor in the file.
@@ -69,11 +70,13 @@ public final class SafetensorsFile implements Safetensors {
         }
     }
 
-    private SafetensorsFile(Path path, FileChannel channel, long dataStart, Map<String, Stored> tensors) {
+    private SafetensorsFile(
+            Path path, FileChannel channel, long dataStart, Map<String, Stored> tensors, Map<String, String> texts) {
         this.path = path;
         this.channel = channel;
         this.dataStart = dataStart;
         this.tensors = tensors;
+        this.texts = texts;
     }
 
     public static SafetensorsFile open(Path path) {
@@ -118,13 +121,19 @@ public final class SafetensorsFile implements Safetensors {
         }
         long dataBytes = size - 8 - headerBytes;
         Map<String, Stored> tensors = new LinkedHashMap<>();
+        Map<String, String> texts = new LinkedHashMap<>();
+        json.path("__metadata__").properties().forEach(entry -> {
+            if (entry.getValue().isString()) {
+                texts.put(entry.getKey(), entry.getValue().stringValue());
+            }
+        });
         for (Map.Entry<String, JsonNode> entry : json.properties()) {
             if (!entry.getKey().equals("__metadata__")) {
                 tensors.put(entry.getKey(), stored(path, entry.getKey(), entry.getValue(), dataBytes));
             }
         }
         checkTiling(path, tensors, dataBytes);
-        return new SafetensorsFile(path, channel, 8 + headerBytes, Collections.unmodifiableMap(tensors));
+        return new SafetensorsFile(path, channel, 8 + headerBytes, Collections.unmodifiableMap(tensors), texts);
     }
 
     private static Stored stored(Path path, String name, JsonNode node, long dataBytes) {
@@ -199,6 +208,11 @@ public final class SafetensorsFile implements Safetensors {
     @Override
     public Map<String, Stored> tensors() {
         return tensors;
+    }
+
+    /** A text that the file carries beside its tensors, or {@code missing}. */
+    String text(String key, String missing) {
+        return texts.getOrDefault(key, missing);
     }
 
     @Override

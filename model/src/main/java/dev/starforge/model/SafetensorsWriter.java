@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import tools.jackson.databind.SerializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
@@ -79,8 +80,14 @@ public final class SafetensorsWriter {
 
     /** One file. */
     public static void write(Path path, List<Entry> entries) {
+        write(path, entries, Map.of());
+    }
+
+    /** One file that carries texts of its own, which other programs pass over. */
+    static void write(Path path, List<Entry> entries, Map<String, String> texts) {
         ObjectNode header = new JsonMapper().createObjectNode();
-        header.putObject("__metadata__").put("format", "pt");
+        ObjectNode metadata = header.putObject("__metadata__").put("format", "pt");
+        texts.forEach(metadata::put);
         long at = 0;
         for (Entry entry : entries) {
             ObjectNode node = header.putObject(entry.name());

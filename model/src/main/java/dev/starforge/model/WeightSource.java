@@ -35,6 +35,11 @@ interface WeightSource {
         return shape(name).equals(wanted);
     }
 
+    /** Whether the numbers of a tensor are others than those of its file. */
+    default boolean rounds(String name) {
+        return false;
+    }
+
     /** Elements {@code first} to {@code first + count - 1} of a tensor as floats; both are whole rows. */
     void read(String name, long first, float[] out, int count);
 

@@ -1,16 +1,23 @@
 package dev.starforge.train;
 
 import dev.starforge.model.Blueprint;
+import dev.starforge.model.Quantization;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Fused;
+import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 
 /**
  * The settings as a machine can obey them, and a table of what was changed and why. One set of settings serves every
@@ -24,6 +31,7 @@ public final class Adaptation {
     private static final long JAVA = 300L << 20;
 
     private final MachineFacts machine;
+    private final RunConfig asked;
     private final List<Row> rows = new ArrayList<>();
     private RunConfig config;
 
@@ -32,32 +40,45 @@ public final class Adaptation {
 
     private Adaptation(RunConfig config, MachineFacts machine) {
         this.config = config;
+        this.asked = config;
         this.machine = machine;
     }
 
     /**
      * Adapts settings to a machine.
      *
-     * @param blueprint the model's config, for fitting batch and context into memory; without it they stay
+     * @param blueprint of the model, for fitting batch and context into memory; without it they stay
      * @param like a device to plan with
      */
     public static Adaptation of(RunConfig config, MachineFacts machine, Optional<Blueprint> blueprint, Device like) {
-        Adaptation adaptation = new Adaptation(config, machine);
-        adaptation.model();
-        adaptation.precision();
-        adaptation.attention();
-        adaptation.checkpointing();
+        Adaptation adaptation = fixed(config, machine, blueprint, like);
         blueprint.ifPresent(model -> adaptation.memory(model, like));
         return adaptation;
     }
 
+    /** Adapts settings of a run that was fitted to memory when it began, or has nothing to fit. */
+    public static Adaptation fixed(RunConfig config, MachineFacts machine, Optional<Blueprint> blueprint, Device like) {
+        Adaptation adaptation = new Adaptation(config, machine);
+        adaptation.model();
+        adaptation.base(blueprint, like);
+        adaptation.precision();
+        adaptation.attention();
+        adaptation.checkpointing();
+        return adaptation;
+    }
+
     /**
-     * Adapts settings for evaluation, where nothing is fitted; a base is quantized only where the settings say so
-     * themselves.
+     * Adapts settings for evaluation, where nothing is fitted. A base is quantized where the settings say so themselves, and
+     * else as the adapter that is evaluated was trained on it.
      */
-    public static Adaptation forEvaluation(RunConfig config, MachineFacts machine, Device like) {
-        RunConfig asked = config.isSet(Keys.FOUR_BIT) ? config : config.with(Keys.FOUR_BIT, false);
-        return of(asked, machine, Optional.empty(), like);
+    public static Adaptation forEvaluation(
+            RunConfig config,
+            MachineFacts machine,
+            Optional<Blueprint> blueprint,
+            Device like,
+            Quantization trainedOn) {
+        boolean asked = config.isSet(Keys.FOUR_BIT) || config.isSet(Keys.EIGHT_BIT);
+        return fixed(asked ? config : config.quantizedAs(trainedOn), machine, blueprint, like);
     }
 
     public RunConfig config() {
@@ -75,34 +96,9 @@ public final class Adaptation {
         return limit > 0 ? (long) Math.min(limit, free) : free;
     }
 
-    /** How frozen matrices are kept. */
-    Storage storage() {
-        if (!config.get(Keys.LORA)) {
-            return Storage.FP32;
-        }
-        if (config.get(Keys.EIGHT_BIT)) {
-            return Storage.INT8;
-        }
-        if (config.get(Keys.FOUR_BIT)) {
-            boolean int8 = machine.kind().equals("metal")
-                    && config.get(Keys.METAL_STORAGE).equals("int8");
-            return int8 ? Storage.INT8 : Storage.NF4;
-        }
-        return switch (config.get(Keys.DTYPE)) {
-            case "bf16" -> Storage.BF16;
-            case "fp16" -> Storage.FP16;
-            default -> Storage.FP32;
-        };
-    }
-
     /** How the run keeps and computes numbers. */
     public Precision precisionOfRun() {
-        if (storage().quantized()) {
-            throw config.wrong(
-                    config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
-                    "this build can neither train on nor evaluate quantized weights yet; set it to false");
-        }
-        return Precision.FLOAT32.withStorage(storage().element());
+        return config.precision();
     }
 
     /** Which kernels may be left to their definitions. */
@@ -134,20 +130,66 @@ public final class Adaptation {
             change(Keys.LORA, false, "a new model: every weight is trained");
         }
         if (!config.get(Keys.LORA)) {
-            change(Keys.FOUR_BIT, false, "every weight is trained, in float32");
-            change(Keys.EIGHT_BIT, false, "every weight is trained, in float32");
-            change(Keys.DTYPE, "fp32", "every weight is trained, in float32");
+            String why = "every weight is trained, in float32";
+            withoutQuantization(why, why + "; a quantized one cannot be");
+            change(Keys.DTYPE, "fp32", why);
             return;
         }
         if (config.get(Keys.FOUR_BIT) && config.get(Keys.EIGHT_BIT)) {
             change(Keys.FOUR_BIT, false, "load_in_8bit goes before it");
         }
-        if (storage() == Storage.INT8 && config.get(Keys.FOUR_BIT)) {
-            keep(Keys.FOUR_BIT, "on Metal this means int8 groups; see quantization.metal_storage");
+        if (config.get(Keys.FOUR_BIT)
+                && machine.kind().equals("metal")
+                && config.get(Keys.METAL_STORAGE).equals("int8")) {
+            String why = "on Metal load_in_4bit means int8 groups; see quantization.metal_storage";
+            change(Keys.FOUR_BIT, false, why);
+            change(Keys.EIGHT_BIT, true, why);
         }
         if (config.get(Keys.DTYPE).equals("auto")) {
             change(Keys.DTYPE, automatic(), "what " + machine.kind() + " keeps weights in: " + bf16Reason());
         }
+    }
+
+    /** Turns quantization off where it is on by default; where somebody asked for it, that is refused. */
+    private void withoutQuantization(String why, String refusal) {
+        for (Key<Boolean> key : List.of(Keys.FOUR_BIT, Keys.EIGHT_BIT)) {
+            if (config.get(key) && asked.isSet(key)) {
+                throw config.wrong(key, refusal + "; set it to false");
+            }
+            change(key, false, why);
+        }
+    }
+
+    /** What the base is quantized to: as its file has it, as the device can compute with it, and as is set. */
+    private void base(Optional<Blueprint> blueprint, Device like) {
+        Set<DType> stored = blueprint.map(Blueprint::quantized).orElse(Set.of());
+        if (config.get(Keys.LORA) && !stored.isEmpty()) {
+            String types = stored.stream().map(DType::name).collect(Collectors.joining(", "));
+            withoutQuantization(
+                    "the base is quantized already (" + types + "): it is trained on as it is stored",
+                    "the base is quantized already (" + types + ")");
+            return;
+        }
+        Quantization quantization = config.quantization();
+        if (quantization.equals(Quantization.NONE)) {
+            return;
+        }
+        if (!computesWith(quantization.storage(), like)) {
+            String why = "this build has no kernels for weights of " + quantization.storage() + " on " + like.name();
+            withoutQuantization(why, why);
+            return;
+        }
+        keep(
+                config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
+                "the matrices of the blocks are " + quantization + ", other ones " + config.get(Keys.DTYPE));
+    }
+
+    /** Forward and backward. */
+    private static boolean computesWith(DType type, Device like) {
+        long width = type.blockElements();
+        Spec weight = new Spec(type, Shape.of(width, width));
+        return like.supports(new Plain.MatMul(false, true), Spec.f32(1, width), weight) == Support.NATIVE
+                && like.supports(new Plain.MatMul(false, false), Spec.f32(1, width), weight) == Support.NATIVE;
     }
 
     private String automatic() {
@@ -266,6 +308,6 @@ public final class Adaptation {
     }
 
     private MemoryPlan plan(Blueprint blueprint, int batch, int context, boolean checkpointing, Device like) {
-        return MemoryPlan.of(blueprint, config, storage(), batch, context, checkpointing, like);
+        return MemoryPlan.of(blueprint, config, batch, context, checkpointing, like);
     }
 }

@@ -147,12 +147,16 @@ public final class Evaluation {
 
     private Model load(ModelFiles files, Scope weights, boolean tuned) {
         if (!tuned) {
-            return files.load(weights, setup.precision());
+            return base(files).load(weights, setup.precision());
         }
         try (LoraAdapter adapter =
                 LoraAdapter.open(Checkpoints.resolve(setup.adapter().orElseThrow()), weights)) {
-            return files.load(weights, setup.precision(), adapter);
+            return base(files).load(weights, setup.precision(), adapter);
         }
+    }
+
+    private ModelFiles base(ModelFiles files) {
+        return files.asBase(setup.config().quantization());
     }
 
     private List<String> texts(TokenDocuments documents) {

@@ -17,7 +17,7 @@ final class Keys {
             "model.dtype",
             "auto",
             List.of("auto", "bf16", "fp16", "fp32"),
-            "How frozen weights are kept when they are not quantized; what is trained is float32.");
+            "How frozen weights are kept that are not quantized; what is trained is float32.");
     static final Key<Integer> CONTEXT =
             Key.whole("model.context_window", 2048, 2, 1 << 20, "Tokens of a sequence at most.");
     static final Key<String> ADAPTER = Key.text(
@@ -40,15 +40,15 @@ final class Keys {
     static final Key<Boolean> FOUR_BIT = Key.flag(
             "quantization.load_in_4bit",
             true,
-            "NF4 for frozen matrices; on Metal what `metal_storage` says. Not there yet: an adapter needs false.");
+            "NF4 for the frozen matrices of the blocks; on Metal what `metal_storage` says.");
     static final Key<Boolean> EIGHT_BIT = Key.flag(
             "quantization.load_in_8bit",
             false,
-            "int8 groups for frozen matrices; goes before load_in_4bit. Not there yet.");
+            "int8 groups for the frozen matrices of the blocks; goes before load_in_4bit.");
     static final Key<Boolean> DOUBLE =
             Key.flag("quantization.double_quantization", true, "Whether the scales of NF4 are quantized, too.");
-    static final Key<Integer> GROUP =
-            Key.whole("quantization.group_size", 128, 16, 4096, "Elements that share a scale in int8 groups.");
+    static final Key<Integer> GROUP = Key.whole(
+            "quantization.group_size", 128, 32, 4096, "Elements that share a scale in int8 groups: a multiple of 32.");
     static final Key<String> METAL_STORAGE = Key.choice(
             "quantization.metal_storage", "int8", List.of("int8", "nf4"), "What load_in_4bit means on Metal.");
     static final Key<Boolean> LORA =

@@ -4,12 +4,10 @@ import dev.starforge.model.Blueprint;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.Part;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -18,7 +16,7 @@ import java.util.Map;
 
 /**
  * What training takes, in bytes, without taking it: the same forward, backward and update run with shapes alone, on the
- * allocator that the run will use. Only quantized storage is by formula, since its sizes are fixed by its format.
+ * allocator that the run will use.
  *
  * @param weights the model as it is kept
  * @param trained parameters
@@ -34,25 +32,20 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
 
     /** For a model known by its config, on a device like {@code like}. */
     static MemoryPlan of(
-            Blueprint blueprint,
-            RunConfig config,
-            Storage storage,
-            int batch,
-            int context,
-            boolean checkpointing,
-            Device like) {
+            Blueprint blueprint, RunConfig config, int batch, int context, boolean checkpointing, Device like) {
         NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
         boolean lora = config.get(Keys.LORA);
-        Precision precision = Precision.FLOAT32.withStorage(lora ? storage.element() : DType.F32);
+        Precision precision = config.precision();
         Map<String, Tensor> parameters = new LinkedHashMap<>();
         Model model;
         long weights = 0;
         if (lora) {
             LoraAdapter adapter =
                     LoraAdapter.create(TrainRun.lora(config, blueprint.architecture()), 0, shapes.scope());
-            model = blueprint.plan(shapes.scope(), precision, adapter);
+            model = blueprint.plan(shapes.scope(), precision, config.quantization(), adapter);
             parameters.putAll(adapter.parameters());
-            weights = weights(blueprint, config, storage, like);
+            weights = shapes.scope().usedBytes()
+                    - parameters.values().stream().mapToLong(Tensor::bytes).sum();
         } else {
             List<Part> parts = new ArrayList<>();
             model = blueprint.plan(shapes.scope(), precision, parts);
@@ -75,17 +68,5 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
                     plan.workspaceBytes(),
                     config.get(Keys.ACCUMULATION) > 1 ? trained : 0);
         }
-    }
-
-    private static long weights(Blueprint blueprint, RunConfig config, Storage storage, Device like) {
-        long bytes = 0;
-        NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
-        for (Map.Entry<String, Shape> tensor : blueprint.tensors(shapes.scope()).entrySet()) {
-            boolean vector = tensor.getValue().rank() == 1;
-            boolean ends = tensor.getKey().matches(".*(embed_tokens|wte|lm_head)\\.weight");
-            Storage kept = vector ? Storage.FP32 : ends && storage.quantized() ? Storage.BF16 : storage;
-            bytes += kept.bytes(tensor.getValue(), config.get(Keys.GROUP), config.get(Keys.DOUBLE));
-        }
-        return bytes;
     }
 }

@@ -5,6 +5,7 @@ import dev.starforge.model.KvCache;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Philox;
@@ -68,14 +69,14 @@ public record MergeProof(double range, double error, double change, double bound
         return bound;
     }
 
-    /** Computes in float32 on a device. */
-    public static MergeProof of(Path base, Path adapter, Path merged, Device device) {
+    /** Computes in float32 on a device, with the numbers of the base rounded as {@code onto} says. */
+    public static MergeProof of(Path base, Path adapter, Quantization onto, Path merged, Device device) {
         float[] plain;
         float[] adapted;
         float[] ours;
         double bound;
         boolean mixture;
-        try (ModelFiles files = ModelFiles.open(base)) {
+        try (ModelFiles files = ModelFiles.open(base).asBase(onto)) {
             try (Scope weights = new Scope(device)) {
                 plain = logits(files.load(weights, Precision.FLOAT32), device);
             }

@@ -5,6 +5,7 @@ import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
@@ -77,7 +78,6 @@ public final class Preflight {
         MemoryPlan plan = MemoryPlan.of(
                 blueprint,
                 effective,
-                adapted.storage(),
                 effective.get(Keys.BATCH),
                 effective.get(Keys.CONTEXT),
                 effective.get(Keys.CHECKPOINTING).equals("true"),
@@ -91,7 +91,7 @@ public final class Preflight {
                         plan.total() / 0x1p30,
                         adapted.budget() / 0x1p30,
                         plan.weights() / 0x1p30,
-                        adapted.storage(),
+                        kept(blueprint, effective),
                         plan.trained() / 0x1p30,
                         plan.state() / 0x1p30,
                         effective.get(Keys.BATCH),
@@ -100,13 +100,21 @@ public final class Preflight {
                         plan.workspace() / 0x1p30));
         long disk = 2 * (plan.trained() + plan.state()) * (effective.get(Keys.SAVE_LIMIT) + 2L);
         disk(disk);
-        if (adapted.storage().quantized()) {
-            add(
-                    Level.NOT_READY,
-                    "storage",
-                    "this build cannot train on quantized weights yet; set quantization.load_in_4bit: false");
-        }
         time(blueprint, effective);
+    }
+
+    /** What weights are kept in, in words. */
+    private static String kept(Blueprint blueprint, RunConfig effective) {
+        if (!effective.get(Keys.LORA)) {
+            return "all trained";
+        }
+        if (!blueprint.quantized().isEmpty()) {
+            return blueprint.quantized() + " as stored";
+        }
+        Quantization quantization = effective.quantization();
+        return quantization.equals(Quantization.NONE)
+                ? effective.get(Keys.DTYPE)
+                : quantization + " and " + effective.get(Keys.DTYPE);
     }
 
     private void disk(long needed) {

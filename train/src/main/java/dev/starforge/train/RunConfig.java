@@ -1,5 +1,8 @@
 package dev.starforge.train;
 
+import dev.starforge.model.Quantization;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -303,6 +306,45 @@ public final class RunConfig {
     ConfigException wrong(Key<?> key, String message) {
         return new ConfigException(
                 places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": " + get(key) + ": " + message);
+    }
+
+    /** How frozen projections are quantized while they are loaded. */
+    public Quantization quantization() {
+        if (!get(Keys.LORA)) {
+            return Quantization.NONE;
+        }
+        if (get(Keys.EIGHT_BIT)) {
+            if (get(Keys.GROUP) % DType.Q8_0.blockElements() != 0) {
+                throw wrong(Keys.GROUP, "expected a multiple of " + DType.Q8_0.blockElements());
+            }
+            return new Quantization.Int8(get(Keys.GROUP));
+        }
+        return get(Keys.FOUR_BIT) ? new Quantization.Nf4(get(Keys.DOUBLE)) : Quantization.NONE;
+    }
+
+    /** These settings with another quantization of the base. */
+    RunConfig quantizedAs(Quantization quantization) {
+        RunConfig plain = with(Keys.FOUR_BIT, false).with(Keys.EIGHT_BIT, false);
+        return switch (quantization) {
+            case Quantization.None none -> plain;
+            case Quantization.Nf4(boolean doubled) ->
+                plain.with(Keys.FOUR_BIT, true).with(Keys.DOUBLE, doubled);
+            case Quantization.Int8(int group) ->
+                plain.with(Keys.EIGHT_BIT, true).with(Keys.GROUP, group);
+        };
+    }
+
+    /** How effective settings keep numbers: what is frozen as stored or as {@code dtype} says, all else in float32. */
+    Precision precision() {
+        if (!get(Keys.LORA)) {
+            return Precision.FLOAT32;
+        }
+        DType dtype = switch (get(Keys.DTYPE)) {
+            case "bf16" -> DType.BF16;
+            case "fp16" -> DType.F16;
+            default -> DType.F32;
+        };
+        return Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
     }
 
     /** These settings with what another run was fitted to a machine by: batch, accumulation, context, checkpointing. */

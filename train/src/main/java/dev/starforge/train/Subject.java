@@ -6,6 +6,7 @@ import dev.starforge.model.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Part;
+import dev.starforge.model.Quantization;
 import dev.starforge.model.Safetensors;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.model.SafetensorsWriter;
@@ -87,16 +88,29 @@ sealed interface Subject extends AutoCloseable {
     }
 
     /** A frozen model with an adapter. */
-    record Adapted(Model model, LoraAdapter adapter, LoraSettings settings, String base, Scope scope)
+    record Adapted(
+            Model model,
+            LoraAdapter adapter,
+            LoraSettings settings,
+            String base,
+            Quantization quantization,
+            Scope scope)
             implements Subject {
         private static final String PREFIX = "base_model.model.";
 
         static Adapted load(
-                ModelFiles files, String base, LoraSettings settings, long seed, Device device, Precision precision) {
+                ModelFiles files,
+                String base,
+                Quantization quantization,
+                LoraSettings settings,
+                long seed,
+                Device device,
+                Precision precision) {
             Scope scope = new Scope(device);
             try {
                 LoraAdapter adapter = LoraAdapter.create(settings, seed, scope);
-                return new Adapted(files.load(scope, precision, adapter), adapter, settings, base, scope);
+                Model model = files.asBase(quantization).load(scope, precision, adapter);
+                return new Adapted(model, adapter, settings, base, quantization, scope);
             } catch (RuntimeException failure) {
                 scope.close();
                 throw failure;
@@ -110,7 +124,7 @@ sealed interface Subject extends AutoCloseable {
 
         @Override
         public void save(Path folder) {
-            LoraAdapter.save(folder, settings, base, parameters(), scope.device());
+            LoraAdapter.save(folder, settings, base, quantization, parameters(), scope.device());
         }
 
         @Override

@@ -1,8 +1,10 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Tokenizer;
+import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.model.SafetensorsWriter;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
@@ -245,12 +247,20 @@ public final class TrainRun implements AutoCloseable {
         Subject.Adapted adapted = Subject.Adapted.load(
                 files,
                 config.get(Keys.MODEL),
+                config.quantization(),
                 lora(config, files.architecture()),
                 config.get(Keys.SEED),
                 device,
                 setup.precision());
         if (!config.get(Keys.ADAPTER).isEmpty()) {
-            adapted.restore(Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER))));
+            Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
+            adapted.restore(from);
+            Quantization before = LoraAdapter.trainedOn(from);
+            if (!before.equals(adapted.quantization())) {
+                setup.events()
+                        .note("the adapter was trained on weights quantized to " + before + " and goes on on "
+                                + adapted.quantization());
+            }
         }
         return adapted;
     }
@@ -289,6 +299,7 @@ public final class TrainRun implements AutoCloseable {
         double maxNorm = config.get(Keys.MAX_NORM);
         return new Trainer.Settings(
                 config.get(Keys.OPTIMIZER).equals("adamw_8bit"),
+                config.get(Keys.MIXED).equals("fp16"),
                 config.get(Keys.BETAS).get(0),
                 config.get(Keys.BETAS).get(1),
                 config.get(Keys.EPS),
@@ -481,11 +492,15 @@ public final class TrainRun implements AutoCloseable {
 
     /** One bad step is skipped; several in a row mean that there is no way on from here. */
     private void watch(Trainer.Report report) {
-        notFinite = report.moved() ? 0 : notFinite + 1;
+        notFinite = report.moved() || report.scaledDown() ? 0 : notFinite + 1;
         if (!report.moved()) {
             setup.events()
                     .note("step " + step + " skipped: loss " + report.loss() + ", gradient norm "
-                            + report.gradientNorm());
+                            + report.gradientNorm()
+                            + (report.scaledDown()
+                                    ? "; the loss is scaled by "
+                                            + trainer.lossScale().value() + " from here on"
+                                    : ""));
         }
         if (notFinite >= NOT_FINITE) {
             Path good = save();
@@ -597,6 +612,8 @@ public final class TrainRun implements AutoCloseable {
         state.put("best_step", bestStep);
         state.put("evaluations_without_gain", withoutGain);
         state.put("steps_not_finite", notFinite);
+        state.put("loss_scale", trainer.lossScale().value());
+        state.put("loss_scale_good_steps", trainer.lossScale().goodSteps());
         state.put("evaluated_at", evaluatedAt);
         state.put("last_evaluation", lastEvaluation);
         state.put("seconds", seconds);
@@ -642,6 +659,10 @@ public final class TrainRun implements AutoCloseable {
         subject.restore(checkpoint);
         Subject.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
         trainer.restore(state.path("updates").intValue());
+        trainer.lossScale()
+                .restore(
+                        state.path("loss_scale").doubleValue(1),
+                        state.path("loss_scale_good_steps").intValue(0));
         step = state.path("step").longValue();
         epoch = state.path("epoch").intValue();
         position = state.path("position").intValue();

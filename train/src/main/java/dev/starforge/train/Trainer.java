@@ -59,6 +59,7 @@ public final class Trainer implements AutoCloseable {
     private Scope step;
     private EagerOps ops;
     private final Tensor rate;
+    private final LossScale lossScale;
     private int width;
     private int updates;
 
@@ -66,6 +67,7 @@ public final class Trainer implements AutoCloseable {
      * How to train.
      *
      * @param eightBit whether the optimizer's state has 8 bits
+     * @param scaled whether the loss is scaled for gradients of half precision
      * @param maxNorm where the gradient is clipped
      * @param dropout share of an update's inputs that is dropped
      * @param neftune strength of the noise on embeddings
@@ -73,6 +75,7 @@ public final class Trainer implements AutoCloseable {
      */
     public record Settings(
             boolean eightBit,
+            boolean scaled,
             double beta1,
             double beta2,
             double eps,
@@ -85,7 +88,7 @@ public final class Trainer implements AutoCloseable {
         /** Without noise, and with a state of float32. */
         public static Settings plain(
                 double beta1, double beta2, double eps, double weightDecay, double maxNorm, boolean checkpointing) {
-            return new Settings(false, beta1, beta2, eps, weightDecay, maxNorm, checkpointing, 0, 0, 0);
+            return new Settings(false, false, beta1, beta2, eps, weightDecay, maxNorm, checkpointing, 0, 0, 0);
         }
 
         /** Norms, biases and other vectors do not decay. */
@@ -104,8 +107,9 @@ public final class Trainer implements AutoCloseable {
      * @param gradientNorm before clipping
      * @param targets how many predictions counted
      * @param moved false when loss or gradient was not finite, and nothing was changed
+     * @param scaledDown whether that was for the loss being scaled too much, which has been changed
      */
-    public record Report(double loss, double gradientNorm, long targets, boolean moved) {}
+    public record Report(double loss, double gradientNorm, long targets, boolean moved, boolean scaledDown) {}
 
     public Trainer(
             Model model,
@@ -132,6 +136,7 @@ public final class Trainer implements AutoCloseable {
         this.precision = precision;
         this.fallback = fallback;
         this.settings = settings;
+        this.lossScale = settings.scaled() ? LossScale.dynamic() : LossScale.none();
         this.parameters = new LinkedHashMap<>(parameters);
         this.headParameters = usedByHead();
         session = new Scope(device);
@@ -230,7 +235,8 @@ public final class Trainer implements AutoCloseable {
 
     private Report tryStep(List<List<Example>> batches, double learningRate, long number) {
         return step.within(() -> {
-            double divisor = divisor(batches);
+            double scale = lossScale.value();
+            double divisor = divisor(batches) / scale;
             double[] loss = {0};
             List<Tensor> gradients = new ArrayList<>();
             for (List<Example> batch : batches) {
@@ -240,17 +246,19 @@ public final class Trainer implements AutoCloseable {
                     return gradients.isEmpty() ? own(pass.gradients()) : sum(gradients, pass.gradients());
                 })));
             }
-            double norm = device.floats(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)))[0];
+            loss[0] /= scale;
+            double norm = device.floats(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)))[0] / scale;
             boolean finite = Double.isFinite(loss[0]) && Double.isFinite(norm);
             if (finite) {
-                update(ops, gradients, learningRate);
+                update(ops, gradients, scale, learningRate);
                 updates++; // last: what throws before has changed nothing
             }
+            boolean scaledDown = lossScale.after(Double.isFinite(loss[0]), Double.isFinite(norm));
             long targets = batches.stream()
                     .flatMap(List::stream)
                     .mapToLong(Example::targets)
                     .sum();
-            return new Report(loss[0], norm, targets, finite);
+            return new Report(loss[0], norm, targets, finite, scaledDown);
         });
     }
 
@@ -273,8 +281,11 @@ public final class Trainer implements AutoCloseable {
         return new Tensor[0];
     }
 
-    private void update(Ops ops, List<Tensor> gradients, double learningRate) {
-        Tensor norm = ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new));
+    /** Moves the parameters; gradients are divided by {@code scale} one after the other. */
+    private void update(Ops ops, List<Tensor> gradients, double scale, double learningRate) {
+        float inverse = (float) (1 / scale);
+        Tensor scaledNorm = ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new));
+        Tensor norm = inverse == 1 ? scaledNorm : ops.scale(scaledNorm, inverse);
         int number = updates + 1;
         device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
                 (1 - Math.pow(settings.beta2(), number)));
@@ -286,8 +297,12 @@ public final class Trainer implements AutoCloseable {
             if (settings.eightBit()) {
                 in.add(state.get("scales." + parameter.getKey()));
             }
-            in.addAll(List.of(gradients.get(i++), norm, rate));
-            ops.runAll(settings.update(parameter.getValue().shape()), in.toArray(Tensor[]::new));
+            Tensor gradient = gradients.get(i++);
+            ops.scope().within(() -> {
+                in.addAll(List.of(inverse == 1 ? gradient : ops.scale(gradient, inverse), norm, rate));
+                ops.runAll(settings.update(parameter.getValue().shape()), in.toArray(Tensor[]::new));
+                return in;
+            });
         }
     }
 
@@ -375,7 +390,7 @@ public final class Trainer implements AutoCloseable {
         NullOps plan = new NullOps(device, precision, fallback);
         plan.scope().within(() -> {
             Pass pass = backward(plan, examples, 1, 0, checkpointing);
-            update(plan, pass.gradients(), 0);
+            update(plan, pass.gradients(), lossScale.value(), 0);
             return pass;
         });
         return plan.plan();
@@ -417,6 +432,10 @@ public final class Trainer implements AutoCloseable {
 
     public void restore(int updates) {
         this.updates = updates;
+    }
+
+    LossScale lossScale() {
+        return lossScale;
     }
 
     private record Pass(List<Tensor> losses, List<Tensor> gradients) {}

@@ -4,9 +4,17 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Support;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Proxy;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -20,6 +28,13 @@ final class AdaptationTest {
     private static Adaptation adapt(MachineFacts machine, String... settings) {
         try (Device like = Tiny.cpu(1)) {
             return Adaptation.of(RunConfig.defaults().set(List.of(settings)), machine, Optional.of(MODEL), like);
+        }
+    }
+
+    /** Without fitting anything into memory. */
+    private static Adaptation fixed(MachineFacts machine, String... settings) {
+        try (Device like = Tiny.cpu(1)) {
+            return Adaptation.fixed(RunConfig.defaults().set(List.of(settings)), machine, Optional.of(MODEL), like);
         }
     }
 
@@ -37,20 +52,20 @@ final class AdaptationTest {
     @ParameterizedTest
     @CsvSource(textBlock = """
                     # name,            kind,  memory, free, version, dtype, mixed, attention, checkpointing, batch, accumulation, context, storage
-                    RTX 2060 8 GB,     cuda,  8,      7.2,  75,      fp16,  fp16,  tiled,     true,          1, 16, 2048, NF4
-                    RTX 3060 12 GB,    cuda,  12,     11.2, 86,      bf16,  bf16,  flash,     true,          2, 8, 2048, NF4
-                    RTX 3070,          cuda,  8,      7.3,  86,      bf16,  bf16,  flash,     true,          1, 16, 2048, NF4
-                    RTX 4090,          cuda,  24,     22.9, 89,      bf16,  bf16,  flash,     true,          2, 8, 2048, NF4
-                    A100,              cuda,  80,     78,   80,      bf16,  bf16,  flash,     false,         2, 8, 2048, NF4
-                    H200,              cuda,  141,    138,  90,      bf16,  bf16,  flash,     false,         2, 8, 2048, NF4
-                    M1 Air 8 GB,       metal, 8,      5.3,  1,       fp16,  fp16,  flash,     true,          1, 16, 512, INT8
-                    M1 Pro 16 GB,      metal, 16,     10.6, 1,       fp16,  fp16,  flash,     true,          2, 8, 2048, INT8
-                    M2 Max,            metal, 32,     21,   2,       fp16,  fp16,  flash,     true,          2, 8, 2048, INT8
-                    M3,                metal, 24,     15.8, 3,       bf16,  bf16,  flash,     true,          2, 8, 2048, INT8
-                    M4 Max,            metal, 64,     48,   4,       bf16,  bf16,  flash,     true,          2, 8, 2048, INT8
-                    Intel Mac,         cpu,   16,     9,    0,       bf16,  no,    tiled,     true,          2, 8, 2048, NF4
-                    Linux CPU,         cpu,   32,     28,   0,       bf16,  no,    tiled,     true,          2, 8, 2048, NF4
-                    Windows CPU,       cpu,   16,     8,    0,       bf16,  no,    tiled,     true,          2, 8, 2048, NF4
+                    RTX 2060 8 GB,     cuda,  8,      7.2,  75,      fp16,  fp16,  tiled,     true,          1, 16, 2048, nf4-double
+                    RTX 3060 12 GB,    cuda,  12,     11.2, 86,      bf16,  bf16,  flash,     true,          2, 8, 2048, nf4-double
+                    RTX 3070,          cuda,  8,      7.3,  86,      bf16,  bf16,  flash,     true,          1, 16, 2048, nf4-double
+                    RTX 4090,          cuda,  24,     22.9, 89,      bf16,  bf16,  flash,     true,          2, 8, 2048, nf4-double
+                    A100,              cuda,  80,     78,   80,      bf16,  bf16,  flash,     false,         2, 8, 2048, nf4-double
+                    H200,              cuda,  141,    138,  90,      bf16,  bf16,  flash,     false,         2, 8, 2048, nf4-double
+                    M1 Air 8 GB,       metal, 8,      5.3,  1,       fp16,  fp16,  flash,     true,          1, 16, 512, int8-128
+                    M1 Pro 16 GB,      metal, 16,     10.6, 1,       fp16,  fp16,  flash,     true,          2, 8, 2048, int8-128
+                    M2 Max,            metal, 32,     21,   2,       fp16,  fp16,  flash,     true,          2, 8, 2048, int8-128
+                    M3,                metal, 24,     15.8, 3,       bf16,  bf16,  flash,     true,          2, 8, 2048, int8-128
+                    M4 Max,            metal, 64,     48,   4,       bf16,  bf16,  flash,     true,          2, 8, 2048, int8-128
+                    Intel Mac,         cpu,   16,     9,    0,       bf16,  no,    tiled,     true,          2, 8, 2048, nf4-double
+                    Linux CPU,         cpu,   32,     28,   0,       bf16,  no,    tiled,     true,          2, 8, 2048, nf4-double
+                    Windows CPU,       cpu,   16,     8,    0,       bf16,  no,    tiled,     true,          2, 8, 2048, nf4-double
                     """)
     void everyRecordedMachineHasItsTable(
             String name,
@@ -65,7 +80,7 @@ final class AdaptationTest {
             String batch,
             String accumulation,
             String context,
-            Storage storage) {
+            String storage) {
         Adaptation adapted = adapt(recorded(name, kind, memory, free, version));
         RunConfig config = adapted.config();
         String attentionRow = adapted.rows().stream()
@@ -81,10 +96,9 @@ final class AdaptationTest {
                                 config.show("optimization.batch_size"),
                                 config.show("optimization.gradient_accumulation_steps"),
                                 config.show("model.context_window"),
-                                adapted.storage().name())
+                                config.quantization().toString())
                         .toList())
-                .isEqualTo(
-                        List.of(dtype, mixed, attention, checkpointing, batch, accumulation, context, storage.name()));
+                .isEqualTo(List.of(dtype, mixed, attention, checkpointing, batch, accumulation, context, storage));
         adapted.rows().forEach(row -> assertThat(row.why()).isNotBlank());
     }
 
@@ -113,10 +127,102 @@ final class AdaptationTest {
     void settingsForMetalAreObeyedThereAndNowhereElse() {
         String[] settings = {"quantization.mps_quant_dtype=nf4", "device.metal_precision=bf16"};
         Adaptation metal = adapt(recorded("M2 Max", "metal", 32, 21, 2), settings);
-        assertThat(metal.storage()).isEqualTo(Storage.NF4);
+        assertThat(metal.config().quantization()).isEqualTo(new Quantization.Nf4(true));
         assertThat(metal.config().show("optimization.mixed_precision")).isEqualTo("bf16");
         Adaptation cuda = adapt(recorded("A100", "cuda", 80, 78, 80), "quantization.mps_quant_dtype=int8");
-        assertThat(cuda.storage()).isEqualTo(Storage.NF4);
+        assertThat(cuda.config().quantization()).isEqualTo(new Quantization.Nf4(true));
+    }
+
+    private static String rowsOf(Adaptation adapted, String key) {
+        return adapted.rows().stream()
+                .filter(row -> row.key().equals(key))
+                .map(row -> row.configured() + " -> " + row.effective() + ": " + row.why())
+                .collect(Collectors.joining("\n"));
+    }
+
+    /** The default gives way with a row that says why; what somebody asked for does not. */
+    @Test
+    void quantizationGivesWayOnlyWhereNobodyAskedForIt() {
+        MachineFacts machine = recorded("Linux CPU", "cpu", 32, 28, 0);
+        assertThat(rowsOf(fixed(machine), "quantization.load_in_4bit"))
+                .isEqualTo("true -> true: the matrices of the blocks are nf4-double, other ones bf16");
+        assertThat(rowsOf(fixed(machine, "quantization.load_in_8bit=true"), "quantization.load_in_4bit"))
+                .isEqualTo("true -> false: load_in_8bit goes before it");
+        assertThat(rowsOf(fixed(machine, "quantization.lora_enabled=false"), "quantization.load_in_4bit"))
+                .isEqualTo("true -> false: every weight is trained, in float32");
+        for (String key : List.of("load_in_4bit", "load_in_8bit")) {
+            for (String whole : List.of("quantization.lora_enabled=false", "model.pretrained_model=scratch")) {
+                assertThatThrownBy(() -> fixed(machine, whole, "quantization." + key + "=true"))
+                        .isInstanceOf(ConfigException.class)
+                        .hasMessageContaining("key quantization." + key + ": true: every weight is trained")
+                        .hasMessageContaining("set it to false");
+            }
+        }
+        assertThatThrownBy(() -> fixed(machine, "quantization.load_in_8bit=true", "quantization.group_size=48"))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("quantization.group_size: 48: expected a multiple of 32");
+        assertThat(fixed(machine, "quantization.bnb_4bit_use_double_quant=false")
+                        .config()
+                        .quantization())
+                .isEqualTo(new Quantization.Nf4(false));
+    }
+
+    @Test
+    void aBaseThatIsQuantizedInItsFileStaysAsItIs() {
+        MachineFacts machine = recorded("Linux CPU", "cpu", 32, 28, 0);
+        for (String type : List.of("Q4_K", "F16")) {
+            Path file = Path.of("..", "golden", "gguf", "micro-" + type + ".gguf");
+            try (Device like = Tiny.cpu(1);
+                    ModelFiles files = ModelFiles.open(file)) {
+                RunConfig config = RunConfig.defaults().set(List.of("model.context_window=64"));
+                Optional<Blueprint> blueprint = Optional.of(files.blueprint());
+                Adaptation adapted = Adaptation.of(config, machine, blueprint, like);
+                boolean block = type.equals("Q4_K");
+                assertThat(adapted.config().quantization().equals(Quantization.NONE))
+                        .isEqualTo(block);
+                if (block) {
+                    assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
+                            .startsWith("true -> false: the base is quantized already (Q4_K")
+                            .endsWith("it is trained on as it is stored");
+                    assertThatThrownBy(() -> Adaptation.of(
+                                    config.set(List.of("quantization.load_in_4bit=true")), machine, blueprint, like))
+                            .isInstanceOf(ConfigException.class)
+                            .hasMessageContaining("the base is quantized already (Q4_K");
+                }
+                long stored = files.tensors().stream()
+                        .mapToLong(ModelFiles.Stored::bytes)
+                        .sum();
+                long planned = MemoryPlan.of(files.blueprint(), adapted.config(), 1, 64, false, like)
+                        .weights();
+                assertThat((double) planned / stored).isBetween(block ? 0.98 : 0.2, block ? 1.02 : 0.7);
+            }
+        }
+    }
+
+    @Test
+    void aDeviceWithoutKernelsForBlocksIsSaid() {
+        MachineFacts machine = recorded("Linux CPU", "cpu", 32, 28, 0);
+        try (Device cpu = Tiny.cpu(1)) {
+            InvocationHandler asCpu =
+                    (proxy, method, arguments) -> method.getName().equals("supports")
+                                    && Stream.of((Spec[]) arguments[1])
+                                            .anyMatch(spec -> spec.dtype().isBlock())
+                            ? Support.NONE
+                            : method.invoke(cpu, arguments);
+            Device narrow = (Device)
+                    Proxy.newProxyInstance(Device.class.getClassLoader(), new Class<?>[] {Device.class}, asCpu);
+            Adaptation adapted = Adaptation.of(RunConfig.defaults(), machine, Optional.of(MODEL), narrow);
+            assertThat(adapted.config().quantization()).isEqualTo(Quantization.NONE);
+            assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
+                    .isEqualTo("true -> false: this build has no kernels for weights of NF4 on cpu");
+            assertThatThrownBy(() -> Adaptation.of(
+                            RunConfig.defaults().set(List.of("quantization.load_in_4bit=true")),
+                            machine,
+                            Optional.of(MODEL),
+                            narrow))
+                    .isInstanceOf(ConfigException.class)
+                    .hasMessageContaining("no kernels for weights of NF4");
+        }
     }
 
     @Test
@@ -137,7 +243,7 @@ final class AdaptationTest {
                     Optional.empty(),
                     like);
             assertThat(adapted.config().show("quantization.lora_enabled")).isEqualTo("false");
-            assertThat(adapted.storage()).isEqualTo(Storage.FP32);
+            assertThat(adapted.config().quantization()).isEqualTo(Quantization.NONE);
             assertThatThrownBy(() -> Adaptation.of(
                             RunConfig.defaults()
                                     .set(List.of("model.pretrained_model=scratch", "quantization.lora_enabled=true")),

@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Precision;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -15,14 +15,23 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** What was planned against what was taken. */
 final class MemoryPlanTest {
     @ParameterizedTest
-    @CsvSource({"true, adamw, false", "true, adamw_8bit, true", "false, adamw, true", "false, adamw_8bit, false"})
-    void isWhatARunTakes(boolean lora, String optimizer, boolean checkpointing) {
+    @CsvSource({
+        "true, none, adamw, false",
+        "true, nf4-double, adamw_8bit, true",
+        "true, nf4-double, adamw, false",
+        "true, int8-64, adamw, false",
+        "false, none, adamw, true",
+        "false, none, adamw_8bit, false"
+    })
+    void isWhatARunTakes(boolean lora, String base, String optimizer, boolean checkpointing) {
         RunConfig config = RunConfig.defaults()
                 .set(List.of(
                         "quantization.lora_enabled=" + lora,
                         "quantization.lora_rank=8",
                         "optimization.gradient_accumulation_steps=2",
-                        "optimization.optimizer=" + optimizer));
+                        "optimization.optimizer=" + optimizer,
+                        "model.dtype=bf16"))
+                .quantizedAs(Quantization.parse(base));
         int batch = 3;
         int context = 100;
         try (Device device = Tiny.cpu(2);
@@ -30,21 +39,26 @@ final class MemoryPlanTest {
             MemoryPlan plan = MemoryPlan.of(
                     Blueprint.read(Tiny.STARCODER.resolve("config.json")),
                     config,
-                    Storage.FP32,
                     batch,
                     context,
                     checkpointing,
                     device);
             Subject subject = lora
                     ? Subject.Adapted.load(
-                            files, "base", TrainRun.lora(config, "starcoder2"), 1, device, Precision.FLOAT32)
+                            files,
+                            "base",
+                            config.quantization(),
+                            TrainRun.lora(config, "starcoder2"),
+                            1,
+                            device,
+                            config.precision())
                     : Subject.Whole.load(files, Tiny.STARCODER, device);
             try (subject;
                     Trainer trainer = new Trainer(
                             subject.model(),
                             subject.parameters(),
                             device,
-                            Precision.FLOAT32,
+                            config.precision(),
                             Fallback.FORBIDDEN,
                             TrainRun.settings(config, checkpointing))) {
                 List<Example> full = TrainRun.full(batch, context);
@@ -55,6 +69,11 @@ final class MemoryPlanTest {
                 };
                 long taken = weights + trainer.stateBytes() + trainer.peakBytes() + device.workspaceBytes();
                 assertThat((double) plan.total() / taken).isBetween(0.85, 1.15);
+                if (subject instanceof Subject.Adapted adapted) {
+                    assertThat(plan.weights() + plan.trained()).isEqualTo(weights);
+                    long others = plan.trained() + (1 << 20); // an adapter is reserved as it comes
+                    assertThat(adapted.scope().reservedBytes()).isLessThan(plan.weights() + 2 * others);
+                }
             }
         }
     }
@@ -64,18 +83,23 @@ final class MemoryPlanTest {
         Blueprint model = KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
         try (Device device = Tiny.cpu(2)) {
             long before = Machine.residentBytes();
-            MemoryPlan plan = MemoryPlan.of(model, RunConfig.defaults(), Storage.NF4, 2, 2048, true, device);
+            RunConfig config = RunConfig.defaults().set(List.of("model.dtype=bf16"));
+            MemoryPlan plan = MemoryPlan.of(model, config, 2, 2048, true, device);
             assertThat(Machine.residentBytes() - before).isLessThan(1L << 30);
-            // 2.88 G elements of NF4 in blocks of 64 with quantized scales, 151 M of embedding in 16 bits, vectors in
+            long matrices = 30L * (2 * 3072 * 3072 + 2 * 256 * 3072 + 2 * 3072 * 12288);
+            long vectors = 30L * (2 * 3072 + 2 * 256 + 12288 + 3072 + 4 * 3072) + 2 * 3072;
+            // NF4 in blocks of 64 with a float32 magnitude each, the embedding in 16 bits, vectors and frequencies in
             // 32
-            assertThat(plan.weights()).isBetween(1_750_000_000L, 1_850_000_000L);
+            long weights = matrices / 64 * 36 + 2L * 49152 * 3072 + 4 * vectors;
+            assertThat(plan.weights()).isBetween(weights, weights + 4096);
             assertThat(plan.trained()).isEqualTo(4L * 30 * 32 * (2 * 6144 + 2 * (3072 + 256) + 2 * 15360));
             assertThat(plan.state()).isEqualTo(2 * plan.trained());
             assertThat(plan.total()).isBetween(4L << 30, 7L << 30);
-            MemoryPlan kept = MemoryPlan.of(model, RunConfig.defaults(), Storage.NF4, 2, 2048, false, device);
+            MemoryPlan kept = MemoryPlan.of(model, config, 2, 2048, false, device);
             assertThat(kept.step()).isGreaterThan(4 * plan.step());
-            MemoryPlan int8 = MemoryPlan.of(model, RunConfig.defaults(), Storage.INT8, 2, 2048, true, device);
-            assertThat(int8.weights()).isBetween(3_150_000_000L, 3_350_000_000L);
+            MemoryPlan int8 =
+                    MemoryPlan.of(model, config.quantizedAs(new Quantization.Int8(128)), 2, 2048, true, device);
+            assertThat(int8.weights() - plan.weights()).isEqualTo(matrices / 32 * 34 - matrices / 64 * 36);
         }
     }
 }

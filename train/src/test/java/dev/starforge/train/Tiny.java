@@ -41,7 +41,7 @@ record Tiny(Device device, ModelFiles files, Scope scope, LoraAdapter adapter, M
     }
 
     static Trainer.Settings settings(boolean checkpointing, double dropout, double neftune) {
-        return new Trainer.Settings(false, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing, dropout, neftune, 3);
+        return new Trainer.Settings(false, false, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing, dropout, neftune, 3);
     }
 
     Trainer trainer(Trainer.Settings settings) {

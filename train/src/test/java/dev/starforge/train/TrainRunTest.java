@@ -9,6 +9,7 @@ import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
@@ -22,10 +23,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
@@ -35,7 +39,7 @@ final class TrainRunTest {
     Path folder;
 
     /** What a run said. */
-    private static final class Said implements RunEvents {
+    private static class Said implements RunEvents {
         private final List<Step> steps = new ArrayList<>();
         private final List<String> notes = new ArrayList<>();
         private final List<Double> evaluations = new ArrayList<>();
@@ -98,7 +102,7 @@ final class TrainRunTest {
                 Path.of(config.model()),
                 Optional.empty(),
                 device,
-                Precision.FLOAT32,
+                config.precision(),
                 Fallback.FORBIDDEN,
                 0,
                 resume,
@@ -188,6 +192,54 @@ final class TrainRunTest {
                     .hasMessageContaining("one sequence of 64 tokens does not fit")
                     .hasMessageContaining("set model.context_window lower");
         }
+    }
+
+    /** With a loss that is scaled, as a device of half precision would have it. */
+    @ParameterizedTest
+    @ValueSource(strings = {"load_in_4bit", "load_in_8bit"})
+    void aRunOnAQuantizedBaseGoesOnBitForBit(String key) throws IOException {
+        String[] settings = {
+            "quantization." + key + "=true",
+            "model.dtype=bf16",
+            "quantization.lora_dropout=0.1",
+            "optimization.mixed_precision=fp16"
+        };
+        Said whole = run(config(settings), false);
+        assertThat(LoraAdapter.trainedOn(Checkpoints.resolve(folder.resolve("run"))))
+                .isEqualTo(config(settings).quantization())
+                .isNotEqualTo(Quantization.NONE);
+        String elsewhere = "output.output_dir=\"" + folder.resolve("parts") + "\"";
+        RunConfig parts = config(settings).set(List.of(elsewhere));
+        AtomicReference<TrainRun> running = new AtomicReference<>();
+        Said first = new Said() {
+            @Override
+            public void step(Step step) {
+                super.step(step);
+                if (step.step() == 5) {
+                    running.get().stop();
+                }
+            }
+        };
+        TrainRun.claim(parts, false);
+        try (Device device = Tiny.cpu(1);
+                TrainRun run = new TrainRun(setup(parts, device, false, first))) {
+            running.set(run);
+            assertThat(run.run()).isEqualTo(TrainRun.End.INTERRUPTED);
+        }
+        JsonNode state = new JsonMapper().readTree(folder.resolve("parts/checkpoint-5/state.json"));
+        assertThat(state.path("loss_scale").doubleValue()).isEqualTo(65536);
+        assertThat(state.path("loss_scale_good_steps").intValue()).isEqualTo(5);
+        Said second = run(parts, true);
+        state = new JsonMapper().readTree(folder.resolve("parts/checkpoint-12/state.json"));
+        assertThat(state.path("loss_scale_good_steps").intValue()).isEqualTo(12);
+        List<Double> losses = new ArrayList<>(first.losses());
+        losses.addAll(second.losses());
+        assertThat(losses).hasSize(12).isEqualTo(whole.losses());
+        assertThat(second.evaluations.getLast()).isEqualTo(whole.evaluations.getLast());
+        assertThatThrownBy(() -> run(parts.set(List.of("quantization." + key + "=false")), true))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("quantization." + key)
+                .hasMessageContaining("was begun with true");
     }
 
     @Test

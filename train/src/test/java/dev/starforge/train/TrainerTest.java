@@ -148,7 +148,7 @@ final class TrainerTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void oneThreadGivesTheBitsOfTwo(boolean eightBit) {
-        Trainer.Settings settings = new Trainer.Settings(eightBit, 0.9, 0.999, 1e-8, 0.01, 1, true, 0.1, 5, 3);
+        Trainer.Settings settings = new Trainer.Settings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, true, 0.1, 5, 3);
         List<List<Example>> batches = List.of(Tiny.examples(LENGTHS), Tiny.examples(30, 30));
         Outcome one;
         Outcome two;
@@ -166,7 +166,7 @@ final class TrainerTest {
         List<List<Example>> batches = List.of(Tiny.examples(30, 30, 30));
         List<Double> losses = new ArrayList<>();
         for (boolean eightBit : new boolean[] {false, true}) {
-            Trainer.Settings settings = new Trainer.Settings(eightBit, 0.9, 0.999, 1e-8, 0, 1, false, 0, 0, 3);
+            Trainer.Settings settings = new Trainer.Settings(eightBit, false, 0.9, 0.999, 1e-8, 0, 1, false, 0, 0, 3);
             try (Tiny tiny = Tiny.open(2, false)) {
                 losses.add(Outcome.of(tiny, settings, batches, 30).losses().getLast());
             }
@@ -278,6 +278,68 @@ final class TrainerTest {
             }
             assertThat((losses[1] - losses[0]) / (2 * step)).isCloseTo(along, within(0.02 * along));
         }
+    }
+
+    /** A power of two changes no bit, unless gradients overflow: then steps are skipped until they no longer do. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aScaledLossTrainsTheSame(boolean eightBit) {
+        List<List<Example>> batches = List.of(Tiny.examples(LENGTHS), Tiny.examples(9, 30));
+        Outcome plain;
+        try (Tiny tiny = Tiny.open(2, false)) {
+            plain = Outcome.of(
+                    tiny,
+                    new Trainer.Settings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3),
+                    batches,
+                    4);
+        }
+        Trainer.Settings scaled = new Trainer.Settings(eightBit, true, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3);
+        try (Tiny tiny = Tiny.open(2, false)) {
+            plain.requireSameBits(Outcome.of(tiny, scaled, batches, 4));
+        }
+        List<String> targets = LoraSettings.automatic("starcoder2");
+        try (Tiny tiny = Tiny.open(
+                        Tiny.STARCODER, 2, new LoraSettings(4, 8000, 0, targets, true, false, false)); // steep
+                Trainer trainer = tiny.trainer(scaled)) {
+            trainer.lossScale().restore(0x1p120, 7);
+            int skipped = 0;
+            double scale = trainer.lossScale().value();
+            Trainer.Report report = trainer.step(batches, 1e-2, 0);
+            while (!report.moved()) {
+                skipped++;
+                assertThat(report.scaledDown()).isTrue();
+                assertThat(trainer.updates()).isZero();
+                assertThat(trainer.lossScale().value()).isEqualTo(scale / 2);
+                assertThat(trainer.lossScale().goodSteps()).isZero();
+                scale /= 2;
+                report = trainer.step(batches, 1e-2, 0);
+            }
+            assertThat(skipped).isBetween(2, 10);
+            assertThat(report.loss()).isEqualTo(plain.losses.getFirst());
+        }
+    }
+
+    @Test
+    void theScaleGrowsAfterALongTimeAndNeverBelowOne() {
+        LossScale scale = LossScale.dynamic();
+        double first = scale.value();
+        for (int i = 0; i < 1999; i++) {
+            assertThat(scale.after(true, true)).isFalse();
+        }
+        assertThat(scale.value()).isEqualTo(first);
+        scale.after(true, true);
+        assertThat(scale.value()).isEqualTo(2 * first);
+        for (int i = 0; i < 17; i++) {
+            assertThat(scale.after(true, false)).isTrue();
+        }
+        assertThat(scale.value()).isOne();
+        assertThat(scale.after(true, false))
+                .as("there is nothing left to scale down")
+                .isFalse();
+        assertThat(LossScale.dynamic().after(false, false))
+                .as("a loss that is not finite is no matter of scale")
+                .isFalse();
+        assertThatThrownBy(() -> scale.restore(3, 0)).isInstanceOf(TrainException.class);
     }
 
     @Test

@@ -30,6 +30,10 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
             int count = Groups.length(columns, group, g % groups);
             float scale = Numbers.absmax(w, from, count) / 127;
             scales[g] = Float.floatToFloat16(scale);
+            Numbers.require(
+                    Float.isFinite(Float.float16ToFloat(scales[g])),
+                    "Int8Groups",
+                    "scales that a half can hold, got " + scale + " in group " + g);
             for (int i = 0; i < count && scale > 0; i++) {
                 codes[g * group + i] = (byte) Numbers.nearest(w[from + i] / scale, -128, 127);
             }

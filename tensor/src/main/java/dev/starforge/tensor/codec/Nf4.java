@@ -36,6 +36,14 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
     };
     private static final float[] DYNAMIC_MAP = dynamicMapOf();
 
+    /** Cells of the range from -1 to 1: so narrow that none has two of the bounds between codes. */
+    private static final int CELLS = 64;
+
+    /** Where one code ends and the next begins; and the first code that a cell may have. */
+    private static final float[] BOUNDS = bounds();
+
+    private static final byte[] FIRST = first();
+
     /** The largest magnitude of each block, plain or coded. */
     public sealed interface Absmax {
         int blocks();
@@ -123,6 +131,24 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return new Nf4(w.length, block, plain.codes, nest(((Absmax.Plain) plain.absmax).values()));
     }
 
+    /** The largest magnitude of each block of {@link #DEFAULT_BLOCK} of the first {@code count} weights, to {@code out}. */
+    public static void magnitudes(float[] w, int count, float[] out, int at) {
+        Numbers.requireFinite("Nf4", w, 0, count);
+        for (int from = 0; from < count; from += DEFAULT_BLOCK) {
+            out[at++] = Numbers.absmax(w, from, Math.min(DEFAULT_BLOCK, count - from));
+        }
+    }
+
+    /** What all magnitudes of one tensor become when they are themselves coded. */
+    public static float[] doubled(float[] magnitudes) {
+        Absmax.Nested nested = nest(magnitudes);
+        float[] decoded = new float[magnitudes.length];
+        for (int i = 0; i < decoded.length; i++) {
+            decoded[i] = nested.at(i);
+        }
+        return decoded;
+    }
+
     private static Absmax.Nested nest(float[] values) {
         double sum = 0;
         for (float value : values) {
@@ -167,9 +193,30 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return CODES[code];
     }
 
-    /** The code nearest to a number from -1 to 1. */
+    /** The code nearest to a number from -1 to 1, ties to the lower; without a branch to guess wrong. */
     static int code(float x) {
-        return nearest(CODES, x);
+        int first = FIRST[Math.clamp((int) ((x + 1) * (CELLS / 2)), 0, CELLS)];
+        return first + (x > BOUNDS[first] ? 1 : 0);
+    }
+
+    private static float[] bounds() {
+        float[] bounds = new float[CODES.length];
+        for (int i = 0; i + 1 < bounds.length; i++) {
+            bounds[i] = (CODES[i] + CODES[i + 1]) / 2;
+        }
+        bounds[bounds.length - 1] = Float.POSITIVE_INFINITY;
+        return bounds;
+    }
+
+    /** Cells are taken a little wider, for the sum that finds one is rounded. */
+    private static byte[] first() {
+        byte[] first = new byte[CELLS + 1];
+        for (int cell = 0; cell <= CELLS; cell++) {
+            while (BOUNDS[first[cell]] < cell / (CELLS / 2.0) - 1 - 1e-6) {
+                first[cell]++;
+            }
+        }
+        return first;
     }
 
     /** The nearest of ascending values, ties to the lower. */

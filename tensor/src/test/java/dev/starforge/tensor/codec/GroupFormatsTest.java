@@ -8,7 +8,9 @@ import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -32,6 +34,28 @@ final class GroupFormatsTest {
                     Float.float16ToFloat(coded.scales()[row * Math.ceilDiv(columns, group) + i % columns / group]);
             // Half a step, and what the scale lost when it became a half: at most 127 codes of 2^-11 each.
             assertThat(Math.abs(back[i] - w[i])).isLessThanOrEqualTo(scale * (0.5f + 127 * 0x1p-11f));
+        }
+    }
+
+    /** Every bound between two codes and its neighbours, and many numbers besides. */
+    @Test
+    void nf4FindsTheNearestCode() {
+        float[] codes = Nf4.codes16();
+        List<Float> numbers = new ArrayList<>();
+        for (int i = 0; i + 1 < codes.length; i++) {
+            float bound = (codes[i] + codes[i + 1]) / 2;
+            numbers.addAll(List.of(bound, Math.nextUp(bound), Math.nextDown(bound), codes[i], codes[i + 1]));
+        }
+        for (int i = -10_000; i <= 10_000; i++) {
+            float x = i / 10_000f;
+            numbers.addAll(List.of(x, Math.clamp(Math.nextUp(x), -1, 1), Math.clamp(Math.nextDown(x), -1, 1)));
+        }
+        for (float x : numbers) {
+            int nearest = 0;
+            while (nearest < 15 && x > (codes[nearest] + codes[nearest + 1]) / 2) {
+                nearest++;
+            }
+            assertThat(Nf4.code(x)).as("%s", x).isEqualTo(nearest);
         }
     }
 
