@@ -82,7 +82,7 @@ final class GgufConfig {
         }
         if (type.startsWith("deepseek")) {
             if (file.integer(prefix + "attention.q_lora_rank", 0) == 0) {
-                config.remove("q_lora_rank");
+                config.putNull("q_lora_rank"); // left out, transformers has a rank of its own
             }
             int keys = file.integer(prefix + "attention.key_length_mla", file.integer(prefix + "attention.key_length"));
             config.put("qk_nope_head_dim", keys - file.integer(prefix + "rope.dimension_count"));

@@ -272,6 +272,7 @@ public final class LoraAdapter implements AutoCloseable {
         List<SafetensorsWriter.Entry> entries = new ArrayList<>();
         parameters.forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(PREFIX + name, tensor, device)));
         SafetensorsWriter.write(folder.resolve(WEIGHTS), entries, Map.of(TRAINED_ON, trainedOn.toString()));
+        boolean experts = settings.targets().contains(LoraSettings.EXPERTS);
         ObjectNode config = JSON.createObjectNode();
         config.put("base_model_name_or_path", base);
         config.put("bias", "none");
@@ -279,14 +280,14 @@ public final class LoraAdapter implements AutoCloseable {
         config.put("inference_mode", true);
         config.put("init_lora_weights", true);
         config.put("lora_alpha", settings.alpha());
-        config.put("lora_dropout", settings.dropout());
+        config.put("lora_dropout", experts ? 0 : settings.dropout()); // PEFT loads no target_parameters with another
         config.put("peft_type", "LORA");
         config.put("r", settings.rank());
         config.putObject("rank_pattern");
         config.putObject("alpha_pattern");
         ArrayNode modules = config.putArray("target_modules");
         found(settings, parameters.keySet()).forEach(modules::add);
-        if (settings.targets().contains(LoraSettings.EXPERTS)) {
+        if (experts) {
             config.putArray("target_parameters").add("gate_up_proj").add("down_proj");
         }
         config.put("task_type", "CAUSAL_LM");

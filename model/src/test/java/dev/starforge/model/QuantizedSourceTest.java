@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
