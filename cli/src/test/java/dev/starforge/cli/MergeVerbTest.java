@@ -358,7 +358,6 @@ final class MergeVerbTest {
     @Test
     void formsAndTypesThatDoNotGoTogetherAreRefused() {
         Path golden = MODELS.resolve("llama2");
-        Path gguf = golden.resolve("model.gguf");
         Path out = folder.resolve("merged.gguf");
         assertThat(export(golden, golden, folder.resolve("merged"), "--format", "gguf")
                         .err())
