@@ -195,7 +195,7 @@ public final class Merger implements AutoCloseable {
     /** From a GGUF file: its tensors by HF's names, which are those that the architecture asks for. */
     private void exportFolder(Path folder, String dtype, long shardBytes) {
         Map<String, Integer> tokens = new TreeMap<>();
-        GgufFile file = ((GgufSource) files.source()).file();
+        GgufFile file = ((GgufSource) files.stored()).file();
         for (String token : List.of("bos_token_id", "eos_token_id")) {
             if (file.hasKey("tokenizer.ggml." + token)) {
                 tokens.put(token, file.integer("tokenizer.ggml." + token));
