@@ -325,6 +325,7 @@ final class GenerateVerb implements Callable<Integer> {
             return files.load(weights, flags.precision());
         }
         try (LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
+            Adapters.noteBase(adapter, spec.commandLine().getErr());
             return files.load(weights, flags.precision(), lora);
         }
     }

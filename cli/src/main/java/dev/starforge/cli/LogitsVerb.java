@@ -82,8 +82,9 @@ final class LogitsVerb implements Callable<Integer> {
             var ops = opened.device().ops(step, flags.convertedPrecision(), flags.fallback());
             List<SafetensorsFile.Entry> entries = new ArrayList<>();
             for (int i = 0; i < ids.size(); i++) {
-                float[] logits = opened.device()
-                        .floats(loaded.forward(ops, Batches.packed(loaded, step, List.of(ids.get(i))), KvCache.NONE));
+                int[] text = ids.get(i);
+                float[] logits = step.within(() -> opened.device()
+                        .floats(loaded.forward(ops, Batches.packed(loaded, step, List.of(text)), KvCache.NONE)));
                 Shape shape = Shape.of(ids.get(i).length, logits.length / ids.get(i).length);
                 entries.add(SafetensorsFile.Entry.of("logits." + i, shape, logits));
             }
@@ -113,6 +114,7 @@ final class LogitsVerb implements Callable<Integer> {
             return files.load(weights, flags.convertedPrecision());
         }
         try (LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
+            Adapters.noteBase(adapter, spec.commandLine().getErr());
             return files.load(weights, flags.convertedPrecision(), lora);
         }
     }

@@ -139,6 +139,10 @@ final class MergeVerb implements Callable<Integer> {
             throw new ParameterException(
                     spec.commandLine(), "--type: expected F32, BF16 or F16; --shard-bytes: expected at least 1");
         }
+        if (out == null && (format != null || !type.isEmpty())) {
+            throw new ParameterException(
+                    spec.commandLine(), "--type and --format: say how --out is written, which is missing");
+        }
         if (format != null && !List.of("hf", "gguf").contains(format)) {
             throw new ParameterException(spec.commandLine(), "--format: expected hf or gguf, got " + format);
         }

@@ -126,7 +126,7 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     private static Optional<Blueprint> blueprint(Path model) {
-        if (!Files.exists(model)) {
+        if (!Files.isRegularFile(model) && !Files.isRegularFile(model.resolve("config.json"))) {
             return Optional.empty();
         }
         try (ModelFiles files = ModelFiles.open(model)) {

@@ -421,10 +421,7 @@ final class CodeTile {
         }
     }
 
-    /**
-     * The same for one block of six-bit codes, whose upper two bits are a plane of their own. Sixteen elements share a
-     * scale, which are two runs.
-     */
+    /** The same for one block of six-bit codes, whose upper two bits are a plane of their own. */
     static void sixths(
             MemorySegment w,
             long from,
@@ -446,122 +443,129 @@ final class CodeTile {
             FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
             FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
             FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
-            int q = xAt;
-            int g = 0;
-            int bias = biases;
+            ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
+            ShortVector e = c;
+            int scale = d + part;
+            int scale2 = d2 + part;
+            int i = 0;
             long upper = from + high + 4 * part;
-            for (long p = from + 4 * part; p < from + high; g++) {
-                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + (g >> 1)]);
-                FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + g * ROWS + part);
-                FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + g * ROWS + SLOTS + part);
-                FloatVector e0 = FloatVector.fromArray(FLOATS, s, d2 + g * ROWS + part);
-                FloatVector e1 = FloatVector.fromArray(FLOATS, s, d2 + g * ROWS + SLOTS + part);
-                for (long last = p + 4 * LANES; p < last; p += 2 * LANES, upper += LANES, q += 8, bias++) {
-                    ShortVector c = IntVector.broadcast(INTS, x[bias]).reinterpretAsShorts();
-                    ShortVector e = c;
-                    IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                    IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
-                    IntVector u0 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
-                    IntVector u1 = IntVector.fromMemorySegment(INTS, w, p + off + LANES, LITTLE_ENDIAN);
-                    IntVector h = IntVector.fromMemorySegment(INTS, w, upper, LITTLE_ENDIAN);
-                    IntVector t = IntVector.fromMemorySegment(INTS, w, upper + off, LITTLE_ENDIAN);
-                    ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
-                    c = c.add(v0.and(nibble)
-                            .or(h.lanewise(LSHL, 4).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x0));
-                    e = e.add(u0.and(nibble)
-                            .or(t.lanewise(LSHL, 4).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x0));
-                    ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
-                    c = c.add(v0.lanewise(LSHR, 4)
-                            .and(nibble)
-                            .or(h.lanewise(LSHL, 2).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x1));
-                    e = e.add(u0.lanewise(LSHR, 4)
-                            .and(nibble)
-                            .or(t.lanewise(LSHL, 2).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x1));
-                    ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
-                    c = c.add(v0.lanewise(LSHR, 8)
-                            .and(nibble)
-                            .or(h.and(top))
-                            .reinterpretAsShorts()
-                            .mul(x2));
-                    e = e.add(u0.lanewise(LSHR, 8)
-                            .and(nibble)
-                            .or(t.and(top))
-                            .reinterpretAsShorts()
-                            .mul(x2));
-                    ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
-                    c = c.add(v0.lanewise(LSHR, 12)
-                            .and(nibble)
-                            .or(h.lanewise(LSHR, 2).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x3));
-                    e = e.add(u0.lanewise(LSHR, 12)
-                            .and(nibble)
-                            .or(t.lanewise(LSHR, 2).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x3));
-                    ShortVector x4 = IntVector.broadcast(INTS, x[q + 4]).reinterpretAsShorts();
-                    c = c.add(v1.and(nibble)
-                            .or(h.lanewise(LSHR, 4).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x4));
-                    e = e.add(u1.and(nibble)
-                            .or(t.lanewise(LSHR, 4).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x4));
-                    ShortVector x5 = IntVector.broadcast(INTS, x[q + 5]).reinterpretAsShorts();
-                    c = c.add(v1.lanewise(LSHR, 4)
-                            .and(nibble)
-                            .or(h.lanewise(LSHR, 6).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x5));
-                    e = e.add(u1.lanewise(LSHR, 4)
-                            .and(nibble)
-                            .or(t.lanewise(LSHR, 6).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x5));
-                    ShortVector x6 = IntVector.broadcast(INTS, x[q + 6]).reinterpretAsShorts();
-                    c = c.add(v1.lanewise(LSHR, 8)
-                            .and(nibble)
-                            .or(h.lanewise(LSHR, 8).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x6));
-                    e = e.add(u1.lanewise(LSHR, 8)
-                            .and(nibble)
-                            .or(t.lanewise(LSHR, 8).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x6));
-                    ShortVector x7 = IntVector.broadcast(INTS, x[q + 7]).reinterpretAsShorts();
-                    c = c.add(v1.lanewise(LSHR, 12)
-                            .and(nibble)
-                            .or(h.lanewise(LSHR, 10).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x7));
-                    e = e.add(u1.lanewise(LSHR, 12)
-                            .and(nibble)
-                            .or(t.lanewise(LSHR, 10).and(top))
-                            .reinterpretAsShorts()
-                            .mul(x7));
-                    IntVector a = c.reinterpretAsInts();
-                    IntVector b = e.reinterpretAsInts();
-                    FloatVector a0 = (FloatVector)
-                            a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                    FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
-                    FloatVector b0 = (FloatVector)
-                            b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                    FloatVector b1 = (FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0);
-                    f0 = a0.mul(each).fma(d0, f0);
-                    f1 = a1.mul(each).fma(d1, f1);
-                    g0 = b0.mul(each).fma(e0, g0);
-                    g1 = b1.mul(each).fma(e1, g1);
-                }
+            long end = from + high;
+            for (long p = from + 4 * part; p < end; p += 2 * LANES, upper += LANES) {
+                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                IntVector h = IntVector.fromMemorySegment(INTS, w, upper, LITTLE_ENDIAN);
+                IntVector t = IntVector.fromMemorySegment(INTS, w, upper + off, LITTLE_ENDIAN);
+                int q = xAt + i;
+                ShortVector x0 = IntVector.broadcast(INTS, x[q + 0]).reinterpretAsShorts();
+                c = c.add(v.and(nibble)
+                        .or(h.lanewise(LSHL, 4).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x0));
+                e = e.add(u.and(nibble)
+                        .or(t.lanewise(LSHL, 4).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x0));
+                ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 4)
+                        .and(nibble)
+                        .or(h.lanewise(LSHL, 2).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x1));
+                e = e.add(u.lanewise(LSHR, 4)
+                        .and(nibble)
+                        .or(t.lanewise(LSHL, 2).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x1));
+                ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 8)
+                        .and(nibble)
+                        .or(h.and(top))
+                        .reinterpretAsShorts()
+                        .mul(x2));
+                e = e.add(u.lanewise(LSHR, 8)
+                        .and(nibble)
+                        .or(t.and(top))
+                        .reinterpretAsShorts()
+                        .mul(x2));
+                ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 12)
+                        .and(nibble)
+                        .or(h.lanewise(LSHR, 2).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x3));
+                e = e.add(u.lanewise(LSHR, 12)
+                        .and(nibble)
+                        .or(t.lanewise(LSHR, 2).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x3));
+                v = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                u = IntVector.fromMemorySegment(INTS, w, p + off + LANES, LITTLE_ENDIAN);
+                ShortVector x4 = IntVector.broadcast(INTS, x[q + 4]).reinterpretAsShorts();
+                c = c.add(v.and(nibble)
+                        .or(h.lanewise(LSHR, 4).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x4));
+                e = e.add(u.and(nibble)
+                        .or(t.lanewise(LSHR, 4).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x4));
+                ShortVector x5 = IntVector.broadcast(INTS, x[q + 5]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 4)
+                        .and(nibble)
+                        .or(h.lanewise(LSHR, 6).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x5));
+                e = e.add(u.lanewise(LSHR, 4)
+                        .and(nibble)
+                        .or(t.lanewise(LSHR, 6).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x5));
+                ShortVector x6 = IntVector.broadcast(INTS, x[q + 6]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 8)
+                        .and(nibble)
+                        .or(h.lanewise(LSHR, 8).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x6));
+                e = e.add(u.lanewise(LSHR, 8)
+                        .and(nibble)
+                        .or(t.lanewise(LSHR, 8).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x6));
+                ShortVector x7 = IntVector.broadcast(INTS, x[q + 7]).reinterpretAsShorts();
+                c = c.add(v.lanewise(LSHR, 12)
+                        .and(nibble)
+                        .or(h.lanewise(LSHR, 10).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x7));
+                e = e.add(u.lanewise(LSHR, 12)
+                        .and(nibble)
+                        .or(t.lanewise(LSHR, 10).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x7));
+                i += 8;
+                float token = s[xs + (i - 8 >> 5)];
+                IntVector a = c.reinterpretAsInts();
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(d0, f0);
+                f1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(d1, f1);
+                IntVector b = e.reinterpretAsInts();
+                FloatVector e0 = FloatVector.fromArray(FLOATS, s, scale2);
+                FloatVector e1 = FloatVector.fromArray(FLOATS, s, scale2 + SLOTS);
+                g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(e0, g0);
+                g1 = ((FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0))
+                        .mul(token)
+                        .fma(e1, g1);
+                scale += (i & 8) == 0 ? ROWS : 0;
+                scale2 += (i & 8) == 0 ? ROWS : 0;
+                c = IntVector.broadcast(INTS, x[biases + (i >> 3)]).reinterpretAsShorts();
+                e = c;
             }
             f0.intoArray(s, to);
             f1.intoArray(s, to + SLOTS);

@@ -162,19 +162,25 @@ final class Workers implements AutoCloseable {
 
         void work(int worker) {
             int at = shared + worker * each;
-            long done = 0;
-            for (long chunk = next.getAndIncrement(); chunk < chunks; chunk = next.getAndIncrement()) {
-                try {
-                    if (failure == null) {
-                        body.run(chunk, scratch, at);
+            long taken = 0;
+            try {
+                for (long chunk = next.getAndIncrement(); chunk < chunks; chunk = next.getAndIncrement()) {
+                    taken++;
+                    try {
+                        if (failure == null) {
+                            body.run(chunk, scratch, at);
+                        }
+                    } catch (RuntimeException | Error e) {
+                        failure = failure == null ? e : failure;
                     }
-                } catch (RuntimeException | Error e) {
-                    failure = failure == null ? e : failure;
                 }
-                done++;
-            }
-            if (done > 0 && left.addAndGet(-done) == 0) {
-                LockSupport.unpark(caller);
+            } catch (InternalError late) { // of a mapped file; the JVM throws it some instructions after the read
+                failure = failure == null ? late : failure;
+                taken += Math.max(0, chunks - next.getAndSet(chunks));
+            } finally {
+                if (taken > 0 && left.addAndGet(-taken) == 0) {
+                    LockSupport.unpark(caller);
+                }
             }
         }
 

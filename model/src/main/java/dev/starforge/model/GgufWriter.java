@@ -73,6 +73,17 @@ public final class GgufWriter {
             Files.move(partial, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         } catch (IOException failure) {
             throw new ModelException(path, "cannot be written: " + failure, failure);
+        } finally {
+            removeQuietly(partial);
+        }
+    }
+
+    /** What is left of a file that could not be written; a full disk must not stay full. */
+    private static void removeQuietly(Path partial) {
+        try {
+            Files.deleteIfExists(partial);
+        } catch (IOException left) {
+            // the failure before it is the one to tell
         }
     }
 

@@ -300,14 +300,25 @@ public final class LoraAdapter implements AutoCloseable {
         }
     }
 
-    /** The targets that some parameter belongs to; PEFT refuses one that is no module. */
+    /**
+     * The targets that some parameter belongs to; PEFT refuses one that is no module. Beside stacks of experts, whose
+     * parameters are called as other layers' modules are, PEFT would take a short name for both: there every module is named.
+     */
     private static List<String> found(LoraSettings settings, Set<String> names) {
-        return settings.targets().stream()
+        List<String> targets = settings.targets().stream()
                 .filter(target -> !target.equals(LoraSettings.EXPERTS))
-                .filter(target -> names.stream()
-                        .filter(name -> name.endsWith(A))
-                        .map(name -> name.substring(0, name.length() - A.length()))
-                        .anyMatch(path -> matches(path, target)))
+                .toList();
+        List<String> paths = names.stream()
+                .filter(name -> name.endsWith(A))
+                .map(name -> name.substring(0, name.length() - A.length()))
+                .toList();
+        if (paths.stream().anyMatch(path -> path.contains(".shared_expert"))) {
+            return paths.stream()
+                    .filter(path -> targets.stream().anyMatch(target -> matches(path, target)))
+                    .toList();
+        }
+        return targets.stream()
+                .filter(target -> paths.stream().anyMatch(path -> matches(path, target)))
                 .toList();
     }
 

@@ -35,11 +35,13 @@ import java.util.regex.Pattern;
  * the base here may be those very numbers, decoded: then every projection is written with them, updated or not.
  */
 public final class Merger implements AutoCloseable {
-    private static final List<String> COMPANIONS = List.of(
+    /** What lies beside the weights in a model's folder and goes with them. */
+    public static final List<String> COMPANIONS = List.of(
             "config.json",
             "generation_config.json",
             "tokenizer.json",
             "tokenizer_config.json",
+            "chat_template.jinja",
             "special_tokens_map.json",
             "vocab.json",
             "merges.txt");

@@ -3,6 +3,7 @@ package dev.starforge.train;
 import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
+import dev.starforge.model.Merger;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Part;
@@ -44,16 +45,6 @@ sealed interface Subject extends AutoCloseable {
 
     @Override
     void close();
-
-    /** Files that make a folder a model, besides the weights. */
-    List<String> COMPANIONS = List.of(
-            "config.json",
-            "generation_config.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "special_tokens_map.json",
-            "vocab.json",
-            "merges.txt");
 
     /** Puts bytes of a file's tensor on the device, piece by piece. */
     private static void fill(Safetensors file, String name, Tensor tensor, Device device) {
@@ -219,7 +210,7 @@ sealed interface Subject extends AutoCloseable {
     }
 
     static void copyCompanions(Path from, Path to) {
-        for (String name : COMPANIONS) {
+        for (String name : Merger.COMPANIONS) {
             if (Files.isRegularFile(from.resolve(name))) {
                 try {
                     Files.copy(from.resolve(name), to.resolve(name), StandardCopyOption.REPLACE_EXISTING);

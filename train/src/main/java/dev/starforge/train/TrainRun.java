@@ -59,6 +59,11 @@ public final class TrainRun implements AutoCloseable {
             Keys.LOGGING_STEPS,
             Keys.THREADS,
             Keys.SAMPLES,
+            Keys.PROMPTS,
+            Keys.PROMPT_LANGUAGE,
+            Keys.PROMPT_TOKENS,
+            Keys.FORCE,
+            Keys.INDEX,
             Keys.MEMORY_LIMIT);
 
     private final Setup setup;

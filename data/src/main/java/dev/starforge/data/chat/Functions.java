@@ -70,6 +70,9 @@ final class Functions {
                     .toList();
         }
         String by = string(given.get(0));
+        if (by.isEmpty()) {
+            throw new Value.Failure("split: the separator is empty");
+        }
         long most = given.size() > 1 ? whole(given.get(1)) : -1;
         List<Object> parts = new ArrayList<>();
         int from = 0;

@@ -426,6 +426,7 @@ final class Secrets {
         int from = lines.start(line);
         int to = lines.end(line);
         if (!suspicious(lines.bytes(), from, to)) {
+            suspected |= isMarker(lines.bytes(), from, to);
             out.add(lines.bytes(), from, to);
         } else {
             suspected = true;
@@ -433,6 +434,18 @@ final class Secrets {
             redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
             out.addLatin(text.toString());
         }
+    }
+
+    /** Whether a private-key block may begin or end here, of which a difference shows no line that is suspicious by itself. */
+    private static boolean isMarker(byte[] bytes, int from, int to) {
+        int dashes = 0;
+        for (int i = from; i < to; i++) {
+            dashes = bytes[i] == '-' ? dashes + 1 : 0;
+            if (dashes == 5) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static String quoted(MatchResult found) {

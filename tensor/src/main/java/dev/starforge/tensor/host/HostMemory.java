@@ -61,17 +61,21 @@ public final class HostMemory implements Memory {
      * that are not finite, which also brings them into memory; others come when they are first used.
      */
     public static Memory map(DType type, FileRegion region) {
+        HostMemory memory;
         try {
-            HostMemory memory = new HostMemory(region);
-            memory.special = type == DType.F16 && !allFinite(memory.segment);
-            return memory;
+            memory = new HostMemory(region);
         } catch (IOException failure) {
             throw new DeviceException(
                     "map " + region.bytes() + " bytes at " + region.from() + " of " + region.file() + ": " + failure,
                     failure);
+        }
+        try {
+            memory.special = type == DType.F16 && !allFinite(memory.segment);
         } catch (InternalError fault) {
+            memory.arena.close();
             throw cut(region, fault);
         }
+        return memory;
     }
 
     private static boolean allFinite(MemorySegment halves) {

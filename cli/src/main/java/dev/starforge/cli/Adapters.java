@@ -1,0 +1,21 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.Quantization;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+
+/** What verbs say that put an adapter on a base as its file has it. */
+final class Adapters {
+    private Adapters() {}
+
+    /** Says so if the adapter was trained on other numbers, which `eval` and `merge` then take. */
+    static void noteBase(Path adapter, PrintWriter err) {
+        Quantization trainedOn = LoraAdapter.trainedOn(adapter);
+        if (!trainedOn.equals(Quantization.NONE)) {
+            err.println("note: " + adapter + " was trained on a base of " + trainedOn
+                    + "; here it is the base as its file has it. `starforge merge` adds it to what it was trained on");
+            err.flush();
+        }
+    }
+}
