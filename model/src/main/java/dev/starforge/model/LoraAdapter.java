@@ -272,7 +272,6 @@ public final class LoraAdapter implements AutoCloseable {
         List<SafetensorsWriter.Entry> entries = new ArrayList<>();
         parameters.forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(PREFIX + name, tensor, device)));
         SafetensorsWriter.write(folder.resolve(WEIGHTS), entries, Map.of(TRAINED_ON, trainedOn.toString()));
-        boolean experts = settings.targets().contains(LoraSettings.EXPERTS);
         ObjectNode config = JSON.createObjectNode();
         config.put("base_model_name_or_path", base);
         config.put("bias", "none");
@@ -280,14 +279,14 @@ public final class LoraAdapter implements AutoCloseable {
         config.put("inference_mode", true);
         config.put("init_lora_weights", true);
         config.put("lora_alpha", settings.alpha());
-        config.put("lora_dropout", experts ? 0 : settings.dropout()); // PEFT loads no target_parameters with another
+        config.put("lora_dropout", settings.dropout());
         config.put("peft_type", "LORA");
         config.put("r", settings.rank());
         config.putObject("rank_pattern");
         config.putObject("alpha_pattern");
         ArrayNode modules = config.putArray("target_modules");
         found(settings, parameters.keySet()).forEach(modules::add);
-        if (experts) {
+        if (settings.targets().contains(LoraSettings.EXPERTS)) {
             config.putArray("target_parameters").add("gate_up_proj").add("down_proj");
         }
         config.put("task_type", "CAUSAL_LM");
@@ -300,25 +299,14 @@ public final class LoraAdapter implements AutoCloseable {
         }
     }
 
-    /**
-     * The targets that some parameter belongs to; PEFT refuses one that is no module. Beside stacks of experts, whose
-     * parameters are called as other layers' modules are, PEFT would take a short name for both: there every module is named.
-     */
+    /** The targets that some parameter belongs to; PEFT refuses one that is no module. */
     private static List<String> found(LoraSettings settings, Set<String> names) {
-        List<String> targets = settings.targets().stream()
+        return settings.targets().stream()
                 .filter(target -> !target.equals(LoraSettings.EXPERTS))
-                .toList();
-        List<String> paths = names.stream()
-                .filter(name -> name.endsWith(A))
-                .map(name -> name.substring(0, name.length() - A.length()))
-                .toList();
-        if (paths.stream().anyMatch(path -> path.contains(".shared_expert"))) {
-            return paths.stream()
-                    .filter(path -> targets.stream().anyMatch(target -> matches(path, target)))
-                    .toList();
-        }
-        return targets.stream()
-                .filter(target -> paths.stream().anyMatch(path -> matches(path, target)))
+                .filter(target -> names.stream()
+                        .filter(name -> name.endsWith(A))
+                        .map(name -> name.substring(0, name.length() - A.length()))
+                        .anyMatch(path -> matches(path, target)))
                 .toList();
     }
 

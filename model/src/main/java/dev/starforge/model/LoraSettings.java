@@ -53,19 +53,14 @@ public record LoraSettings(
     }
 
     private static List<String> deepSeek() {
-        return List.of(
-                "q_proj",
-                "q_a_proj",
-                "q_b_proj",
-                "kv_a_proj_with_mqa",
-                "kv_b_proj",
-                "o_proj",
-                "gate_proj",
-                "up_proj",
-                "down_proj");
+        return List.of("q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj");
     }
 
-    /** What {@code auto} means for an architecture: all projections of attention and MLP, but no stacked experts. */
+    /**
+     * What {@code auto} means for an architecture: all projections of attention and MLP, but no stacked experts. Of DeepSeek's
+     * mixtures attention alone: PEFT 0.21 takes every target that is called as the experts' matrices are for those, so that it
+     * could not load an update of the shared experts or of a dense layer.
+     */
     public static List<String> automatic(String architecture) {
         return AUTO.get(architecture);
     }

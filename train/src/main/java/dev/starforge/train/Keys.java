@@ -65,7 +65,7 @@ final class Keys {
     static final Key<List<String>> TARGETS = Key.texts(
             "quantization.lora_target_modules",
             List.of("auto"),
-            "Names of projections; `auto` is all of attention and MLP. `experts` is the stacks of a mixture.");
+            "Names of projections; `auto` is all of attention and MLP, of DeepSeek attention alone. `experts` is the stacks of a mixture.");
     static final Key<String> BIAS =
             Key.choice("quantization.lora_bias", "none", List.of("none"), "Biases are not trained with an adapter.");
     static final Key<Boolean> RSLORA = Key.flag("quantization.use_rslora", false, "Rank-stabilized scaling.");
