@@ -2,7 +2,11 @@ package dev.starforge.data.dataset;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.data.git.Bytes;
+import dev.starforge.data.git.Lines;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -117,5 +121,23 @@ final class SecretsTest {
     })
     void pathsToo(String path, String expected) {
         assertThat(Secrets.path(path)).isEqualTo(expected);
+    }
+
+    /** At a hunk's edge the end of a key block may be all that is shown of it: the file is then looked at as a whole. */
+    @Test
+    void theEdgeOfAKeyBlockIsSuspected() {
+        for (String edge : List.of("-----BEGIN RSA PRIVATE KEY-----", "-----END PRIVATE KEY-----")) {
+            assertThat(suspected("aZ3kQ9==\n" + edge + "\nname = 1\n")).as(edge).isTrue();
+        }
+        assertThat(suspected("a = b - c\n--- a rule\n")).isFalse();
+    }
+
+    private static boolean suspected(String text) {
+        Lines lines = Lines.of(text.getBytes(StandardCharsets.ISO_8859_1));
+        Secrets secrets = new Secrets();
+        for (int line = 0; line < lines.count(); line++) {
+            secrets.append(new Bytes(), lines, line);
+        }
+        return secrets.suspected();
     }
 }
