@@ -109,11 +109,14 @@ final class Tokenizers {
         return config.integers(key).stream().findFirst().orElse(-1);
     }
 
-    /** Writes the tokenizer of a GGUF file into a folder; whether there was one that a folder can have. */
+    /** Writes the tokenizer of a GGUF file into a folder, and its chat template; whether there was one that a folder can have. */
     static boolean writeJson(Path gguf, Path folder) {
         try (GgufFile file = GgufFile.open(gguf)) {
             if (file.text(PREFIX + "model", NONE).equals(NONE)) {
                 return false;
+            }
+            if (file.hasKey(PREFIX + "chat_template")) {
+                Files.writeString(folder.resolve("chat_template.jinja"), file.text(PREFIX + "chat_template"));
             }
             Optional<String> json = GgufVocabularies.tokenizerJson(vocabulary(file));
             if (json.isPresent()) {
