@@ -16,7 +16,7 @@ import jdk.incubator.vector.VectorSpecies;
  * Products of codes of four to six bits with activations of eight. A 16-bit lane holds the sum of a run of products: 32 of
  * four-bit codes, 16 of five, 8 of six, each measured from the centre of its range, can be no larger than 32 * 8 * 127 =
  * 32512. Codes are multiplied as they are, from zero, and the sum starts at minus the centre times the sum of x; what
- * overflows on the way comes back, because 16-bit arithmetic is a ring. Two instructions multiply and add 32 pairs, twice
+ * overflows on the way comes back, because 16-bit arithmetic is a ring. Two instructions multiply and add 32 pairs, nearly twice
  * what a fused multiply-add does on machines whose vectors pass in halves, and a whole run is exact.
  *
  * <p>Activations come as ints that hold the number in both halves, so that one broadcast serves 16-bit lanes.
@@ -25,11 +25,15 @@ final class CodeTile {
     /** Tokens of a tile. */
     static final int TOKENS = 4;
 
+    /** Activations that share a scale. */
+    static final int X_GROUP = 32;
+
     private static final int ROWS = Panels.ROWS;
     private static final int SLOTS = Codes.SLOTS;
     private static final int LANES = 64;
     // Not final: the compiler loads a constant again for each use, and keeps a variable in a register.
     private static int nibbleMask = 0x000f000f;
+    private static int wholeMask = 0x003f003f;
     private static int topMask = 0x00300030;
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
@@ -39,12 +43,12 @@ final class CodeTile {
 
     /**
      * Four tokens with two panels whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum over a run of
-     * code * x; the code is measured from its centre, or from zero where weights are {@code shifted}. Eight sums share four
-     * broadcasts.
+     * code * x; where weights are {@code shifted}, a group adds shift * the sum of its x. Eight sums share four broadcasts.
      *
-     * @param runs how many runs, each of {@code run} elements
+     * @param x [k][token], and so are its biases, scales and sums
+     * @param depth elements, whole groups of x
      * @param dRuns the logarithm of how many runs share a scale of w
-     * @param xRuns the logarithm of how many share a scale of x
+     * @param next from the scales, the shifts and the sums of one panel to those of the other
      */
     static void tile(
             float[] s,
@@ -54,15 +58,18 @@ final class CodeTile {
             int xAt,
             int biases,
             boolean shifted,
-            int runs,
+            int depth,
             int run,
             int d,
-            int d2,
+            int m,
+            int next,
             int dRuns,
             int xs,
-            int xRuns,
+            int xSums,
             int y,
             int y2) {
+        int runs = depth / run;
+        int xRuns = Integer.numberOfTrailingZeros(X_GROUP / run);
         for (int part = 0; part < SLOTS; part += W) {
             int p = codes + part;
             int p2 = codes2 + part;
@@ -111,68 +118,93 @@ final class CodeTile {
                     c3 = c3.add(w.mul(x3));
                     e3 = e3.add(v.mul(x3));
                 }
-                int scale = (r >> dRuns) * ROWS + part;
-                int token = xs + (r >> xRuns) * TOKENS;
-                FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + scale);
-                FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + scale + SLOTS);
-                FloatVector b0 = FloatVector.fromArray(FLOATS, s, d2 + scale);
-                FloatVector b1 = FloatVector.fromArray(FLOATS, s, d2 + scale + SLOTS);
+                int group = r >> xRuns;
+                int token = xs + group * TOKENS;
+                int scale = d + (r >> dRuns) * ROWS + part;
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                FloatVector d2 = FloatVector.fromArray(FLOATS, s, scale + next);
+                FloatVector d3 = FloatVector.fromArray(FLOATS, s, scale + next + SLOTS);
                 FloatVector s0 = FloatVector.broadcast(FLOATS, s[token]);
-                FloatVector z0 = FloatVector.broadcast(FLOATS, shifted ? -(x[bias] >> 16) * s[token] : 0);
-                IntVector cs0 = c0.reinterpretAsInts();
-                FloatVector cl0 =
-                        (FloatVector) cs0.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector ch0 = (FloatVector) cs0.lanewise(ASHR, 16).convert(I2F, 0);
-                f0 = cl0.fma(s0, z0).fma(d0, f0);
-                g0 = ch0.fma(s0, z0).fma(d1, g0);
-                IntVector es0 = e0.reinterpretAsInts();
-                FloatVector el0 =
-                        (FloatVector) es0.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector eh0 = (FloatVector) es0.lanewise(ASHR, 16).convert(I2F, 0);
-                h0 = el0.fma(s0, z0).fma(b0, h0);
-                i0 = eh0.fma(s0, z0).fma(b1, i0);
+                IntVector a0 = c0.reinterpretAsInts();
+                IntVector b0 = e0.reinterpretAsInts();
+                FloatVector al0 =
+                        (FloatVector) a0.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah0 = (FloatVector) a0.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl0 =
+                        (FloatVector) b0.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh0 = (FloatVector) b0.lanewise(ASHR, 16).convert(I2F, 0);
+                f0 = al0.mul(s0).fma(d0, f0);
+                g0 = ah0.mul(s0).fma(d1, g0);
+                h0 = bl0.mul(s0).fma(d2, h0);
+                i0 = bh0.mul(s0).fma(d3, i0);
                 FloatVector s1 = FloatVector.broadcast(FLOATS, s[token + 1]);
-                FloatVector z1 = FloatVector.broadcast(FLOATS, shifted ? -(x[bias + 1] >> 16) * s[token + 1] : 0);
-                IntVector cs1 = c1.reinterpretAsInts();
-                FloatVector cl1 =
-                        (FloatVector) cs1.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector ch1 = (FloatVector) cs1.lanewise(ASHR, 16).convert(I2F, 0);
-                f1 = cl1.fma(s1, z1).fma(d0, f1);
-                g1 = ch1.fma(s1, z1).fma(d1, g1);
-                IntVector es1 = e1.reinterpretAsInts();
-                FloatVector el1 =
-                        (FloatVector) es1.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector eh1 = (FloatVector) es1.lanewise(ASHR, 16).convert(I2F, 0);
-                h1 = el1.fma(s1, z1).fma(b0, h1);
-                i1 = eh1.fma(s1, z1).fma(b1, i1);
+                IntVector a1 = c1.reinterpretAsInts();
+                IntVector b1 = e1.reinterpretAsInts();
+                FloatVector al1 =
+                        (FloatVector) a1.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah1 = (FloatVector) a1.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl1 =
+                        (FloatVector) b1.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh1 = (FloatVector) b1.lanewise(ASHR, 16).convert(I2F, 0);
+                f1 = al1.mul(s1).fma(d0, f1);
+                g1 = ah1.mul(s1).fma(d1, g1);
+                h1 = bl1.mul(s1).fma(d2, h1);
+                i1 = bh1.mul(s1).fma(d3, i1);
                 FloatVector s2 = FloatVector.broadcast(FLOATS, s[token + 2]);
-                FloatVector z2 = FloatVector.broadcast(FLOATS, shifted ? -(x[bias + 2] >> 16) * s[token + 2] : 0);
-                IntVector cs2 = c2.reinterpretAsInts();
-                FloatVector cl2 =
-                        (FloatVector) cs2.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector ch2 = (FloatVector) cs2.lanewise(ASHR, 16).convert(I2F, 0);
-                f2 = cl2.fma(s2, z2).fma(d0, f2);
-                g2 = ch2.fma(s2, z2).fma(d1, g2);
-                IntVector es2 = e2.reinterpretAsInts();
-                FloatVector el2 =
-                        (FloatVector) es2.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector eh2 = (FloatVector) es2.lanewise(ASHR, 16).convert(I2F, 0);
-                h2 = el2.fma(s2, z2).fma(b0, h2);
-                i2 = eh2.fma(s2, z2).fma(b1, i2);
+                IntVector a2 = c2.reinterpretAsInts();
+                IntVector b2 = e2.reinterpretAsInts();
+                FloatVector al2 =
+                        (FloatVector) a2.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah2 = (FloatVector) a2.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl2 =
+                        (FloatVector) b2.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh2 = (FloatVector) b2.lanewise(ASHR, 16).convert(I2F, 0);
+                f2 = al2.mul(s2).fma(d0, f2);
+                g2 = ah2.mul(s2).fma(d1, g2);
+                h2 = bl2.mul(s2).fma(d2, h2);
+                i2 = bh2.mul(s2).fma(d3, i2);
                 FloatVector s3 = FloatVector.broadcast(FLOATS, s[token + 3]);
-                FloatVector z3 = FloatVector.broadcast(FLOATS, shifted ? -(x[bias + 3] >> 16) * s[token + 3] : 0);
-                IntVector cs3 = c3.reinterpretAsInts();
-                FloatVector cl3 =
-                        (FloatVector) cs3.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector ch3 = (FloatVector) cs3.lanewise(ASHR, 16).convert(I2F, 0);
-                f3 = cl3.fma(s3, z3).fma(d0, f3);
-                g3 = ch3.fma(s3, z3).fma(d1, g3);
-                IntVector es3 = e3.reinterpretAsInts();
-                FloatVector el3 =
-                        (FloatVector) es3.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
-                FloatVector eh3 = (FloatVector) es3.lanewise(ASHR, 16).convert(I2F, 0);
-                h3 = el3.fma(s3, z3).fma(b0, h3);
-                i3 = eh3.fma(s3, z3).fma(b1, i3);
+                IntVector a3 = c3.reinterpretAsInts();
+                IntVector b3 = e3.reinterpretAsInts();
+                FloatVector al3 =
+                        (FloatVector) a3.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah3 = (FloatVector) a3.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl3 =
+                        (FloatVector) b3.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh3 = (FloatVector) b3.lanewise(ASHR, 16).convert(I2F, 0);
+                f3 = al3.mul(s3).fma(d0, f3);
+                g3 = ah3.mul(s3).fma(d1, g3);
+                h3 = bl3.mul(s3).fma(d2, h3);
+                i3 = bh3.mul(s3).fma(d3, i3);
+                if (shifted && r + 1 >> xRuns > group) {
+                    int shift = m + group * ROWS + part;
+                    int sum = xSums + group * TOKENS;
+                    FloatVector m0 = FloatVector.fromArray(FLOATS, s, shift);
+                    FloatVector m1 = FloatVector.fromArray(FLOATS, s, shift + SLOTS);
+                    FloatVector m2 = FloatVector.fromArray(FLOATS, s, shift + next);
+                    FloatVector m3 = FloatVector.fromArray(FLOATS, s, shift + next + SLOTS);
+                    FloatVector t0 = FloatVector.broadcast(FLOATS, s[sum]);
+                    f0 = m0.fma(t0, f0);
+                    g0 = m1.fma(t0, g0);
+                    h0 = m2.fma(t0, h0);
+                    i0 = m3.fma(t0, i0);
+                    FloatVector t1 = FloatVector.broadcast(FLOATS, s[sum + 1]);
+                    f1 = m0.fma(t1, f1);
+                    g1 = m1.fma(t1, g1);
+                    h1 = m2.fma(t1, h1);
+                    i1 = m3.fma(t1, i1);
+                    FloatVector t2 = FloatVector.broadcast(FLOATS, s[sum + 2]);
+                    f2 = m0.fma(t2, f2);
+                    g2 = m1.fma(t2, g2);
+                    h2 = m2.fma(t2, h2);
+                    i2 = m3.fma(t2, i2);
+                    FloatVector t3 = FloatVector.broadcast(FLOATS, s[sum + 3]);
+                    f3 = m0.fma(t3, f3);
+                    g3 = m1.fma(t3, g3);
+                    h3 = m2.fma(t3, h3);
+                    i3 = m3.fma(t3, i3);
+                }
             }
             f0.intoArray(s, to);
             g0.intoArray(s, to + SLOTS);
@@ -201,60 +233,45 @@ final class CodeTile {
             int xAt,
             int biases,
             boolean shifted,
-            int runs,
+            int depth,
             int run,
             int d,
+            int m,
             int dRuns,
             int xs,
-            int xRuns,
+            int xSums,
             int y) {
+        int runs = depth / run;
+        int xRuns = Integer.numberOfTrailingZeros(X_GROUP / run);
         for (int part = 0; part < SLOTS; part += W) {
             int w = codes + part;
             int p = xAt;
             FloatVector f = FloatVector.fromArray(FLOATS, s, y + part);
             FloatVector g = FloatVector.fromArray(FLOATS, s, y + SLOTS + part);
             for (int r = 0; r < runs; r++) {
-                int bias = x[biases + r];
-                ShortVector c = IntVector.broadcast(INTS, bias).reinterpretAsShorts();
+                ShortVector c = IntVector.broadcast(INTS, x[biases + r]).reinterpretAsShorts();
                 for (int k = 0; k < run; k++, w += SLOTS, p++) {
                     ShortVector v = FloatVector.fromArray(FLOATS, s, w).reinterpretAsShorts();
                     c = c.add(v.mul(IntVector.broadcast(INTS, x[p]).reinterpretAsShorts()));
                 }
+                int group = r >> xRuns;
                 int scale = d + (r >> dRuns) * ROWS + part;
-                float token = s[xs + (r >> xRuns)];
-                FloatVector each = FloatVector.broadcast(FLOATS, token);
-                FloatVector centred = FloatVector.broadcast(FLOATS, shifted ? -(bias >> 16) * token : 0);
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + group]);
                 IntVector a = c.reinterpretAsInts();
                 FloatVector a0 =
                         (FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
                 FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
-                f = a0.fma(each, centred).fma(FloatVector.fromArray(FLOATS, s, scale), f);
-                g = a1.fma(each, centred).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), g);
+                f = a0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale), f);
+                g = a1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), g);
+                if (shifted && r + 1 >> xRuns > group) {
+                    int shift = m + group * ROWS + part;
+                    FloatVector sum = FloatVector.broadcast(FLOATS, s[xSums + group]);
+                    f = FloatVector.fromArray(FLOATS, s, shift).fma(sum, f);
+                    g = FloatVector.fromArray(FLOATS, s, shift + SLOTS).fma(sum, g);
+                }
             }
             f.intoArray(s, y + part);
             g.intoArray(s, y + SLOTS + part);
-        }
-    }
-
-    /**
-     * What a stretch adds to tokens of one panel whose weights are shifted: y[token][row] += unit[row] * sum[token][row] +
-     * shiftUnit[row] * the sum over groups of shift[group][row] * x's sum[group][token].
-     */
-    static void join(float[] s, int sums, int units, int shifts, int groups, int xSums, int tokens, int y) {
-        for (int part = 0; part < ROWS; part += W) {
-            FloatVector unit = FloatVector.fromArray(FLOATS, s, units + part);
-            FloatVector shiftUnit = FloatVector.fromArray(FLOATS, s, units + ROWS + part);
-            for (int t = 0; t < tokens; t++) {
-                FloatVector f = FloatVector.zero(FLOATS);
-                for (int g = 0; g < groups; g++) {
-                    FloatVector sum = FloatVector.broadcast(FLOATS, s[xSums + g * tokens + t]);
-                    f = FloatVector.fromArray(FLOATS, s, shifts + g * ROWS + part)
-                            .fma(sum, f);
-                }
-                int at = t * ROWS + part;
-                FloatVector both = FloatVector.fromArray(FLOATS, s, sums + at).fma(unit, f.mul(shiftUnit));
-                FloatVector.fromArray(FLOATS, s, y + at).add(both).intoArray(s, y + at);
-            }
         }
     }
 
@@ -338,8 +355,8 @@ final class CodeTile {
     }
 
     /**
-     * The same for shifted weights, whose scales are taken from the scratch; the {@code gap} bytes of scales before each
-     * further 32 elements are passed over. A stretch's sums begin at zero, for {@link #join}.
+     * The same for shifted weights, whose scales and shifts are taken from the scratch, those of the second panel at {@code next}
+     * beyond those of the first; the {@code gap} bytes of scales before each further 32 elements are passed over.
      */
     static void nibbles(
             MemorySegment w,
@@ -352,21 +369,22 @@ final class CodeTile {
             int biases,
             float[] s,
             int d,
-            int d2,
+            int m,
+            int next,
             int xs,
+            int xSums,
             int y) {
         for (int part = 0; part < SLOTS; part += W) {
             int to = y + part;
             IntVector nibble = IntVector.broadcast(INTS, nibbleMask);
-            FloatVector f0 = FloatVector.zero(FLOATS);
-            FloatVector f1 = f0;
-            FloatVector g0 = f0;
-            FloatVector g1 = f0;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
             int q = xAt;
             int g = 0;
             for (long p = from + 4 * part; p < end; p += gap, g++) {
-                int bias = x[biases + g];
-                ShortVector c = IntVector.broadcast(INTS, bias).reinterpretAsShorts();
+                ShortVector c = IntVector.broadcast(INTS, x[biases + g]).reinterpretAsShorts();
                 ShortVector e = c;
                 for (long last = p + 8 * LANES; p < last; p += LANES, q += 4) {
                     IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
@@ -396,9 +414,7 @@ final class CodeTile {
                     c = c.add(v.reinterpretAsShorts().lanewise(LSHR, 12).mul(x3));
                     e = e.add(u.reinterpretAsShorts().lanewise(LSHR, 12).mul(x3));
                 }
-                float token = s[xs + g];
-                FloatVector each = FloatVector.broadcast(FLOATS, token);
-                FloatVector centred = FloatVector.broadcast(FLOATS, -(bias >> 16) * token);
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + g]);
                 IntVector a = c.reinterpretAsInts();
                 IntVector b = e.reinterpretAsInts();
                 FloatVector a0 =
@@ -408,11 +424,18 @@ final class CodeTile {
                         (FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
                 FloatVector b1 = (FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0);
                 int scale = d + g * ROWS + part;
-                int scale2 = d2 + g * ROWS + part;
-                f0 = a0.fma(each, centred).fma(FloatVector.fromArray(FLOATS, s, scale), f0);
-                f1 = a1.fma(each, centred).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), f1);
-                g0 = b0.fma(each, centred).fma(FloatVector.fromArray(FLOATS, s, scale2), g0);
-                g1 = b1.fma(each, centred).fma(FloatVector.fromArray(FLOATS, s, scale2 + SLOTS), g1);
+                int scale2 = scale + next;
+                int shift = m + g * ROWS + part;
+                int shift2 = shift + next;
+                FloatVector sum = FloatVector.broadcast(FLOATS, s[xSums + g]);
+                f0 = a0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale), f0);
+                f1 = a1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), f1);
+                g0 = b0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2), g0);
+                g1 = b1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2 + SLOTS), g1);
+                f0 = FloatVector.fromArray(FLOATS, s, shift).fma(sum, f0);
+                f1 = FloatVector.fromArray(FLOATS, s, shift + SLOTS).fma(sum, f1);
+                g0 = FloatVector.fromArray(FLOATS, s, shift2).fma(sum, g0);
+                g1 = FloatVector.fromArray(FLOATS, s, shift2 + SLOTS).fma(sum, g1);
             }
             f0.intoArray(s, to);
             f1.intoArray(s, to + SLOTS);
@@ -421,151 +444,86 @@ final class CodeTile {
         }
     }
 
-    /** The same for one block of six-bit codes, whose upper two bits are a plane of their own. */
+    /** The same for one block of six-bit codes: of three words of a row, eight codes ({@link Panels}). */
     static void sixths(
             MemorySegment w,
             long from,
             long off,
-            int high,
+            long end,
             int[] x,
             int xAt,
             int biases,
             float[] s,
             int d,
-            int d2,
+            int next,
             int xs,
             int y) {
         for (int part = 0; part < SLOTS; part += W) {
             int to = y + part;
-            IntVector nibble = IntVector.broadcast(INTS, nibbleMask);
+            IntVector whole = IntVector.broadcast(INTS, wholeMask);
             IntVector top = IntVector.broadcast(INTS, topMask);
             FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
             FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
             FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
             FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
-            ShortVector c = IntVector.broadcast(INTS, x[biases]).reinterpretAsShorts();
-            ShortVector e = c;
-            int scale = d + part;
-            int scale2 = d2 + part;
             int i = 0;
-            long upper = from + high + 4 * part;
-            long end = from + high;
-            for (long p = from + 4 * part; p < end; p += 2 * LANES, upper += LANES) {
-                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
-                IntVector h = IntVector.fromMemorySegment(INTS, w, upper, LITTLE_ENDIAN);
-                IntVector t = IntVector.fromMemorySegment(INTS, w, upper + off, LITTLE_ENDIAN);
-                int q = xAt + i;
+            for (long p = from + 4 * part; p < end; p += 3 * LANES, i++) {
+                int q = xAt + 8 * i;
+                IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                IntVector v2 = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN);
+                IntVector u0 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                IntVector u1 = IntVector.fromMemorySegment(INTS, w, p + off + LANES, LITTLE_ENDIAN);
+                IntVector u2 = IntVector.fromMemorySegment(INTS, w, p + off + 2 * LANES, LITTLE_ENDIAN);
+                ShortVector c = IntVector.broadcast(INTS, x[biases + i]).reinterpretAsShorts();
+                ShortVector e = c;
                 ShortVector x0 = IntVector.broadcast(INTS, x[q + 0]).reinterpretAsShorts();
-                c = c.add(v.and(nibble)
-                        .or(h.lanewise(LSHL, 4).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x0));
-                e = e.add(u.and(nibble)
-                        .or(t.lanewise(LSHL, 4).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x0));
+                c = c.add(v0.and(whole).reinterpretAsShorts().mul(x0));
+                e = e.add(u0.and(whole).reinterpretAsShorts().mul(x0));
                 ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
-                c = c.add(v.lanewise(LSHR, 4)
-                        .and(nibble)
-                        .or(h.lanewise(LSHL, 2).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x1));
-                e = e.add(u.lanewise(LSHR, 4)
-                        .and(nibble)
-                        .or(t.lanewise(LSHL, 2).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x1));
+                c = c.add(v0.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x1));
+                e = e.add(u0.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x1));
                 ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
-                c = c.add(v.lanewise(LSHR, 8)
-                        .and(nibble)
-                        .or(h.and(top))
-                        .reinterpretAsShorts()
-                        .mul(x2));
-                e = e.add(u.lanewise(LSHR, 8)
-                        .and(nibble)
-                        .or(t.and(top))
-                        .reinterpretAsShorts()
-                        .mul(x2));
+                c = c.add(v1.and(whole).reinterpretAsShorts().mul(x2));
+                e = e.add(u1.and(whole).reinterpretAsShorts().mul(x2));
                 ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
-                c = c.add(v.lanewise(LSHR, 12)
-                        .and(nibble)
-                        .or(h.lanewise(LSHR, 2).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x3));
-                e = e.add(u.lanewise(LSHR, 12)
-                        .and(nibble)
-                        .or(t.lanewise(LSHR, 2).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x3));
-                v = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
-                u = IntVector.fromMemorySegment(INTS, w, p + off + LANES, LITTLE_ENDIAN);
+                c = c.add(v1.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x3));
+                e = e.add(u1.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x3));
                 ShortVector x4 = IntVector.broadcast(INTS, x[q + 4]).reinterpretAsShorts();
-                c = c.add(v.and(nibble)
-                        .or(h.lanewise(LSHR, 4).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x4));
-                e = e.add(u.and(nibble)
-                        .or(t.lanewise(LSHR, 4).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x4));
+                c = c.add(v2.and(whole).reinterpretAsShorts().mul(x4));
+                e = e.add(u2.and(whole).reinterpretAsShorts().mul(x4));
                 ShortVector x5 = IntVector.broadcast(INTS, x[q + 5]).reinterpretAsShorts();
-                c = c.add(v.lanewise(LSHR, 4)
-                        .and(nibble)
-                        .or(h.lanewise(LSHR, 6).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x5));
-                e = e.add(u.lanewise(LSHR, 4)
-                        .and(nibble)
-                        .or(t.lanewise(LSHR, 6).and(top))
-                        .reinterpretAsShorts()
-                        .mul(x5));
+                c = c.add(v2.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x5));
+                e = e.add(u2.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x5));
                 ShortVector x6 = IntVector.broadcast(INTS, x[q + 6]).reinterpretAsShorts();
-                c = c.add(v.lanewise(LSHR, 8)
-                        .and(nibble)
-                        .or(h.lanewise(LSHR, 8).and(top))
-                        .reinterpretAsShorts()
+                ShortVector c6 = v0.reinterpretAsShorts().lanewise(LSHR, 12);
+                c = c.add(c6.or(v1.lanewise(LSHR, 8).and(top).reinterpretAsShorts())
                         .mul(x6));
-                e = e.add(u.lanewise(LSHR, 8)
-                        .and(nibble)
-                        .or(t.lanewise(LSHR, 8).and(top))
-                        .reinterpretAsShorts()
+                ShortVector e6 = u0.reinterpretAsShorts().lanewise(LSHR, 12);
+                e = e.add(e6.or(u1.lanewise(LSHR, 8).and(top).reinterpretAsShorts())
                         .mul(x6));
                 ShortVector x7 = IntVector.broadcast(INTS, x[q + 7]).reinterpretAsShorts();
-                c = c.add(v.lanewise(LSHR, 12)
-                        .and(nibble)
-                        .or(h.lanewise(LSHR, 10).and(top))
-                        .reinterpretAsShorts()
+                ShortVector c7 = v2.reinterpretAsShorts().lanewise(LSHR, 12);
+                c = c.add(c7.or(v1.lanewise(LSHR, 10).and(top).reinterpretAsShorts())
                         .mul(x7));
-                e = e.add(u.lanewise(LSHR, 12)
-                        .and(nibble)
-                        .or(t.lanewise(LSHR, 10).and(top))
-                        .reinterpretAsShorts()
+                ShortVector e7 = u2.reinterpretAsShorts().lanewise(LSHR, 12);
+                e = e.add(e7.or(u1.lanewise(LSHR, 10).and(top).reinterpretAsShorts())
                         .mul(x7));
-                i += 8;
-                float token = s[xs + (i - 8 >> 5)];
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + (i >> 2)]);
+                int scale = d + (i >> 1) * ROWS + part;
+                int scale2 = scale + next;
                 IntVector a = c.reinterpretAsInts();
-                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
-                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
-                f0 = ((FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(token)
-                        .fma(d0, f0);
-                f1 = ((FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(token)
-                        .fma(d1, f1);
                 IntVector b = e.reinterpretAsInts();
-                FloatVector e0 = FloatVector.fromArray(FLOATS, s, scale2);
-                FloatVector e1 = FloatVector.fromArray(FLOATS, s, scale2 + SLOTS);
-                g0 = ((FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(token)
-                        .fma(e0, g0);
-                g1 = ((FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0))
-                        .mul(token)
-                        .fma(e1, g1);
-                scale += (i & 8) == 0 ? ROWS : 0;
-                scale2 += (i & 8) == 0 ? ROWS : 0;
-                c = IntVector.broadcast(INTS, x[biases + (i >> 3)]).reinterpretAsShorts();
-                e = c;
+                FloatVector a0 =
+                        (FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b0 =
+                        (FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b1 = (FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0);
+                f0 = a0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale), f0);
+                f1 = a1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), f1);
+                g0 = b0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2), g0);
+                g1 = b1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2 + SLOTS), g1);
             }
             f0.intoArray(s, to);
             f1.intoArray(s, to + SLOTS);

@@ -9,7 +9,6 @@ import static jdk.incubator.vector.VectorOperators.LSHR;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.Nf4;
 import java.lang.foreign.MemorySegment;
-import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
@@ -68,10 +67,14 @@ final class Codes {
     static void unpack(Panels panels, MemorySegment w, long from, int k, float[] s, int to) {
         int each = panels.type.blockElements();
         for (int k0 = 0; k0 < k; k0 += each) {
-            long block = from + panels.at(k0);
-            nibbles(w, block + panels.lowAt(), each, s, to + k0 * SLOTS);
+            long block = from + panels.at(k0) + panels.lowAt();
+            if (panels.type == DType.Q6_K) {
+                sixths(w, block, each, s, to + k0 * SLOTS);
+                continue;
+            }
+            nibbles(w, block, each, s, to + k0 * SLOTS);
             if (panels.high > 0) {
-                upper(w, block + panels.highAt(), panels.high, each, s, to + k0 * SLOTS);
+                upper(w, from + panels.at(k0) + panels.highAt(), each, s, to + k0 * SLOTS);
             }
         }
     }
@@ -90,19 +93,47 @@ final class Codes {
         }
     }
 
-    /** The bits above the nibble. */
-    private static void upper(MemorySegment w, long from, int bits, int k, float[] s, int to) {
-        int each = Short.SIZE / bits;
-        int mask = (1 << bits) - 1;
+    /** Two codes of each word, and two of what the words have left. */
+    private static void sixths(MemorySegment w, long from, int k, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
-            long end = from + (long) k / each * LANES;
+            long end = from + (long) k / 8 * 3 * LANES;
+            for (long p = from + 4 * part; p < end; p += 3 * LANES, q += 8 * SLOTS) {
+                IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                IntVector v2 = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN);
+                IntVector low6 = v0.lanewise(LSHR, 12).and(0x000f000f);
+                IntVector low7 = v2.lanewise(LSHR, 12).and(0x000f000f);
+                v0.and(0x003f003f).reinterpretAsFloats().intoArray(s, q);
+                v0.lanewise(LSHR, 6).and(0x003f003f).reinterpretAsFloats().intoArray(s, q + SLOTS);
+                v1.and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 2 * SLOTS);
+                v1.lanewise(LSHR, 6).and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 3 * SLOTS);
+                v2.and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 4 * SLOTS);
+                v2.lanewise(LSHR, 6).and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 5 * SLOTS);
+                v1.lanewise(LSHR, 8)
+                        .and(0x00300030)
+                        .or(low6)
+                        .reinterpretAsFloats()
+                        .intoArray(s, q + 6 * SLOTS);
+                v1.lanewise(LSHR, 10)
+                        .and(0x00300030)
+                        .or(low7)
+                        .reinterpretAsFloats()
+                        .intoArray(s, q + 7 * SLOTS);
+            }
+        }
+    }
+
+    /** The bit above the nibble. */
+    private static void upper(MemorySegment w, long from, int k, float[] s, int to) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int q = to + part;
+            long end = from + (long) k / Short.SIZE * LANES;
             for (long p = from + 4 * part; p < end; p += LANES) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                for (int shift = 0; shift < Short.SIZE; shift += bits, q += SLOTS) {
+                for (int shift = 0; shift < Short.SIZE; shift++, q += SLOTS) {
                     IntVector code = FloatVector.fromArray(FLOATS, s, q).reinterpretAsInts();
-                    IntVector top =
-                            v.lanewise(LSHR, shift).and(mask | mask << 16).lanewise(LSHL, 4);
+                    IntVector top = v.lanewise(LSHR, shift).and(0x00010001).lanewise(LSHL, 4);
                     code.or(top).reinterpretAsFloats().intoArray(s, q);
                 }
             }
@@ -110,26 +141,22 @@ final class Codes {
     }
 
     /**
-     * Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on; where
-     * weights are shifted, in units: those of the stretch's 32 scales and 32 shifts at {@code units}.
+     * Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on. Shifts are
+     * those of weights whose codes are measured from {@code centre}.
      */
-    static void scales(Panels panels, MemorySegment w, long from, int k, float[] s, int d, int m, int units) {
-        int groups = panels.type.blockElements() / group(panels.type) * ROWS;
-        for (int k0 = 0; k0 < k; k0 += panels.type.blockElements(), d += groups, m += groups) {
+    static void scales(Panels panels, MemorySegment w, long from, int k, int centre, float[] s, int d, int m) {
+        int block = panels.type.blockElements();
+        int groups = block / group(panels.type) * ROWS;
+        for (int k0 = 0; k0 < k; k0 += block, d += groups, m += groups) {
             long at = from + panels.at(k0);
             switch (panels.type) {
                 case Q4_0, Q5_0, Q8_0 -> halves(w, at, s, d);
                 case Q4_1, Q5_1 -> {
                     halves(w, at, s, d);
                     halves(w, at + LANES, s, m);
-                    Arrays.fill(s, units, units + 2 * ROWS, 1);
+                    recentre(s, d, m, centre);
                 }
-                case Q4_K, Q5_K -> {
-                    sixBits(w, at, s, d, m);
-                    halves(w, at, s, units);
-                    halves(w, at + LANES, s, units + ROWS);
-                    negate(s, units + ROWS);
-                }
+                case Q4_K, Q5_K -> sixBits(w, at, centre, s, d, m);
                 case Q6_K -> bytes(w, at, s, d);
                 case NF4 -> words(w, at, s, d);
                 default -> throw new IllegalStateException("scales: " + panels.type + " has no panels");
@@ -160,10 +187,21 @@ final class Codes {
         }
     }
 
-    /** After d and m, eight scales and shifts of six bits in twelve bytes, in the order of {@code Q45kCodec}. */
-    private static void sixBits(MemorySegment w, long from, float[] s, int d, int m) {
+    /**
+     * After the units of both, eight scales and shifts of six bits in twelve bytes, in the order of {@code Q45kCodec}. The
+     * product with a unit, which is a half, is exact.
+     */
+    private static void sixBits(MemorySegment w, long from, int centre, float[] s, int d, int m) {
+        int last = 7 * ROWS; // written last, the units wait here
+        halves(w, from, s, d + last);
+        halves(w, from + LANES, s, m + last);
         for (int part = 0; part < SLOTS; part += W) {
             long p = from + 2 * LANES + 4 * part;
+            FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + last + part);
+            FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + last + SLOTS + part);
+            FloatVector m0 = FloatVector.fromArray(FLOATS, s, m + last + part).neg();
+            FloatVector m1 =
+                    FloatVector.fromArray(FLOATS, s, m + last + SLOTS + part).neg();
             for (int pair = 0; pair < 2; pair++, p += LANES) {
                 IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN); // bytes 2 pair, 2 pair + 1
                 IntVector b = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN); // and 4 more
@@ -178,14 +216,26 @@ final class Codes {
                     IntVector shift4 = mixed.lanewise(LSHR, 4).and(0x000f000f).or(shiftTop);
                     int g = (2 * pair + odd) * ROWS + part;
                     int g4 = g + 4 * ROWS;
-                    ((FloatVector) scale.and(0xffff).convert(I2F, 0)).intoArray(s, d + g);
-                    ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, d + g + SLOTS);
-                    ((FloatVector) shift.and(0xffff).convert(I2F, 0)).intoArray(s, m + g);
-                    ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, m + g + SLOTS);
-                    ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).intoArray(s, d + g4);
-                    ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, d + g4 + SLOTS);
-                    ((FloatVector) shift4.and(0xffff).convert(I2F, 0)).intoArray(s, m + g4);
-                    ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0)).intoArray(s, m + g4 + SLOTS);
+                    FloatVector e0 = ((FloatVector) scale.and(0xffff).convert(I2F, 0)).mul(d0);
+                    FloatVector e1 = ((FloatVector) scale.lanewise(LSHR, 16).convert(I2F, 0)).mul(d1);
+                    e0.intoArray(s, d + g);
+                    e1.intoArray(s, d + g + SLOTS);
+                    ((FloatVector) shift.and(0xffff).convert(I2F, 0))
+                            .fma(m0, e0.mul(centre))
+                            .intoArray(s, m + g);
+                    ((FloatVector) shift.lanewise(LSHR, 16).convert(I2F, 0))
+                            .fma(m1, e1.mul(centre))
+                            .intoArray(s, m + g + SLOTS);
+                    FloatVector f0 = ((FloatVector) scale4.and(0xffff).convert(I2F, 0)).mul(d0);
+                    FloatVector f1 = ((FloatVector) scale4.lanewise(LSHR, 16).convert(I2F, 0)).mul(d1);
+                    f0.intoArray(s, d + g4);
+                    f1.intoArray(s, d + g4 + SLOTS);
+                    ((FloatVector) shift4.and(0xffff).convert(I2F, 0))
+                            .fma(m0, f0.mul(centre))
+                            .intoArray(s, m + g4);
+                    ((FloatVector) shift4.lanewise(LSHR, 16).convert(I2F, 0))
+                            .fma(m1, f1.mul(centre))
+                            .intoArray(s, m + g4 + SLOTS);
                 }
             }
         }
@@ -215,22 +265,22 @@ final class Codes {
         }
     }
 
-    private static void negate(float[] s, int at) {
+    private static void recentre(float[] s, int d, int m, int centre) {
         for (int i = 0; i < ROWS; i += W) {
-            FloatVector.fromArray(FLOATS, s, at + i).neg().intoArray(s, at + i);
+            FloatVector shift = FloatVector.fromArray(FLOATS, s, m + i);
+            shift.add(FloatVector.fromArray(FLOATS, s, d + i).mul(centre)).intoArray(s, m + i);
         }
     }
 
     /** Weights of {@code k} elements, 32 rows to each k, from codes or, where those have eight bits, from the panel. */
-    static void weights(
-            Panels panels, MemorySegment w, long from, int k, float[] s, int codes, int d, int m, int units, int to) {
+    static void weights(Panels panels, MemorySegment w, long from, int k, float[] s, int codes, int d, int m, int to) {
         int group = group(panels.type);
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
                 case Q8_0 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
                 case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
-                default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, units, to + k0 * ROWS);
+                default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }
         }
     }
@@ -256,7 +306,7 @@ final class Codes {
         }
     }
 
-    private static void affine(DType type, float[] s, int codes, int k, int d, int m, int units, int to) {
+    private static void affine(DType type, float[] s, int codes, int k, int d, int m, int to) {
         int centre = centre(type);
         FloatVector zero = FloatVector.zero(FLOATS);
         for (int part = 0; part < SLOTS; part += W) {
@@ -265,12 +315,8 @@ final class Codes {
             FloatVector m0 = zero;
             FloatVector m1 = zero;
             if (shifts(type)) {
-                int u = units + part;
-                d0 = d0.mul(FloatVector.fromArray(FLOATS, s, u));
-                d1 = d1.mul(FloatVector.fromArray(FLOATS, s, u + SLOTS));
-                m0 = FloatVector.fromArray(FLOATS, s, m + part).mul(FloatVector.fromArray(FLOATS, s, u + ROWS));
-                m1 = FloatVector.fromArray(FLOATS, s, m + SLOTS + part)
-                        .mul(FloatVector.fromArray(FLOATS, s, u + ROWS + SLOTS));
+                m0 = FloatVector.fromArray(FLOATS, s, m + part);
+                m1 = FloatVector.fromArray(FLOATS, s, m + SLOTS + part);
             }
             for (int i = 0; i < k; i++) {
                 IntVector v = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS + part)

@@ -159,12 +159,11 @@ final class MatMul implements Product {
         int codes = at + LANES * Panels.ROWS;
         int scales = codes + LANES * Codes.SLOTS;
         int shifts = scales + LANES / SMALLEST_GROUP * Panels.ROWS;
-        int units = shifts + LANES / SMALLEST_GROUP * Panels.ROWS;
-        Codes.scales(weight, v.segment, block, lanes, s, scales, shifts, units);
+        Codes.scales(weight, v.segment, block, lanes, 0, s, scales, shifts);
         if (weight.low < Byte.SIZE) {
             Codes.unpack(weight, v.segment, block, lanes, s, codes);
         }
-        Codes.weights(weight, v.segment, block, lanes, s, codes, scales, shifts, units, at);
+        Codes.weights(weight, v.segment, block, lanes, s, codes, scales, shifts, at);
         for (int row = 0; row < rows; row++) {
             turn(s, at + row, Panels.ROWS, row0 + row, panels);
         }

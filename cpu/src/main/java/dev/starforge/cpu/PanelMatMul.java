@@ -33,22 +33,15 @@ final class PanelMatMul implements Product {
     private static final int FEW = 4;
 
     /** Tokens and panels of a sweep, and the most tokens whose activations are held at once. */
-    private static final int TOKENS = 144;
+    private static final int TOKENS = 132;
 
     private static final int PANELS = 8;
     private static final int AT_ONCE = 4 * TOKENS;
 
-    /** Activations that share a scale, and the most scales of a panel in {@link #DEPTH} elements. */
-    private static final int X_GROUP = 32;
+    private static final int X_GROUP = CodeTile.X_GROUP;
 
-    private static final int GROUPS = DEPTH / 16;
-
-    /** Floats a worker needs for two panels of a stretch: scales, shifts, their units, and sums of a tile. */
-    private static final int SCALES = GROUPS * ROWS;
-
-    private static final int UNITS = 2 * ROWS;
-    private static final int SUMS = CodeTile.TOKENS * ROWS;
-    private static final int OWN = 2 * (2 * SCALES + UNITS + SUMS);
+    /** Floats of a worker for {@link #DEPTH} elements of a panel: scales, then as many shifts. */
+    private static final int SCALES = DEPTH / 16 * ROWS;
 
     /** Added and subtracted again, rounds to whole numbers. */
     private static final float ROUNDER = 0x1.8p23f;
@@ -88,7 +81,7 @@ final class PanelMatMul implements Product {
 
     @Override
     public Scratch scratch() {
-        long each = (few ? 2 * ROWS * FEW : (PANELS + 1) * TOKENS * ROWS) + OWN + 2 * DEPTH * SLOTS;
+        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * SCALES + 2 * DEPTH * SLOTS;
         return exact
                 ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
                 : new Scratch(
@@ -190,31 +183,26 @@ final class PanelMatMul implements Product {
     }
 
     private void takeCodes(View x, long from, int token, boolean there, int[] codes, float[] s, int own) {
-        int scales = place(token, k / X_GROUP);
-        int sums = xSums(scales);
-        int biases = biases() + place(token, k / run);
+        int scale = place(token, k / X_GROUP);
+        int bias = biases() + place(token, k / run);
         int to = place(token, k);
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int count = Math.min(DEPTH, k - k0);
             load(x, from + (long) token * k + k0, count, there, s, own);
-            for (int i = 0; i < count; i += X_GROUP) {
+            for (int i = 0; i < count; i += X_GROUP, scale += tile) {
                 float step = round(s, own + i);
                 int sum = 0;
-                for (int j = 0; j < X_GROUP; j += run) {
+                for (int j = 0; j < X_GROUP; j += run, bias += tile) {
                     int part = sum(s, own + i + j, run);
-                    codes[biases + (k0 + i + j) / run * tile] = both(-centre * part);
+                    codes[bias] = both(-centre * part);
                     sum += part;
                 }
-                int group = (k0 + i) / X_GROUP * tile;
-                s[scales + group] = step;
-                s[sums + group] = step * sum;
+                s[scale] = step;
+                s[xSums(scale)] = step * sum;
             }
-            if (tile == 1) {
-                codes(s, own, count, codes, to + k0);
-                continue;
-            }
-            for (int i = 0; i < count; i++) {
-                codes[to + (k0 + i) * tile] = both((int) s[own + i]);
+            codes(s, own, count);
+            for (int i = 0, q = to + k0 * tile; i < count; i++, q += tile) {
+                codes[q] = Float.floatToRawIntBits(s[own + i]);
             }
         }
     }
@@ -237,11 +225,14 @@ final class PanelMatMul implements Product {
         return largest / 127;
     }
 
-    private static void codes(float[] s, int at, int count, int[] codes, int to) {
-        for (int i = 0; i < count; i += W) {
-            IntVector code =
-                    (IntVector) FloatVector.fromArray(FLOATS, s, at + i).convert(VectorOperators.F2I, 0);
-            code.and(0xffff).or(code.lanewise(VectorOperators.LSHL, 16)).intoArray(codes, to + i);
+    /** Whole numbers as ints that hold them in both halves. */
+    private static void codes(float[] s, int at, int count) {
+        for (int i = at; i < at + count; i += W) {
+            IntVector code = (IntVector) FloatVector.fromArray(FLOATS, s, i).convert(VectorOperators.F2I, 0);
+            code.and(0xffff)
+                    .or(code.lanewise(VectorOperators.LSHL, 16))
+                    .reinterpretAsFloats()
+                    .intoArray(s, i);
         }
     }
 
@@ -284,8 +275,8 @@ final class PanelMatMul implements Product {
         long b = at + panel2 * each;
         int y = own;
         int d = y + 2 * ROWS * FEW;
-        int d2 = d + OWN / 2;
-        int codes = d2 + OWN / 2;
+        int d2 = d + 2 * SCALES;
+        int codes = d2 + 2 * SCALES;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
             long from = a + panels.at(k0);
@@ -316,16 +307,15 @@ final class PanelMatMul implements Product {
                 int xs = t * (k / X_GROUP) + k0 / X_GROUP;
                 int bias = biases() + (t * k + k0) / run;
                 long low = from + panels.lowAt();
+                long end = from + panels.at(depth);
+                int next = d2 - d;
                 if (shifted) {
                     int gap = type.blockElements() == X_GROUP ? panels.lowAt() : 0;
-                    long end = from + panels.at(depth);
-                    int sums = sums(d);
-                    CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, d2, xs, sums);
-                    join(s, sums, d, depth, xs, yt);
-                    join(s, sums + ROWS, d2, depth, xs, yt + ROWS);
+                    int m = d + SCALES;
+                    int sums = xSums(xs);
+                    CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, m, next, xs, sums, yt);
                 } else {
-                    int high = panels.highAt() - panels.lowAt();
-                    CodeTile.sixths(w, low, b - a, high, x, t * k + k0, bias, s, d, d2, xs, yt);
+                    CodeTile.sixths(w, low, b - a, end, x, t * k + k0, bias, s, d, next, xs, yt);
                 }
             }
         }
@@ -340,37 +330,20 @@ final class PanelMatMul implements Product {
         return type == DType.Q8_0 || type == DType.Q4_0 && !exact;
     }
 
-    /** Where beside the scales at {@code d} a stretch has its shifts, their units, and the sums of a tile. */
-    private static int shifts(int d) {
-        return d + SCALES;
-    }
-
-    private static int units(int d) {
-        return shifts(d) + SCALES;
-    }
-
-    private static int sums(int d) {
-        return units(d) + UNITS;
-    }
-
+    /** Scales of a stretch of one panel, and its shifts after them. */
     private void scales(MemorySegment w, long from, int depth, float[] s, int d) {
-        Codes.scales(panels, w, from, depth, s, d, shifts(d), units(d));
-    }
-
-    /** What a stretch of shifted weights adds to a tile of tokens with one panel. */
-    private void join(float[] s, int sums, int d, int depth, int xs, int y) {
-        CodeTile.join(s, sums, units(d), shifts(d), depth / X_GROUP, xSums(xs), tile, y);
+        Codes.scales(panels, w, from, depth, exact ? 0 : centre, s, d, d + SCALES);
     }
 
     private void weights(MemorySegment w, long from, int depth, float[] s, int codes, int d, int to) {
-        Codes.weights(panels, w, from, depth, s, codes, d, shifts(d), units(d), to);
+        Codes.weights(panels, w, from, depth, s, codes, d, d + SCALES, to);
     }
 
     /** A few tokens with a stretch of one panel, by way of its codes. */
     private void alone(
             int[] x, int tokens, MemorySegment w, long from, int k0, int depth, float[] s, int codes, int d, int y) {
-        Codes.unpack(panels, w, from, depth, s, codes);
         int weights = codes + DEPTH * SLOTS;
+        unpack(w, from, depth, s, codes);
         if (exact) {
             weights(w, from, depth, s, codes, d, weights);
         }
@@ -381,30 +354,19 @@ final class PanelMatMul implements Product {
                 continue;
             }
             int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+            int sums = xSums(xs);
             int bias = biases() + (t * k + k0) / run;
-            int sums = shifted ? sums(d) : yt;
-            if (shifted) {
-                Arrays.fill(s, sums, sums + ROWS, 0);
-            }
-            CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth / run, run, d, dRuns(), xs, xRuns(), sums);
-            if (shifted) {
-                join(s, sums, d, depth, xs, yt);
-            }
+            int m = d + SCALES;
+            CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
         }
     }
 
-    /** Logarithms of how many runs share a scale of w, and of x. */
+    /** The logarithm of how many runs share a scale of w. */
     private int dRuns() {
         return Integer.numberOfTrailingZeros(Codes.group(type) / run);
     }
 
-    private int xRuns() {
-        return Integer.numberOfTrailingZeros(X_GROUP / run);
-    }
-
-    /** Scales and codes of a stretch. */
-    private void unpack(MemorySegment w, long from, int depth, float[] s, int d, int codes) {
-        scales(w, from, depth, s, d);
+    private void unpack(MemorySegment w, long from, int depth, float[] s, int codes) {
         if (panels.low < Byte.SIZE) {
             Codes.unpack(panels, w, from, depth, s, codes);
         }
@@ -426,57 +388,49 @@ final class PanelMatMul implements Product {
             int own) {
         int y = own;
         int d = y + (PANELS + 1) * TOKENS * ROWS;
-        int d2 = d + OWN / 2;
-        int codes = d2 + OWN / 2;
+        int d2 = d + 2 * SCALES;
+        int codes = d2 + 2 * SCALES;
         int codes2 = codes + DEPTH * SLOTS;
-        Arrays.fill(s, y, y + (PANELS + 1) * TOKENS * ROWS, 0);
+        Arrays.fill(s, y, d, 0);
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             for (int i = 0; i < used; i += exact ? 1 : 2) {
                 long from = at + (panel + i) * panels.at(k) + panels.at(k0);
                 int yi = y + i * TOKENS * ROWS;
-                unpack(w, from, depth, s, d, codes);
+                scales(w, from, depth, s, d);
+                unpack(w, from, depth, s, codes);
                 if (exact) {
-                    int weights = codes + DEPTH * SLOTS;
-                    weights(w, from, depth, s, codes, d, weights);
+                    weights(w, from, depth, s, codes, d, codes2);
                     for (int t = 0; t < tokens; t += tile) {
-                        PanelTile.tile(s, (first + t) * k + k0 * tile, weights, depth, yi + t * ROWS);
+                        PanelTile.tile(s, (first + t) * k + k0 * tile, codes2, depth, yi + t * ROWS);
                     }
                     continue;
                 }
                 boolean two = i + 1 < used; // else the same one twice, the second for nobody
+                long from2 = two ? from + panels.at(k) : from;
                 int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
-                unpack(w, two ? from + panels.at(k) : from, depth, s, d2, codes2);
+                scales(w, from2, depth, s, d2);
+                unpack(w, from2, depth, s, codes2);
                 for (int t = 0; t < tokens; t += tile) {
-                    int xs = (first + t) * (k / X_GROUP) + k0 / X_GROUP * tile;
-                    int bias = biases() + (first + t) * (k / run) + k0 / run * tile;
-                    int sums = shifted ? sums(d) : yi + t * ROWS;
-                    int sums2 = shifted ? sums(d2) : y2 + t * ROWS;
-                    if (shifted) {
-                        Arrays.fill(s, sums, sums + SUMS, 0);
-                        Arrays.fill(s, sums2, sums2 + SUMS, 0);
-                    }
+                    int xAt = (first + t) * k + k0 * tile;
                     CodeTile.tile(
                             s,
                             codes,
                             codes2,
                             x,
-                            (first + t) * k + k0 * tile,
-                            bias,
+                            xAt,
+                            biases() + xAt / run,
                             shifted,
-                            depth / run,
+                            depth,
                             run,
                             d,
-                            d2,
+                            d + SCALES,
+                            d2 - d,
                             dRuns(),
-                            xs,
-                            xRuns(),
-                            sums,
-                            sums2);
-                    if (shifted) {
-                        join(s, sums, d, depth, xs, yi + t * ROWS);
-                        join(s, sums2, d2, depth, xs, y2 + t * ROWS);
-                    }
+                            xAt / X_GROUP,
+                            xSums(xAt / X_GROUP),
+                            yi + t * ROWS,
+                            y2 + t * ROWS);
                 }
             }
         }

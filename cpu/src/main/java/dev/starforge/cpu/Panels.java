@@ -20,7 +20,9 @@ import java.util.function.IntUnaryOperator;
  * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file.
  *
  * <p>Within 32 shorts, row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen ints
- * are rows in order. Codes of eight bits lie four neighbours of a row to an int, the rows in order.
+ * are rows in order. Codes of eight bits lie four neighbours of a row to an int, the rows in order. Eight codes of six bits
+ * take three words: two codes each from below, and in what is left of them four low bits of the seventh, the high bits of the
+ * last two, four low bits of the eighth. One stream, and most codes need no joining.
  */
 final class Panels {
     /** Rows of a panel. */
@@ -120,7 +122,7 @@ final class Panels {
         return ROWS * rowBytes(k);
     }
 
-    /** Where in a block of a panel, which begins with the scales, the first plane begins, and the second. */
+    /** Where in a block of a panel, which begins with the scales, the first plane begins, and, of five bits, the second. */
     int lowAt() {
         return ROWS * scales;
     }
@@ -153,8 +155,12 @@ final class Panels {
                 int to = b * ROWS * bytes;
                 for (int row = 0; row < rows; row++) {
                     int block = (row * now + b) * bytes;
-                    put(file, block, lowAt, low, packed, to + lowAt(), row);
-                    if (high > 0) {
+                    if (type == DType.Q6_K) {
+                        putSixths(file, block, packed, to + lowAt(), row);
+                    } else {
+                        put(file, block, lowAt, low, packed, to + lowAt(), row);
+                    }
+                    if (high == 1) {
                         put(file, block, highAt, high, packed, to + highAt(), row);
                     }
                     int scale = to + lane(row) * Short.BYTES;
@@ -196,11 +202,6 @@ final class Panels {
                     SHORTS.set(out, to + LANES, (short) (eight >> 16));
                 }
             }
-            case 2 -> {
-                for (int i = 0; i < elements; i += 8, to += LANES) {
-                    SHORTS.set(out, to, pairs((long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7)));
-                }
-            }
             default -> {
                 for (int i = 0; i < elements; i += 16, to += LANES) {
                     long first = (long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7);
@@ -211,20 +212,43 @@ final class Panels {
         }
     }
 
+    private void putSixths(byte[] file, int block, byte[] out, int plane, int row) {
+        int to = plane + lane(row) * Short.BYTES;
+        for (int i = 0; i < elements; i += 8, to += 3 * LANES) {
+            long low = (long) LONGS.get(file, block + (lowAt[i] >> 3)) >>> (lowAt[i] & 7);
+            long high = (long) LONGS.get(file, block + (highAt[i] >> 3)) >>> (highAt[i] & 7);
+            long codes = low & 0x0f0f0f0f0f0f0f0fL | (high & 0x0303030303030303L) << 4;
+            long pairs = codes & 0x00ff00ff00ff00ffL | (codes & 0xff00ff00ff00ff00L) >>> 2;
+            int seventh = (int) (codes >>> 48) & 0x3f;
+            int eighth = (int) (codes >>> 56);
+            SHORTS.set(out, to, (short) (pairs | seventh << 12));
+            SHORTS.set(out, to + LANES, (short) (pairs >>> 16 | seventh >> 4 << 12 | eighth >> 4 << 14));
+            SHORTS.set(out, to + 2 * LANES, (short) (pairs >>> 32 | eighth << 12));
+        }
+    }
+
+    private void getSixths(MemorySegment in, long plane, int row, byte[] block, int to) {
+        long from = plane + lane(row) * Short.BYTES;
+        for (int i = 0; i < elements; i += 8, from += 3 * LANES) {
+            int w0 = Short.toUnsignedInt(in.get(SHORT, from));
+            int w1 = Short.toUnsignedInt(in.get(SHORT, from + LANES));
+            int w2 = Short.toUnsignedInt(in.get(SHORT, from + 2 * LANES));
+            int seventh = w0 >> 12 | w1 >> 8 & 0x30;
+            int eighth = w2 >> 12 | w1 >> 10 & 0x30;
+            int[] codes = {w0 & 63, w0 >> 6 & 63, w1 & 63, w1 >> 6 & 63, w2 & 63, w2 >> 6 & 63, seventh, eighth};
+            for (int j = 0; j < codes.length; j++) {
+                block[to + (lowAt[i + j] >> 3)] |= (byte) ((codes[j] & 15) << (lowAt[i + j] & 7));
+                block[to + (highAt[i + j] >> 3)] |= (byte) (codes[j] >> 4 << (highAt[i + j] & 7));
+            }
+        }
+    }
+
     /** The lowest four bits of eight bytes, one after the other. */
     private static int nibbles(long x) {
         x &= 0x0f0f0f0f0f0f0f0fL;
         x = (x | x >>> 4) & 0x00ff00ff00ff00ffL;
         x = (x | x >>> 8) & 0x0000ffff0000ffffL;
         return (int) (x | x >>> 16);
-    }
-
-    /** The lowest two bits of eight bytes, one after the other. */
-    private static short pairs(long x) {
-        x &= 0x0303030303030303L;
-        x = (x | x >>> 6) & 0x000f000f000f000fL;
-        x = (x | x >>> 12) & 0x000000ff000000ffL;
-        return (short) (x | x >>> 24);
     }
 
     /** The lowest bit of eight bytes, one after the other: the product moves bit 8j to bit 56 + j, and none meet. */
@@ -240,8 +264,12 @@ final class Panels {
     void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
         long from = panel + at(k);
-        get(in, from + lowAt(), row, lowAt, low, block, to);
-        if (high > 0) {
+        if (type == DType.Q6_K) {
+            getSixths(in, from + lowAt(), row, block, to);
+        } else {
+            get(in, from + lowAt(), row, lowAt, low, block, to);
+        }
+        if (high == 1) {
             get(in, from + highAt(), row, highAt, high, block, to);
         }
         from += lane(row) * Short.BYTES;
