@@ -35,6 +35,7 @@ final class CodeTile {
     private static int nibbleMask = 0x000f000f;
     private static int wholeMask = 0x003f003f;
     private static int topMask = 0x00300030;
+    private static long turn = 3 * LANES; // a loop by a step the compiler knows is given long checks of its bounds
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
@@ -461,13 +462,15 @@ final class CodeTile {
         for (int part = 0; part < SLOTS; part += W) {
             int to = y + part;
             IntVector whole = IntVector.broadcast(INTS, wholeMask);
+            IntVector nibble = IntVector.broadcast(INTS, nibbleMask);
             IntVector top = IntVector.broadcast(INTS, topMask);
             FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
             FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
             FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
             FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
             int i = 0;
-            for (long p = from + 4 * part; p < end; p += 3 * LANES, i++) {
+            long step = turn;
+            for (long p = from + 4 * part; p < end; p += step, i++) {
                 int q = xAt + 8 * i;
                 IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
@@ -496,18 +499,22 @@ final class CodeTile {
                 c = c.add(v2.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x5));
                 e = e.add(u2.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x5));
                 ShortVector x6 = IntVector.broadcast(INTS, x[q + 6]).reinterpretAsShorts();
-                ShortVector c6 = v0.reinterpretAsShorts().lanewise(LSHR, 12);
-                c = c.add(c6.or(v1.lanewise(LSHR, 8).and(top).reinterpretAsShorts())
+                IntVector c6 = v0.lanewise(LSHR, 12).and(nibble);
+                c = c.add(c6.or(v1.lanewise(LSHR, 8).and(top))
+                        .reinterpretAsShorts()
                         .mul(x6));
-                ShortVector e6 = u0.reinterpretAsShorts().lanewise(LSHR, 12);
-                e = e.add(e6.or(u1.lanewise(LSHR, 8).and(top).reinterpretAsShorts())
+                IntVector e6 = u0.lanewise(LSHR, 12).and(nibble);
+                e = e.add(e6.or(u1.lanewise(LSHR, 8).and(top))
+                        .reinterpretAsShorts()
                         .mul(x6));
                 ShortVector x7 = IntVector.broadcast(INTS, x[q + 7]).reinterpretAsShorts();
-                ShortVector c7 = v2.reinterpretAsShorts().lanewise(LSHR, 12);
-                c = c.add(c7.or(v1.lanewise(LSHR, 10).and(top).reinterpretAsShorts())
+                IntVector c7 = v2.lanewise(LSHR, 12).and(nibble);
+                c = c.add(c7.or(v1.lanewise(LSHR, 10).and(top))
+                        .reinterpretAsShorts()
                         .mul(x7));
-                ShortVector e7 = u2.reinterpretAsShorts().lanewise(LSHR, 12);
-                e = e.add(e7.or(u1.lanewise(LSHR, 10).and(top).reinterpretAsShorts())
+                IntVector e7 = u2.lanewise(LSHR, 12).and(nibble);
+                e = e.add(e7.or(u1.lanewise(LSHR, 10).and(top))
+                        .reinterpretAsShorts()
                         .mul(x7));
                 FloatVector each = FloatVector.broadcast(FLOATS, s[xs + (i >> 2)]);
                 int scale = d + (i >> 1) * ROWS + part;

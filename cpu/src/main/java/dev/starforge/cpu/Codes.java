@@ -18,8 +18,9 @@ import jdk.incubator.vector.VectorSpecies;
  * sixteen slots of the float scratch; scales and shifts as floats, 32 rows to each group; and weights as floats. A weight
  * is {@code (code - centre) * scale + shift}; NF4 looks its code up instead.
  *
- * <p>The loops over memory count bytes in a long, on purpose: the compiler makes a slow prologue of a short counted loop
- * over a segment, and leaves these alone. The loop over parts is for vectors narrower than sixteen lanes.
+ * <p>The loops over memory count bytes in a long, by a step that the compiler does not know, on purpose: of a loop whose step it
+ * knows it makes several, with some thirty instructions of checks before each, and leaves these alone. The loop over parts is for vectors narrower
+ * than sixteen lanes.
  */
 final class Codes {
     /** Slots of the scratch that hold 32 codes. */
@@ -27,6 +28,7 @@ final class Codes {
 
     private static final int ROWS = Panels.ROWS;
     private static final int LANES = 64; // bytes of 32 rows in a plane
+    private static long lanes = LANES; // not final, see above
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
@@ -202,7 +204,7 @@ final class Codes {
             FloatVector m0 = FloatVector.fromArray(FLOATS, s, m + last + part).neg();
             FloatVector m1 =
                     FloatVector.fromArray(FLOATS, s, m + last + SLOTS + part).neg();
-            for (int pair = 0; pair < 2; pair++, p += LANES) {
+            for (int pair = 0; pair < 2; pair++, p += lanes) {
                 IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN); // bytes 2 pair, 2 pair + 1
                 IntVector b = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN); // and 4 more
                 IntVector c = IntVector.fromMemorySegment(INTS, w, p + 4 * LANES, LITTLE_ENDIAN); // and 8 more
@@ -249,7 +251,8 @@ final class Codes {
             FloatVector d0 = FloatVector.fromArray(FLOATS, s, last + part);
             FloatVector d1 = FloatVector.fromArray(FLOATS, s, last + SLOTS + part);
             int q = d + part;
-            for (long p = from + 4 * part; p < from + 8 * LANES; p += LANES, q += 2 * ROWS) {
+            long step = lanes;
+            for (long p = from + 4 * part; p < from + 8 * LANES; p += step, q += 2 * ROWS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
                         .mul(d0)
