@@ -35,7 +35,9 @@ final class CodeTile {
     private static int nibbleMask = 0x000f000f;
     private static int wholeMask = 0x003f003f;
     private static int topMask = 0x00300030;
-    private static long turn = 3 * LANES; // a loop by a step the compiler knows is given long checks of its bounds
+    // Of a loop by a step that it knows the compiler makes several, each with long checks of its bounds.
+    private static long turn = 3 * LANES;
+    private static int tile = TOKENS;
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
@@ -103,7 +105,7 @@ final class CodeTile {
                 ShortVector e2 = c2;
                 ShortVector c3 = IntVector.broadcast(INTS, x[bias + 3]).reinterpretAsShorts();
                 ShortVector e3 = c3;
-                for (int k = 0; k < run; k++, p += SLOTS, p2 += SLOTS, q += TOKENS) {
+                for (int last = q + run * TOKENS; q < last; p += SLOTS, p2 += SLOTS, q += tile) {
                     ShortVector w = FloatVector.fromArray(FLOATS, s, p).reinterpretAsShorts();
                     ShortVector v = FloatVector.fromArray(FLOATS, s, p2).reinterpretAsShorts();
                     ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();

@@ -85,7 +85,7 @@ final class Codes {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
             long end = from + (long) k / 4 * LANES;
-            for (long p = from + 4 * part; p < end; p += LANES, q += 4 * SLOTS) {
+            for (long p = from + 4 * part; p < end; p += lanes, q += 4 * SLOTS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 v.and(0x000f000f).reinterpretAsFloats().intoArray(s, q);
                 v.lanewise(LSHR, 4).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + SLOTS);
@@ -100,7 +100,7 @@ final class Codes {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
             long end = from + (long) k / 8 * 3 * LANES;
-            for (long p = from + 4 * part; p < end; p += 3 * LANES, q += 8 * SLOTS) {
+            for (long p = from + 4 * part; p < end; p += 3 * lanes, q += 8 * SLOTS) {
                 IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
                 IntVector v2 = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN);
@@ -251,8 +251,7 @@ final class Codes {
             FloatVector d0 = FloatVector.fromArray(FLOATS, s, last + part);
             FloatVector d1 = FloatVector.fromArray(FLOATS, s, last + SLOTS + part);
             int q = d + part;
-            long step = lanes;
-            for (long p = from + 4 * part; p < from + 8 * LANES; p += step, q += 2 * ROWS) {
+            for (long p = from + 4 * part; p < from + 8 * LANES; p += lanes, q += 2 * ROWS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
                         .mul(d0)
@@ -293,7 +292,7 @@ final class Codes {
             FloatVector scale = FloatVector.fromArray(FLOATS, s, d + part);
             int q = to + part;
             long end = from + (long) k * ROWS;
-            for (long p = from + 4 * part; p < end; p += 4 * ROWS, q += 4 * ROWS) {
+            for (long p = from + 4 * part; p < end; p += 2 * lanes, q += 4 * ROWS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
                         .mul(scale)

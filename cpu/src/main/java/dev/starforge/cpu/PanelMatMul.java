@@ -1,12 +1,18 @@
 package dev.starforge.cpu;
 
+import static jdk.incubator.vector.VectorOperators.ADD;
+import static jdk.incubator.vector.VectorOperators.F2I;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.MAX;
+
 import dev.starforge.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import jdk.incubator.vector.VectorOperators;
+import jdk.incubator.vector.LongVector;
+import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
@@ -33,10 +39,10 @@ final class PanelMatMul implements Product {
     private static final int FEW = 4;
 
     /** Tokens and panels of a sweep, and the most tokens whose activations are held at once. */
-    private static final int TOKENS = 132;
+    private static final int TOKENS = 264;
 
     private static final int PANELS = 8;
-    private static final int AT_ONCE = 4 * TOKENS;
+    private static final int AT_ONCE = 2 * TOKENS;
 
     private static final int X_GROUP = CodeTile.X_GROUP;
 
@@ -47,7 +53,15 @@ final class PanelMatMul implements Product {
     private static final float ROUNDER = 0x1.8p23f;
 
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
+    private static final VectorSpecies<Long> LONGS = FLOATS.withLanes(long.class);
     private static final int W = Lanes.WIDTH;
+
+    // Elements of two vectors in turns: those of the first halves, and of the last.
+    private static final VectorShuffle<Integer> FIRST = VectorShuffle.makeZip(INTS, 0);
+    private static final VectorShuffle<Integer> LAST = VectorShuffle.makeZip(INTS, 1);
+    private static final VectorShuffle<Long> FIRST_PAIRS = VectorShuffle.makeZip(LONGS, 0);
+    private static final VectorShuffle<Long> LAST_PAIRS = VectorShuffle.makeZip(LONGS, 1);
 
     private final Panels panels;
     private final DType type;
@@ -84,8 +98,7 @@ final class PanelMatMul implements Product {
         long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * SCALES + 2 * DEPTH * SLOTS;
         return exact
                 ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
-                : new Scratch(
-                        2L * padded() * (k / X_GROUP), each + DEPTH, (long) padded() * k + padded() * (k / run) + 1);
+                : new Scratch(2L * padded() * (k / X_GROUP), each, (long) padded() * k + padded() * (k / run));
     }
 
     @Override
@@ -148,62 +161,53 @@ final class PanelMatMul implements Product {
 
     /** Activations as the kernels want them: [tile][k][token], floats or codes with their scales, biases and sums. */
     private void take(Workers workers, View x, long from, int tokens) {
-        int all = Lanes.pad(tokens, tile);
-        workers.run(all, (token, s, own) -> {
-            if (exact) {
-                takeFloats(x, from, (int) token, token < tokens, s, own);
-            } else {
-                takeCodes(x, from, (int) token, token < tokens, workers.ints(), s, own);
+        workers.run(Workers.count(tokens, tile), (chunk, s, own) -> {
+            int first = (int) chunk * tile;
+            for (int k0 = 0; k0 < k; k0 += DEPTH) {
+                int count = Math.min(DEPTH, k - k0);
+                for (int t = 0; t < tile; t++) {
+                    long at = from + (long) (first + t) * k + k0;
+                    if (first + t < tokens) {
+                        x.load(at, count, s, own + t * DEPTH);
+                    } else {
+                        Arrays.fill(s, own + t * DEPTH, own + t * DEPTH + count, 0);
+                    }
+                    if (!exact) {
+                        round(first, t, k0, count, workers.ints(), s, own + t * DEPTH);
+                    }
+                }
+                int to = first * k + k0 * tile;
+                if (exact) {
+                    for (int i = 0; i < count; i++) {
+                        for (int t = 0; t < tile; t++) {
+                            s[to + i * tile + t] = s[own + t * DEPTH + i];
+                        }
+                    }
+                } else {
+                    weave(s, own, count, workers.ints(), to);
+                }
             }
         });
     }
 
-    /** Where the numbers of a token begin that has {@code each} of them; they are {@link #tile} apart. */
-    private int place(int token, int each) {
-        return token / tile * tile * each + token % tile;
-    }
-
-    private void takeFloats(View x, long from, int token, boolean there, float[] s, int own) {
-        int to = place(token, k);
-        for (int k0 = 0; k0 < k; k0 += DEPTH) {
-            int count = Math.min(DEPTH, k - k0);
-            load(x, from + (long) token * k + k0, count, there, s, own);
-            for (int i = 0; i < count; i++) {
-                s[to + (k0 + i) * tile] = s[own + i];
+    /** Numbers of a token become ints that hold a code in both halves. */
+    private void round(int first, int t, int k0, int count, int[] ints, float[] s, int at) {
+        int scale = (first * k + k0 * tile) / X_GROUP + t;
+        int bias = biases() + (first * k + k0 * tile) / run + t;
+        for (int i = at; i < at + count; i += X_GROUP, scale += tile) {
+            float step = round(s, i);
+            int sum = 0;
+            for (int j = i; j < i + X_GROUP; j += run, bias += tile) {
+                int part = sum(s, j, run);
+                ints[bias] = both(-centre * part);
+                sum += part;
             }
+            s[scale] = step;
+            s[xSums(scale)] = step * sum;
         }
-    }
-
-    private static void load(View x, long from, int count, boolean there, float[] s, int own) {
-        if (there) {
-            x.load(from, count, s, own);
-        } else {
-            Arrays.fill(s, own, own + count, 0);
-        }
-    }
-
-    private void takeCodes(View x, long from, int token, boolean there, int[] codes, float[] s, int own) {
-        int scale = place(token, k / X_GROUP);
-        int bias = biases() + place(token, k / run);
-        int to = place(token, k);
-        for (int k0 = 0; k0 < k; k0 += DEPTH) {
-            int count = Math.min(DEPTH, k - k0);
-            load(x, from + (long) token * k + k0, count, there, s, own);
-            for (int i = 0; i < count; i += X_GROUP, scale += tile) {
-                float step = round(s, own + i);
-                int sum = 0;
-                for (int j = 0; j < X_GROUP; j += run, bias += tile) {
-                    int part = sum(s, own + i + j, run);
-                    codes[bias] = both(-centre * part);
-                    sum += part;
-                }
-                s[scale] = step;
-                s[xSums(scale)] = step * sum;
-            }
-            codes(s, own, count);
-            for (int i = 0, q = to + k0 * tile; i < count; i++, q += tile) {
-                codes[q] = Float.floatToRawIntBits(s[own + i]);
-            }
+        for (int i = at; i < at + count; i += W) {
+            IntVector code = (IntVector) FloatVector.fromArray(FLOATS, s, i).convert(F2I, 0);
+            code.and(0xffff).or(code.lanewise(LSHL, 16)).reinterpretAsFloats().intoArray(s, i);
         }
     }
 
@@ -213,7 +217,7 @@ final class PanelMatMul implements Product {
         for (int i = 0; i < X_GROUP; i += W) {
             most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs());
         }
-        float largest = most.reduceLanes(VectorOperators.MAX);
+        float largest = most.reduceLanes(MAX);
         float inverse = largest == 0 ? 0 : 127 / largest;
         for (int i = 0; i < X_GROUP; i += W) {
             FloatVector.fromArray(FLOATS, s, at + i)
@@ -225,23 +229,42 @@ final class PanelMatMul implements Product {
         return largest / 127;
     }
 
-    /** Whole numbers as ints that hold them in both halves. */
-    private static void codes(float[] s, int at, int count) {
-        for (int i = at; i < at + count; i += W) {
-            IntVector code = (IntVector) FloatVector.fromArray(FLOATS, s, i).convert(VectorOperators.F2I, 0);
-            code.and(0xffff)
-                    .or(code.lanewise(VectorOperators.LSHL, 16))
-                    .reinterpretAsFloats()
-                    .intoArray(s, i);
+    /** Of small whole numbers, so that any order will do. */
+    private static int sum(float[] s, int from, int count) {
+        if (count < W) {
+            float sum = 0;
+            for (int i = from; i < from + count; i++) {
+                sum += s[i];
+            }
+            return (int) sum;
         }
+        FloatVector sum = FloatVector.zero(FLOATS);
+        for (int i = from; i < from + count; i += W) {
+            sum = sum.add(FloatVector.fromArray(FLOATS, s, i));
+        }
+        return ((IntVector) sum.convert(F2I, 0)).reduceLanes(ADD);
     }
 
-    private static int sum(float[] s, int from, int count) {
-        int sum = 0;
-        for (int i = 0; i < count; i++) {
-            sum += (int) s[from + i];
+    /** Tokens that are {@link #DEPTH} apart become neighbours: one of them, or four. */
+    private void weave(float[] s, int from, int count, int[] ints, int to) {
+        for (int i = from; i < from + count; i += W, to += tile * W) {
+            IntVector a = FloatVector.fromArray(FLOATS, s, i).reinterpretAsInts();
+            if (tile == 1) {
+                a.intoArray(ints, to);
+                continue;
+            }
+            IntVector b = FloatVector.fromArray(FLOATS, s, i + DEPTH).reinterpretAsInts();
+            IntVector c = FloatVector.fromArray(FLOATS, s, i + 2 * DEPTH).reinterpretAsInts();
+            IntVector d = FloatVector.fromArray(FLOATS, s, i + 3 * DEPTH).reinterpretAsInts();
+            LongVector ab = a.rearrange(FIRST, b).reinterpretAsLongs();
+            LongVector cd = c.rearrange(FIRST, d).reinterpretAsLongs();
+            ab.rearrange(FIRST_PAIRS, cd).reinterpretAsInts().intoArray(ints, to);
+            ab.rearrange(LAST_PAIRS, cd).reinterpretAsInts().intoArray(ints, to + W);
+            LongVector ab2 = a.rearrange(LAST, b).reinterpretAsLongs();
+            LongVector cd2 = c.rearrange(LAST, d).reinterpretAsLongs();
+            ab2.rearrange(FIRST_PAIRS, cd2).reinterpretAsInts().intoArray(ints, to + 2 * W);
+            ab2.rearrange(LAST_PAIRS, cd2).reinterpretAsInts().intoArray(ints, to + 3 * W);
         }
-        return sum;
     }
 
     private static int both(int half) {
