@@ -30,7 +30,7 @@ final class Attention {
     private static final int STRETCH = 512;
 
     /** About how many queries, times heads of a group, share the keys and values of a tile. */
-    private static final int SHARING = 16;
+    private static final int SHARING = 32;
 
     /** With so many chunks, one for a group of heads, or fewer, stretches are chunks too. */
     private static final int FEW = 64;

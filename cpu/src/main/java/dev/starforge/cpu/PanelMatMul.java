@@ -211,13 +211,13 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** 32 numbers as multiples, up to 127, of the step that is returned. */
+    /** 32 numbers as multiples, up to 127, of the step that is returned. Sizes compare as their bits do. */
     private static float round(float[] s, int at) {
-        FloatVector most = FloatVector.zero(FLOATS);
+        IntVector most = IntVector.zero(INTS);
         for (int i = 0; i < X_GROUP; i += W) {
-            most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs());
+            most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs().reinterpretAsInts());
         }
-        float largest = most.reduceLanes(MAX);
+        float largest = Float.intBitsToFloat(most.reduceLanes(MAX));
         float inverse = largest == 0 ? 0 : 127 / largest;
         for (int i = 0; i < X_GROUP; i += W) {
             FloatVector.fromArray(FLOATS, s, at + i)
