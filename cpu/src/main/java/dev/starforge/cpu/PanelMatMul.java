@@ -38,7 +38,10 @@ final class PanelMatMul implements Product {
     /** Tokens that are worth reading the weight for one at a time. */
     private static final int FEW = 4;
 
-    /** Tokens and panels of a sweep, and the most tokens whose activations are held at once. */
+    /**
+     * Tokens of a sweep, a multiple of either tile's, a little more than half of a usual prompt; panels of a sweep; and the most
+     * tokens whose activations are held at once.
+     */
     private static final int TOKENS = 264;
 
     private static final int PANELS = 8;
@@ -414,7 +417,10 @@ final class PanelMatMul implements Product {
         int d2 = d + 2 * SCALES;
         int codes = d2 + 2 * SCALES;
         int codes2 = codes + DEPTH * SLOTS;
-        Arrays.fill(s, y, d, 0);
+        for (int i = 0; i <= PANELS; i++) {
+            int yi = y + i * TOKENS * ROWS;
+            Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
+        }
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             for (int i = 0; i < used; i += exact ? 1 : 2) {
