@@ -109,6 +109,14 @@ final class DeviceFlags {
         return precision(new Storage(Optional.of(DType.F32)), DType.F32);
     }
 
+    /** For verbs that keep no keys and values. */
+    void refuseKv() {
+        if (kv != null) {
+            throw new CommandLine.ParameterException(
+                    verb.commandLine(), "--kv-dtype: " + verb.name() + " keeps no keys and values");
+        }
+    }
+
     private Precision precision(Storage otherwise, DType otherwiseKv) {
         Precision precision = Precision.FLOAT32.withKv(kv == null ? otherwiseKv : kv);
         return (storage == null ? otherwise : storage)

@@ -69,6 +69,7 @@ final class LogitsVerb implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        flags.refuseKv();
         if (Files.exists(out)) {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
         }

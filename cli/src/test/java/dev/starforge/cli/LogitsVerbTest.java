@@ -75,4 +75,13 @@ final class LogitsVerbTest {
                 .isEqualTo(2);
         assertThat(Files.exists(out)).isFalse();
     }
+
+    @Test
+    void aFlagOfTheCacheIsRefused() {
+        Path out = folder.resolve("logits.safetensors");
+        assertThat(run("logits", GOLDEN.toString(), "--ids", "1,2", "--kv-dtype", "F16", "--out", out.toString()))
+                .isEqualTo(2);
+        assertThat(error).contains("--kv-dtype: logits keeps no keys and values");
+        assertThat(Files.exists(out)).isFalse();
+    }
 }

@@ -230,15 +230,15 @@ final class Panels {
     private void getSixths(MemorySegment in, long plane, int row, byte[] block, int to) {
         long from = plane + lane(row) * Short.BYTES;
         for (int i = 0; i < elements; i += 8, from += 3 * LANES) {
-            int w0 = Short.toUnsignedInt(in.get(SHORT, from));
-            int w1 = Short.toUnsignedInt(in.get(SHORT, from + LANES));
-            int w2 = Short.toUnsignedInt(in.get(SHORT, from + 2 * LANES));
-            int seventh = w0 >> 12 | w1 >> 8 & 0x30;
-            int eighth = w2 >> 12 | w1 >> 10 & 0x30;
-            int[] codes = {w0 & 63, w0 >> 6 & 63, w1 & 63, w1 >> 6 & 63, w2 & 63, w2 >> 6 & 63, seventh, eighth};
-            for (int j = 0; j < codes.length; j++) {
-                block[to + (lowAt[i + j] >> 3)] |= (byte) ((codes[j] & 15) << (lowAt[i + j] & 7));
-                block[to + (highAt[i + j] >> 3)] |= (byte) (codes[j] >> 4 << (highAt[i + j] & 7));
+            int w0 = in.get(SHORT, from);
+            int w1 = in.get(SHORT, from + LANES);
+            int w2 = in.get(SHORT, from + 2 * LANES);
+            long seventh = w0 >> 12 & 15 | w1 >> 8 & 0x30;
+            long eighth = w2 >> 12 & 15 | w1 >> 10 & 0x30;
+            long codes = w0 & 0xfff | (w1 & 0xfffL) << 12 | (w2 & 0xfffL) << 24 | seventh << 36 | eighth << 42;
+            for (int j = i; j < i + 8; j++, codes >>>= 6) {
+                block[to + (lowAt[j] >> 3)] |= (byte) ((codes & 15) << (lowAt[j] & 7));
+                block[to + (highAt[j] >> 3)] |= (byte) ((codes >> 4 & 3) << (highAt[j] & 7));
             }
         }
     }

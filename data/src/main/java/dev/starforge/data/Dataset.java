@@ -56,7 +56,11 @@ public final class Dataset implements AutoCloseable {
     public static Dataset open(Path folder) {
         Path file = folder.resolve(MANIFEST);
         if (!Files.isRegularFile(file)) {
-            throw new DatasetException(folder, "is not a dataset: it has no " + MANIFEST);
+            throw new DatasetException(
+                    folder,
+                    Files.isRegularFile(folder)
+                            ? "is a file, expected the folder that `starforge dataset` makes (a file of texts: --sequences)"
+                            : "is not a dataset: it has no " + MANIFEST);
         }
         JsonNode manifest;
         try {

@@ -135,8 +135,10 @@ final class Ledger {
             }
             fileUnits.add(compared ? duplicates.add(0, file.hash(), file.grams()) + 1 : 0);
             file.reason().ifPresent(reason -> drop(reason.label(), 1));
-            filesKept += file.reason().isEmpty() ? 1 : 0;
-            languages.merge(file.language(), 1L, Long::sum);
+            if (file.reason().isEmpty()) {
+                filesKept++;
+                languages.merge(file.language(), 1L, Long::sum);
+            }
         }
         for (ChunkStage.ChunkFact fact : result.chunks()) {
             unitNames.add(fact.id());

@@ -76,6 +76,15 @@ final class DatasetBuilderTest {
     }
 
     @Test
+    void aFileIsNoDataset() throws IOException {
+        Path file = Files.writeString(folder.resolve("texts.jsonl"), "{}");
+        assertThatThrownBy(() -> Dataset.open(file))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("texts.jsonl")
+                .hasMessageContaining("--sequences");
+    }
+
+    @Test
     void splitsAreByTimeAndDocumentsFit() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 20);

@@ -75,6 +75,11 @@ final class DatasetInputsTest {
         // the licence of the top and its two versions of a file, against a licence and two versions below lib
         assertThat(report.dropped()).containsEntry("licence", 3L);
         assertThat(report.filesKept()).isEqualTo(3);
+        assertThat(report.languages()).containsEntry("java", 2L);
+        assertThat(report.languages().values().stream()
+                        .mapToLong(Long::longValue)
+                        .sum())
+                .isEqualTo(3);
         assertThat(Builds.lines(out().resolve("files.jsonl")))
                 .allSatisfy(file -> assertThat(file.path("kept").booleanValue())
                         .isEqualTo(file.path("path").stringValue().startsWith("lib/")));
