@@ -41,7 +41,9 @@ final class DeviceFlags {
     @Option(
             names = "--kv-dtype",
             paramLabel = "TYPE",
-            description = "How cached keys and values are kept: F32, BF16 or F16. Default: F16; F32 for verify.")
+            description =
+                    "How cached keys and values are kept: F32, BF16 or F16. Default: F16; F32 for verify. Not for "
+                            + "logits, which keeps none.")
     private DType kv;
 
     @Option(

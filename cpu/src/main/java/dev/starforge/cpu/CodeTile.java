@@ -36,8 +36,8 @@ final class CodeTile {
     private static int wholeMask = 0x003f003f;
     private static int topMask = 0x00300030;
     // Of a loop by a step that it knows the compiler makes several, each with long checks of its bounds.
-    private static long turn = 3 * LANES;
-    private static int tile = TOKENS;
+    private static long turnStep = 3 * LANES;
+    private static int tokenStep = TOKENS;
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
@@ -51,7 +51,7 @@ final class CodeTile {
      * @param x [k][token], and so are its biases, scales and sums
      * @param depth elements, whole groups of x
      * @param dRuns the logarithm of how many runs share a scale of w
-     * @param next from the scales, the shifts and the sums of one panel to those of the other
+     * @param next from the scales and shifts of one panel to those of the other
      */
     static void tile(
             float[] s,
@@ -105,7 +105,7 @@ final class CodeTile {
                 ShortVector e2 = c2;
                 ShortVector c3 = IntVector.broadcast(INTS, x[bias + 3]).reinterpretAsShorts();
                 ShortVector e3 = c3;
-                for (int last = q + run * TOKENS; q < last; p += SLOTS, p2 += SLOTS, q += tile) {
+                for (int last = q + run * TOKENS; q < last; p += SLOTS, p2 += SLOTS, q += tokenStep) {
                     ShortVector w = FloatVector.fromArray(FLOATS, s, p).reinterpretAsShorts();
                     ShortVector v = FloatVector.fromArray(FLOATS, s, p2).reinterpretAsShorts();
                     ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
@@ -471,7 +471,7 @@ final class CodeTile {
             FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
             FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
             int i = 0;
-            long step = turn;
+            long step = turnStep;
             for (long p = from + 4 * part; p < end; p += step, i++) {
                 int q = xAt + 8 * i;
                 IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);

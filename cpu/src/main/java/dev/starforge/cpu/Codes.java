@@ -18,9 +18,9 @@ import jdk.incubator.vector.VectorSpecies;
  * sixteen slots of the float scratch; scales and shifts as floats, 32 rows to each group; and weights as floats. A weight
  * is {@code (code - centre) * scale + shift}; NF4 looks its code up instead.
  *
- * <p>The loops over memory count bytes in a long, by a step that the compiler does not know, on purpose: of a loop whose step it
- * knows it makes several, with some thirty instructions of checks before each, and leaves these alone. The loop over parts is for vectors narrower
- * than sixteen lanes.
+ * <p>The loops over memory count bytes in a long, by a step that the compiler does not know, on purpose: of a loop whose step
+ * it knows it makes several, with some thirty instructions of checks before each, and leaves these alone. The loop over parts
+ * is for vectors narrower than sixteen lanes.
  */
 final class Codes {
     /** Slots of the scratch that hold 32 codes. */
@@ -28,7 +28,7 @@ final class Codes {
 
     private static final int ROWS = Panels.ROWS;
     private static final int LANES = 64; // bytes of 32 rows in a plane
-    private static long lanes = LANES; // not final, see above
+    private static long laneStep = LANES; // not final, see above
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
@@ -70,12 +70,12 @@ final class Codes {
         int each = panels.type.blockElements();
         for (int k0 = 0; k0 < k; k0 += each) {
             long block = from + panels.at(k0) + panels.lowAt();
-            if (panels.type == DType.Q6_K) {
+            if (panels.sixths()) {
                 sixths(w, block, each, s, to + k0 * SLOTS);
                 continue;
             }
             nibbles(w, block, each, s, to + k0 * SLOTS);
-            if (panels.high > 0) {
+            if (panels.upper()) {
                 upper(w, from + panels.at(k0) + panels.highAt(), each, s, to + k0 * SLOTS);
             }
         }
@@ -85,7 +85,7 @@ final class Codes {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
             long end = from + (long) k / 4 * LANES;
-            for (long p = from + 4 * part; p < end; p += lanes, q += 4 * SLOTS) {
+            for (long p = from + 4 * part; p < end; p += laneStep, q += 4 * SLOTS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 v.and(0x000f000f).reinterpretAsFloats().intoArray(s, q);
                 v.lanewise(LSHR, 4).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + SLOTS);
@@ -100,7 +100,7 @@ final class Codes {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
             long end = from + (long) k / 8 * 3 * LANES;
-            for (long p = from + 4 * part; p < end; p += 3 * lanes, q += 8 * SLOTS) {
+            for (long p = from + 4 * part; p < end; p += 3 * laneStep, q += 8 * SLOTS) {
                 IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
                 IntVector v2 = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN);
@@ -131,7 +131,7 @@ final class Codes {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
             long end = from + (long) k / Short.SIZE * LANES;
-            for (long p = from + 4 * part; p < end; p += LANES) {
+            for (long p = from + 4 * part; p < end; p += laneStep) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 for (int shift = 0; shift < Short.SIZE; shift++, q += SLOTS) {
                     IntVector code = FloatVector.fromArray(FLOATS, s, q).reinterpretAsInts();
@@ -204,7 +204,7 @@ final class Codes {
             FloatVector m0 = FloatVector.fromArray(FLOATS, s, m + last + part).neg();
             FloatVector m1 =
                     FloatVector.fromArray(FLOATS, s, m + last + SLOTS + part).neg();
-            for (int pair = 0; pair < 2; pair++, p += lanes) {
+            for (int pair = 0; pair < 2; pair++, p += laneStep) {
                 IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN); // bytes 2 pair, 2 pair + 1
                 IntVector b = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN); // and 4 more
                 IntVector c = IntVector.fromMemorySegment(INTS, w, p + 4 * LANES, LITTLE_ENDIAN); // and 8 more
@@ -251,7 +251,7 @@ final class Codes {
             FloatVector d0 = FloatVector.fromArray(FLOATS, s, last + part);
             FloatVector d1 = FloatVector.fromArray(FLOATS, s, last + SLOTS + part);
             int q = d + part;
-            for (long p = from + 4 * part; p < from + 8 * LANES; p += lanes, q += 2 * ROWS) {
+            for (long p = from + 4 * part; p < from + 8 * LANES; p += laneStep, q += 2 * ROWS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
                         .mul(d0)
@@ -292,7 +292,7 @@ final class Codes {
             FloatVector scale = FloatVector.fromArray(FLOATS, s, d + part);
             int q = to + part;
             long end = from + (long) k * ROWS;
-            for (long p = from + 4 * part; p < end; p += 2 * lanes, q += 4 * ROWS) {
+            for (long p = from + 4 * part; p < end; p += 2 * laneStep, q += 4 * ROWS) {
                 IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                 ((FloatVector) v.lanewise(LSHL, 24).lanewise(ASHR, 24).convert(I2F, 0))
                         .mul(scale)

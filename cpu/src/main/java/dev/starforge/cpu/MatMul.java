@@ -28,8 +28,8 @@ final class MatMul implements Product {
     /** Rows of a that are worth the path without panels. */
     private static final int FEW = 8;
 
-    private static long chains = 16; // CHAINS, which the compiler does not know: see Codes
     private static final int CHAINS = 16;
+    private static long chainStep = CHAINS; // not final: see Codes
     private static final int DEPTH = 512;
     private static final int STRIDE = DEPTH + 8; // rows of a tile start in different sets of the cache
     private static final int ROWS = 48;
@@ -331,7 +331,7 @@ final class MatMul implements Product {
         FloatVector c3 = c0;
         int j = x;
         long end = from + 4L * depth;
-        for (long p = from; p < end; p += 4 * chains, j += CHAINS) {
+        for (long p = from; p < end; p += 4 * chainStep, j += CHAINS) {
             FloatVector a = FloatVector.fromArray(SPECIES, s, j);
             FloatVector b0 = FloatVector.fromMemorySegment(SPECIES, u, p, LITTLE_ENDIAN);
             c0 = a.fma(b0, c0);
@@ -356,7 +356,7 @@ final class MatMul implements Product {
         FloatVector c3 = c0;
         int j = x;
         long end = from + 2L * depth;
-        for (long p = from; p < end; p += 2 * chains, j += CHAINS) {
+        for (long p = from; p < end; p += 2 * chainStep, j += CHAINS) {
             FloatVector a = FloatVector.fromArray(SPECIES, s, j);
             ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
             IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
@@ -390,7 +390,7 @@ final class MatMul implements Product {
         FloatVector c3 = c0;
         int j = x;
         long end = from + 2L * depth;
-        for (long p = from; p < end; p += 2 * chains, j += CHAINS) {
+        for (long p = from; p < end; p += 2 * chainStep, j += CHAINS) {
             FloatVector a = FloatVector.fromArray(SPECIES, s, j);
             ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
             IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0))

@@ -49,8 +49,11 @@ final class PanelMatMul implements Product {
 
     private static final int X_GROUP = CodeTile.X_GROUP;
 
-    /** Floats of a worker for {@link #DEPTH} elements of a panel: scales, then as many shifts. */
+    /** The most scales of {@link #DEPTH} elements of a panel; as many shifts follow them. */
     private static final int SCALES = DEPTH / 16 * ROWS;
+
+    /** Activations below it count as nothing: the inverse of their step would be infinite. */
+    private static final float SMALLEST = 0x1p-119f;
 
     /** Added and subtracted again, rounds to whole numbers. */
     private static final float ROUNDER = 0x1.8p23f;
@@ -193,7 +196,7 @@ final class PanelMatMul implements Product {
         });
     }
 
-    /** Numbers of a token become ints that hold a code in both halves. */
+    /** Numbers of a token become ints that hold a code in both halves; scales, sums and biases go where they belong. */
     private void round(int first, int t, int k0, int count, int[] ints, float[] s, int at) {
         int scale = (first * k + k0 * tile) / X_GROUP + t;
         int bias = biases() + (first * k + k0 * tile) / run + t;
@@ -221,7 +224,7 @@ final class PanelMatMul implements Product {
             most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs().reinterpretAsInts());
         }
         float largest = Float.intBitsToFloat(most.reduceLanes(MAX));
-        float inverse = largest == 0 ? 0 : 127 / largest;
+        float inverse = largest < SMALLEST ? 0 : 127 / largest;
         for (int i = 0; i < X_GROUP; i += W) {
             FloatVector.fromArray(FLOATS, s, at + i)
                     .mul(inverse)
@@ -323,7 +326,7 @@ final class PanelMatMul implements Product {
             long from = a + panels.at(k0);
             scales(w, from, depth, s, d);
             scales(w, from + b - a, depth, s, d2);
-            if (exact || panels.high == 1) {
+            if (exact || panels.upper()) {
                 alone(x, tokens, w, from, k0, depth, s, codes, d, y);
                 alone(x, tokens, w, from + b - a, k0, depth, s, codes, d2, y + ROWS);
                 continue;
@@ -417,7 +420,7 @@ final class PanelMatMul implements Product {
         int d2 = d + 2 * SCALES;
         int codes = d2 + 2 * SCALES;
         int codes2 = codes + DEPTH * SLOTS;
-        for (int i = 0; i <= PANELS; i++) {
+        for (int i = 0; i < used; i++) {
             int yi = y + i * TOKENS * ROWS;
             Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
         }

@@ -15,7 +15,7 @@ import java.util.function.IntUnaryOperator;
 /**
  * How a matrix of block-typed weights lies in this device's memory. A file keeps a row's blocks one after the other, which
  * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
- * the scales, then the low bits of the codes, then the upper bits of types that have them, each as the same 16 bits of 32
+ * the scales, then the codes, or the low four bits of those of five and then their fifth, each as the same 16 bits of 32
  * rows side by side. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
  * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file.
  *
@@ -41,7 +41,7 @@ final class Panels {
 
     final DType type;
 
-    /** Bits of a code in the first plane, and in the second. */
+    /** The lower bits of a code, and those that a file keeps elsewhere. */
     final int low;
 
     final int high;
@@ -131,6 +131,16 @@ final class Panels {
         return lowAt() + ROWS * elements * low / Byte.SIZE;
     }
 
+    /** Whether codes have their fifth bit in a plane of its own. */
+    boolean upper() {
+        return high == 1;
+    }
+
+    /** Whether codes have six bits, three words for eight of them. */
+    boolean sixths() {
+        return high == 2;
+    }
+
     private static int lane(int row) {
         return row % 16 * 2 + row / 16;
     }
@@ -155,12 +165,12 @@ final class Panels {
                 int to = b * ROWS * bytes;
                 for (int row = 0; row < rows; row++) {
                     int block = (row * now + b) * bytes;
-                    if (type == DType.Q6_K) {
+                    if (sixths()) {
                         putSixths(file, block, packed, to + lowAt(), row);
                     } else {
                         put(file, block, lowAt, low, packed, to + lowAt(), row);
                     }
-                    if (high == 1) {
+                    if (upper()) {
                         put(file, block, highAt, high, packed, to + highAt(), row);
                     }
                     int scale = to + lane(row) * Short.BYTES;
@@ -264,12 +274,12 @@ final class Panels {
     void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
         long from = panel + at(k);
-        if (type == DType.Q6_K) {
+        if (sixths()) {
             getSixths(in, from + lowAt(), row, block, to);
         } else {
             get(in, from + lowAt(), row, lowAt, low, block, to);
         }
-        if (high == 1) {
+        if (upper()) {
             get(in, from + highAt(), row, highAt, high, block, to);
         }
         from += lane(row) * Short.BYTES;

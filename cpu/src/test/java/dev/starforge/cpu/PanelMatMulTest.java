@@ -29,7 +29,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 class PanelMatMulTest {
     private static final int[] ROWS = {5, 64, 97};
     private static final int[] BLOCKS = {1, 9};
-    private static final int[] TOKENS = {1, 4, 13, 150};
+    private static final int[] TOKENS = {1, 4, 5, 13, 150};
 
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
@@ -59,17 +59,19 @@ class PanelMatMulTest {
         products(type, false);
     }
 
-    /** More tokens than are taken at once, and more elements than a stretch. */
+    /** More tokens than are taken at once, and more elements than a stretch; the last token is in another sweep than the first. */
     @ParameterizedTest
-    @EnumSource(names = {"Q4_0", "Q8_0", "Q4_K"})
+    @EnumSource(names = {"Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4"})
     void largeProductsAreRight(DType type) {
-        int k = type.blockElements() == 256 ? 1280 : 1056;
+        int k = type.blockElements() == 256 ? 1280 : 1088;
         float[] decoded = new float[33 * k];
         ByteBuffer file = weights(type, 33, k, decoded);
         float[] x = numbers(new Random(11), 600 * k);
         float[] y = run(type, file, 33, k, x, 600, false, 2);
         check(type, x, decoded, y, 600, 33, k, false);
         assertThat(Arrays.copyOf(y, 33)).isEqualTo(run(type, file, 33, k, x, 1, false, 1));
+        float[] last = Arrays.copyOfRange(x, 599 * k, 600 * k);
+        assertThat(Arrays.copyOfRange(y, 599 * 33, 600 * 33)).isEqualTo(run(type, file, 33, k, last, 1, false, 1));
     }
 
     /**
@@ -152,6 +154,8 @@ class PanelMatMulTest {
                 float[] x = numbers(new Random(3), 13 * k);
                 digest.append(type)
                         .append(Arrays.hashCode(run(type, file, 97, k, x, 13, false, 1)))
+                        .append(Arrays.hashCode(run(type, file, 97, k, x, 1, false, 1)))
+                        .append(Arrays.hashCode(run(type, file, 97, k, x, 13, true, 1)))
                         .append(Arrays.hashCode(run(type, file, 97, k, x, 1, true, 1)));
             }
         }

@@ -59,7 +59,7 @@ public final class Dataset implements AutoCloseable {
             throw new DatasetException(
                     folder,
                     Files.isRegularFile(folder)
-                            ? "is a file, expected the folder that `starforge dataset` makes (a file of texts: --sequences)"
+                            ? "is a file, expected the folder that `starforge dataset` makes (a file of texts is given as data.train)"
                             : "is not a dataset: it has no " + MANIFEST);
         }
         JsonNode manifest;

@@ -42,6 +42,7 @@ final class Ledger {
     private final TokenBuffer chunkCommits = new TokenBuffer();
     private final TokenBuffer chunkFiles = new TokenBuffer();
     private final TokenBuffer fileUnits = new TokenBuffer();
+    private final List<String> fileLanguages = new ArrayList<>();
     private final List<String> unitNames = new ArrayList<>();
     private final Map<String, Long> dropped = new TreeMap<>();
     private final Map<String, Long> languages = new TreeMap<>();
@@ -135,10 +136,8 @@ final class Ledger {
             }
             fileUnits.add(compared ? duplicates.add(0, file.hash(), file.grams()) + 1 : 0);
             file.reason().ifPresent(reason -> drop(reason.label(), 1));
-            if (file.reason().isEmpty()) {
-                filesKept++;
-                languages.merge(file.language(), 1L, Long::sum);
-            }
+            filesKept += file.reason().isEmpty() ? 1 : 0;
+            fileLanguages.add(file.language());
         }
         for (ChunkStage.ChunkFact fact : result.chunks()) {
             unitNames.add(fact.id());
@@ -285,9 +284,11 @@ final class Ledger {
                     drop(FileFilter.Reason.DUPLICATE.label(), 1);
                     filesKept--;
                 }
-                end.put("kept", !duplicate && !line.contains(",\"reason\":\""))
-                        .end()
-                        .newline();
+                boolean kept = !duplicate && !line.contains(",\"reason\":\"");
+                if (kept) {
+                    languages.merge(fileLanguages.get(file), 1L, Long::sum);
+                }
+                end.put("kept", kept).end().newline();
                 out.write(line.getBytes(StandardCharsets.UTF_8));
                 out.write(end.bytes().array(), 0, end.bytes().size());
             }

@@ -81,7 +81,7 @@ final class DatasetBuilderTest {
         assertThatThrownBy(() -> Dataset.open(file))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("texts.jsonl")
-                .hasMessageContaining("--sequences");
+                .hasMessageContaining("data.train");
     }
 
     @Test

@@ -253,6 +253,10 @@ final class HistoryTest {
         assertThat(List.of(fate.get("src/app/Twin.java"), fate.get("src/app/TwinCopy.java")))
                 .containsExactlyInAnyOrder("", "duplicate");
         assertThat(report.dropped()).containsEntry("duplicate", 1L).containsEntry("binary", 2L);
+        assertThat(report.languages().values().stream()
+                        .mapToLong(Long::longValue)
+                        .sum())
+                .isEqualTo(report.filesKept());
     }
 
     @Test
