@@ -8,10 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.WritableByteChannel;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -44,7 +41,7 @@ public final class GgufWriter {
                 for (int done = 0; done < values.length; done += piece) {
                     int now = Math.min(piece, values.length - done);
                     format.encode(values, done, now, bytes.clear().limit((int) format.bytes(now)), 0);
-                    writeFully(out, bytes);
+                    WholeFile.put(out, bytes);
                 }
             });
         }
@@ -55,36 +52,14 @@ public final class GgufWriter {
         int alignment = GgufFile.alignment(metadata)
                 .orElseThrow(() -> new ModelException(path, GgufFile.wrongAlignment(metadata)));
         check(path, entries);
-        Path partial = path.resolveSibling(path.getFileName() + ".partial");
-        try {
-            try (FileChannel out = FileChannel.open(
-                    partial,
-                    StandardOpenOption.CREATE,
-                    StandardOpenOption.WRITE,
-                    StandardOpenOption.TRUNCATE_EXISTING)) {
-                writeFully(out, ByteBuffer.wrap(head(metadata, entries, alignment)));
-                for (Entry entry : entries) {
-                    pad(out, alignment);
-                    write(path, out, entry);
-                }
+        WholeFile.write(path, out -> {
+            WholeFile.put(out, ByteBuffer.wrap(head(metadata, entries, alignment)));
+            for (Entry entry : entries) {
                 pad(out, alignment);
-                out.force(true);
+                write(path, out, entry);
             }
-            Files.move(partial, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        } catch (IOException failure) {
-            throw new ModelException(path, "cannot be written: " + failure, failure);
-        } finally {
-            removeQuietly(partial);
-        }
-    }
-
-    /** What is left of a file that could not be written; a full disk must not stay full. */
-    private static void removeQuietly(Path partial) {
-        try {
-            Files.deleteIfExists(partial);
-        } catch (IOException left) {
-            // the failure before it is the one to tell
-        }
+            pad(out, alignment);
+        });
     }
 
     private static void check(Path path, List<Entry> entries) {
@@ -149,13 +124,7 @@ public final class GgufWriter {
 
     private static void pad(FileChannel out, int alignment) throws IOException {
         long missing = GgufFile.align(out.position(), alignment) - out.position();
-        writeFully(out, ByteBuffer.allocate((int) missing));
-    }
-
-    private static void writeFully(WritableByteChannel out, ByteBuffer data) throws IOException {
-        while (data.hasRemaining()) {
-            out.write(data);
-        }
+        WholeFile.put(out, ByteBuffer.allocate((int) missing));
     }
 
     /** The head as it grows. */

@@ -9,9 +9,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -265,35 +263,18 @@ public final class SafetensorsFile implements Safetensors {
         byte[] json = JSON.writeValueAsString(header).getBytes(StandardCharsets.UTF_8);
         byte[] padded = Arrays.copyOf(json, (json.length + 7) / 8 * 8);
         Arrays.fill(padded, json.length, padded.length, (byte) ' ');
-        Path partial = path.resolveSibling(path.getFileName() + ".partial");
-        try {
-            try (FileChannel out = FileChannel.open(
-                    partial,
-                    StandardOpenOption.CREATE,
-                    StandardOpenOption.WRITE,
-                    StandardOpenOption.TRUNCATE_EXISTING)) {
-                writeFully(
-                        out,
-                        ByteBuffer.allocate(8)
-                                .order(ByteOrder.LITTLE_ENDIAN)
-                                .putLong(padded.length)
-                                .flip());
-                writeFully(out, ByteBuffer.wrap(padded));
-                for (Entry entry : entries) {
-                    writeFully(out, entry.data().duplicate());
-                }
-                out.force(true);
+        WholeFile.write(path, out -> {
+            WholeFile.put(
+                    out,
+                    ByteBuffer.allocate(8)
+                            .order(ByteOrder.LITTLE_ENDIAN)
+                            .putLong(padded.length)
+                            .flip());
+            WholeFile.put(out, ByteBuffer.wrap(padded));
+            for (Entry entry : entries) {
+                WholeFile.put(out, entry.data().duplicate());
             }
-            Files.move(partial, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        } catch (IOException failure) {
-            throw new ModelException(path, "cannot be written: " + failure, failure);
-        }
-    }
-
-    private static void writeFully(FileChannel out, ByteBuffer data) throws IOException {
-        while (data.hasRemaining()) {
-            out.write(data);
-        }
+        });
     }
 
     @Override

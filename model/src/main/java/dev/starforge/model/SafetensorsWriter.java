@@ -11,8 +11,6 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -102,36 +100,14 @@ public final class SafetensorsWriter {
         byte[] json = new JsonMapper().writeValueAsString(header).getBytes(StandardCharsets.UTF_8);
         byte[] padded = Arrays.copyOf(json, (json.length + 7) / 8 * 8);
         Arrays.fill(padded, json.length, padded.length, (byte) ' ');
-        Path partial = path.resolveSibling(path.getFileName() + ".partial");
-        try {
-            try (FileChannel out = FileChannel.open(
-                    partial,
-                    StandardOpenOption.CREATE,
-                    StandardOpenOption.WRITE,
-                    StandardOpenOption.TRUNCATE_EXISTING)) {
-                ByteBuffer length = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
-                writeFully(out, length.putLong(padded.length).flip());
-                writeFully(out, ByteBuffer.wrap(padded));
-                for (Entry entry : entries) {
-                    write(out, entry);
-                }
-                out.force(true);
+        WholeFile.write(path, out -> {
+            ByteBuffer length = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
+            WholeFile.put(out, length.putLong(padded.length).flip());
+            WholeFile.put(out, ByteBuffer.wrap(padded));
+            for (Entry entry : entries) {
+                write(out, entry);
             }
-            Files.move(partial, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        } catch (IOException failure) {
-            throw new ModelException(path, "cannot be written: " + failure, failure);
-        } finally {
-            removeQuietly(partial);
-        }
-    }
-
-    /** What is left of a file that could not be written; a full disk must not stay full. */
-    private static void removeQuietly(Path partial) {
-        try {
-            Files.deleteIfExists(partial);
-        } catch (IOException left) {
-            // the failure before it is the one to tell
-        }
+        });
     }
 
     /**
@@ -179,13 +155,7 @@ public final class SafetensorsWriter {
             int count = (int) Math.min(piece, size - first);
             ByteBuffer into = bytes.clear().limit(count * width).slice().order(ByteOrder.LITTLE_ENDIAN);
             entry.body().put(first, count, into);
-            writeFully(out, into.rewind());
-        }
-    }
-
-    private static void writeFully(FileChannel out, ByteBuffer data) throws IOException {
-        while (data.hasRemaining()) {
-            out.write(data);
+            WholeFile.put(out, into.rewind());
         }
     }
 }
