@@ -8,6 +8,7 @@ import dev.starforge.train.ConfigException;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.util.List;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -20,21 +21,6 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         description = "Turns a git repository into a code model tuned on it, and serves that model.",
-        subcommands = {
-            BenchVerb.class,
-            DatasetVerb.class,
-            DevicesVerb.class,
-            DoctorVerb.class,
-            EvalVerb.class,
-            ExportVerb.class,
-            GenerateVerb.class,
-            InspectVerb.class,
-            LogitsVerb.class,
-            MergeVerb.class,
-            RehearseVerb.class,
-            TrainVerb.class,
-            VerifyVerb.class
-        },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
             "0:done",
@@ -50,17 +36,41 @@ import picocli.CommandLine.Spec;
             "  starforge VERB --help",
         })
 final class Main implements Runnable {
+    private static final List<Class<?>> VERBS = List.of(
+            BenchVerb.class,
+            DatasetVerb.class,
+            DevicesVerb.class,
+            DoctorVerb.class,
+            EvalVerb.class,
+            ExportVerb.class,
+            GenerateVerb.class,
+            InspectVerb.class,
+            LogitsVerb.class,
+            MergeVerb.class,
+            RehearseVerb.class,
+            TrainVerb.class,
+            VerifyVerb.class);
+
     @Spec
     private CommandSpec spec;
 
     private Main() {}
 
     public static void main(String[] args) {
-        System.exit(commandLine().execute(args));
+        System.exit(commandLine(args).execute(args));
     }
 
-    static CommandLine commandLine() {
-        return new CommandLine(new Main())
+    /**
+     * With all verbs, or only with the one that the arguments begin with: to read the annotations of all takes as long as
+     * the rest of a start.
+     */
+    static CommandLine commandLine(String... args) {
+        CommandLine starforge = new CommandLine(new Main());
+        List<Class<?>> named = VERBS.stream()
+                .filter(verb -> args.length > 0 && verb.getSimpleName().equalsIgnoreCase(args[0] + "Verb"))
+                .toList();
+        (named.isEmpty() ? VERBS : named).forEach(starforge::addSubcommand);
+        return starforge
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .setUsageHelpAutoWidth(true)
                 .setExpandAtFiles(false)

@@ -62,8 +62,10 @@ final class RehearseVerb implements Callable<Integer> {
                         "--device",
                         "cpu",
                         "--json"))) {
+            String[] words = args.toArray(String[]::new);
             worst = Math.max(
-                    worst, Main.commandLine().setOut(nowhere).setErr(nowhere).execute(args.toArray(String[]::new)));
+                    worst,
+                    Main.commandLine(words).setOut(nowhere).setErr(nowhere).execute(words));
         }
         return worst;
     }

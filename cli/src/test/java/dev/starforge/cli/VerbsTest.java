@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -221,6 +222,16 @@ final class VerbsTest {
             assertThat(outcome.code()).isZero();
             assertThat(outcome.out()).contains("Examples:", "starforge " + verb);
         }
+    }
+
+    @Test
+    void aStartKnowsTheVerbItIsGivenAndOtherwiseAll() {
+        Set<String> all = Main.commandLine().getSubcommands().keySet();
+        assertThat(all).contains("dataset", "generate").hasSize(13);
+        for (String verb : all) {
+            assertThat(Main.commandLine(verb, "--help").getSubcommands()).containsOnlyKeys(verb);
+        }
+        assertThat(Main.commandLine("fly").getSubcommands()).containsOnlyKeys(all);
     }
 
     private static void copyFolder(Path from, Path to) throws IOException {
