@@ -1,5 +1,6 @@
 package dev.starforge.cpu;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
@@ -94,7 +95,7 @@ final class Attention {
     Scratch forwardScratch() {
         long rows = (long) sharing * group;
         long states = few() ? tokens * heads * stretches * (width + 2) : 0;
-        long queries = together * rows * width + (together + 1) * rows * (width + 2);
+        long queries = 2 * together * rows * width + (together + 1) * rows * (width + 2);
         long tile = 2L * HeadTile.KEYS * width + rows * (HeadTile.KEYS + W);
         return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
@@ -174,6 +175,16 @@ final class Attention {
         return (row * kvHeads + kvHead) * d;
     }
 
+    /** Where the keys end that lie one after another from position t on, before {@code next}. */
+    private int run(View tables, long sequence, int t, int next) {
+        long table = sequence * tables.last;
+        int i = t / block;
+        do {
+            i++;
+        } while (i * block < next && tables.index(table + i) == tables.index(table + i - 1) + 1);
+        return Math.min(next, i * block);
+    }
+
     /** The row of q and y that lane r of a chunk starting at query n is. */
     private long row(int n, int kvHead, int r) {
         return (n + r / group) * (long) heads + kvHead * group + r % group;
@@ -185,7 +196,7 @@ final class Attention {
         if (!few()) {
             workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
                 Chunk c = chunk(in, pieces, chunk, at);
-                gather(in[0], c, s);
+                gather(in, c, s);
                 boolean first = true;
                 for (int stretch = c.first / STRETCH; stretch <= c.last / STRETCH; stretch++) {
                     attend(in, c, stretch, s, first ? c.state : c.other);
@@ -208,7 +219,7 @@ final class Attention {
             c.groups = Math.min(together, kvHeads - kvHead);
             int stretch = (int) (block % stretches);
             if (stretch >= c.first / STRETCH && stretch <= c.last / STRETCH) {
-                gather(in[0], c, s);
+                gather(in, c, s);
                 attend(in, c, stretch, s, c.state);
                 for (int r = 0; r < c.groups * c.rows; r++) {
                     int to = state(row(c.n, kvHead + r / c.rows, r % c.rows), stretch);
@@ -248,6 +259,8 @@ final class Attention {
         private int first; // key that any of the queries sees
         private int last;
         private int q;
+        private int large; // queries, if halves
+        private boolean halves; // whether HalfTile computes
         private int state;
         private int other;
         private int k;
@@ -269,7 +282,8 @@ final class Attention {
         c.last = lastKey(in[4], c.n, end);
         int most = sharing * group;
         c.q = at;
-        c.state = c.q + together * most * width;
+        c.large = c.q + together * most * width;
+        c.state = c.large + together * most * width;
         c.other = c.state + together * most * (width + 2);
         c.k = c.other + most * (width + 2);
         c.v = c.k + HeadTile.KEYS * width;
@@ -280,13 +294,28 @@ final class Attention {
     }
 
     /** The queries of a chunk, scaled, with zeros behind each. */
-    private void gather(View q, Chunk c, float[] s) {
+    private void gather(View[] in, Chunk c, float[] s) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int to = c.q + r * width;
-            q.load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
+            in[0].load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
             Arrays.fill(s, to + d, to + width, 0);
             scale(s, to, width, scale);
         }
+        c.halves = enlarge(in, c, s);
+    }
+
+    /** The queries again, 2^112 times as large, if {@link HalfTile} can use them. */
+    private boolean enlarge(View[] in, Chunk c, float[] s) {
+        if (c.rows != HeadTile.ROWS || d != width || in[1].dtype != DType.F16 || in[2].dtype != DType.F16) {
+            return false;
+        }
+        FloatVector most = FloatVector.zero(SPECIES);
+        for (int i = 0; i < c.groups * c.rows * width; i += W) {
+            FloatVector large = FloatVector.fromArray(SPECIES, s, c.q + i).mul(HeadTile.TWO_TO_112);
+            large.intoArray(s, c.large + i);
+            most = most.max(large.abs());
+        }
+        return most.reduceLanes(VectorOperators.MAX) < Float.POSITIVE_INFINITY;
     }
 
     /** The states of a chunk's rows over the keys of one stretch. */
@@ -308,13 +337,61 @@ final class Attention {
             int start = t % HeadTile.KEYS;
             for (int group = 0; group < c.groups; group++) {
                 int y = state + group * c.rows * (width + 2);
-                fetch(in[1], in[5], c, group, t, next, s, c.k + start * width);
-                fetch(in[2], in[5], c, group, t, next, s, c.v + start * width);
-                HeadTile.dots(s, c.q + group * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
+                if (!c.halves || !dotsOfHalves(in[1], in[5], c, group, t, next, s)) {
+                    fetch(in[1], in[5], c, group, t, next, s, c.k + start * width);
+                    HeadTile.dots(s, c.q + group * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
+                }
                 soften(in[4], c, t, next, s, y);
-                HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
+                if (!c.halves || !collectHalves(in[2], in[5], c, group, t, next, s, y)) {
+                    fetch(in[2], in[5], c, group, t, next, s, c.v + start * width);
+                    HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
+                }
             }
         }
+    }
+
+    private boolean dotsOfHalves(View k, View tables, Chunk c, int group, int t, int next, float[] s) {
+        int q = c.large + group * c.rows * width;
+        int at = c.k + t % HeadTile.KEYS * HeadTile.CHAINS;
+        boolean finite = true;
+        int end;
+        for (int i = t; i < next; i = end) {
+            end = run(tables, c.sequence, i, next);
+            long from = 2 * key(tables, c.sequence, i, c.kvHead + group);
+            finite &= HalfTile.chains(k.segment, from, end - i, 2 * kvHeads * d, s, q, width, at);
+            at += (end - i) * HeadTile.CHAINS;
+        }
+        if (finite) {
+            HeadTile.foldChains(s, c.k, c.scores);
+        }
+        return finite;
+    }
+
+    private boolean collectHalves(View v, View tables, Chunk c, int group, int t, int next, float[] s, int y) {
+        scale(s, c.scores, c.rows * HeadTile.KEYS, HeadTile.TWO_TO_112);
+        Arrays.fill(s, c.v, c.v + c.rows * width, 0);
+        int w = c.scores + t % HeadTile.KEYS;
+        boolean finite = true;
+        int end;
+        for (int i = t; i < next; i = end) {
+            end = run(tables, c.sequence, i, next);
+            long from = 2 * key(tables, c.sequence, i, c.kvHead + group);
+            finite &= HalfTile.sums(v.segment, from, end - i, 2 * kvHeads * d, s, w, width, c.v);
+            w += end - i;
+        }
+        if (!finite) {
+            scale(s, c.scores, c.rows * HeadTile.KEYS, 1 / HeadTile.TWO_TO_112);
+            return false;
+        }
+        for (int r = 0; r < c.rows; r++) {
+            FloatVector factor = FloatVector.broadcast(SPECIES, s[c.factors + r]);
+            int to = y + r * (width + 2);
+            for (int i = 0; i < width; i += W) {
+                FloatVector sum = FloatVector.fromArray(SPECIES, s, c.v + r * width + i);
+                FloatVector.fromArray(SPECIES, s, to + i).fma(factor, sum).intoArray(s, to + i);
+            }
+        }
+        return true;
     }
 
     /** Brings the lines of a chunk's heads from memory in the order they lie there, which is what it is fastest at. */
@@ -402,7 +479,7 @@ final class Attention {
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
-            end = Math.min(next, (i / block + 1) * block);
+            end = run(tables, c.sequence, i, next);
             HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + group), end - i, kvHeads * d, d, width, s, at);
             at += (end - i) * width;
         }

@@ -30,14 +30,14 @@ final class HeadTile {
     /** Rows are padded to multiples of this, so that loops over a head need no rest. */
     static final int WIDTH = 64;
 
-    private static final int CHAINS = 16;
+    static final int CHAINS = 16;
 
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
     private static final VectorSpecies<Short> SHORTS =
             VectorSpecies.of(short.class, VectorShape.forBitSize(Lanes.WIDTH * Short.SIZE));
     private static final int W = Lanes.WIDTH;
-    private static final int ROWS = 4;
+    static final int ROWS = 4;
     private static final int LINE = 64;
 
     private static final VectorMask<Float> UPPER_8 = upper(8);
@@ -49,9 +49,9 @@ final class HeadTile {
     private static final VectorShuffle<Float> SWAP_2 = swap(2);
     private static final VectorShuffle<Float> SWAP_1 = swap(1);
 
-    private static final int SIGN_AND_MAGNITUDE = 0x8fffe000;
-    private static final float TWO_TO_112 = 0x1p112f;
-    private static final short INFINITY_F16 = 0x7c00;
+    static final int SIGN_AND_MAGNITUDE = 0x8fffe000;
+    static final float TWO_TO_112 = 0x1p112f;
+    static final short INFINITY_F16 = 0x7c00;
     private static final ByteOrder LITTLE = ByteOrder.LITTLE_ENDIAN;
 
     /** Floats that {@link #dots} works in. */
@@ -331,6 +331,13 @@ final class HeadTile {
             FloatVector a = FloatVector.fromArray(SPECIES, s, i);
             FloatVector b = FloatVector.fromArray(SPECIES, s, i + 4 * CHAINS);
             a.blend(b, UPPER_4).add(b.blend(a, UPPER_4).rearrange(SWAP_4)).intoArray(s, i);
+        }
+    }
+
+    /** The scores of {@link HalfTile}'s queries from their chains. */
+    static void foldChains(float[] s, int chains, int scores) {
+        for (int i = 0; i < ROWS * KEYS; i += W) {
+            fold(s, chains + i * CHAINS, scores + i);
         }
     }
 

@@ -187,19 +187,27 @@ final class RepeatableTest {
      * token, and all heads of a stretch together where the table has room for many.
      */
     @ParameterizedTest
-    @CsvSource({"1, 0, 1", "2, 0, 40", "2, 0, 200", "1, 700, 200", "2, 700, 40"})
-    void stretchesOfALongSequenceMeetInOneOrder(int threads, int window, int width) {
+    @CsvSource({
+        "1, 0, 1, 10, 64",
+        "2, 0, 40, 10, 64",
+        "2, 0, 200, 10, 64",
+        "1, 700, 200, 10, 64",
+        "2, 700, 40, 10, 64",
+        "1, 0, 1, 8, 64",
+        "2, 700, 40, 8, 128",
+        "2, 0, 200, 8, 64"
+    })
+    void stretchesOfALongSequenceMeetInOneOrder(int threads, int window, int width, int h, int d) {
         Scope scope = threads == 1 ? scopeOfOne : scopeOfTwo;
         int t = 1100;
         int asked = 70;
-        int h = 10;
         int hk = 2;
-        int d = 64;
         int block = 32;
         int blocks = (t + block - 1) / block;
+        int half = blocks / 2;
         int[] table = new int[Math.max(blocks, width)];
         for (int i = 0; i < blocks; i++) {
-            table[i] = (i * 11 + 3) % blocks;
+            table[i] = i < half ? (i * 11 + 3) % half : i; // scattered, then one after another
         }
         int[] used = Arrays.copyOf(table, blocks);
         Tensor k = half(scope, finite(paged(random(t * hk * d), hk * d, used, block)), blocks * block, hk, d);
@@ -256,6 +264,53 @@ final class RepeatableTest {
                 assertThat(y[i]).isFinite();
             }
         }
+    }
+
+    /** Four queries that share a key are computed from float16 as it lies there, one is not. */
+    @ParameterizedTest
+    @ValueSource(strings = {"normal", "subnormal", "infinite value", "NaN key", "large query"})
+    void fourQueriesHaveTheBitsOfEachAlone(String kind) {
+        int d = 64;
+        int t = 100;
+        float[] q = random(4 * d);
+        float[] k = random(t * d);
+        float[] v = random(t * d);
+        switch (kind) {
+            case "subnormal" -> {
+                for (int i = 0; i < t * d; i += 3) {
+                    k[i] *= 0x1p-20f;
+                    v[i] *= 0x1p-20f;
+                }
+            }
+            case "infinite value" -> v[70 * d + 5] = Float.NEGATIVE_INFINITY;
+            case "NaN key" -> k[70 * d + 5] = Float.NaN;
+            case "large query" -> q[3 * d + 7] = 1e30f;
+            default -> {}
+        }
+        float[] together = lastOf(q, 4, k, v);
+        for (int head = 0; head < 4; head++) {
+            float[] alone = lastOf(Arrays.copyOfRange(q, head * d, (head + 1) * d), 1, k, v);
+            assertThat(Arrays.copyOfRange(together, head * d, (head + 1) * d))
+                    .as("head %d", head)
+                    .isEqualTo(alone);
+        }
+    }
+
+    /** The last of as many tokens as there are keys, with one head of keys and values. */
+    private float[] lastOf(float[] q, int heads, float[] k, float[] v) {
+        int d = q.length / heads;
+        int t = k.length / d;
+        int[] table = new int[t];
+        Arrays.setAll(table, i -> i);
+        return run(
+                scopeOfOne,
+                new Fused.Attention(0.3f, 0, 1),
+                tensor(scopeOfOne, q, 1, heads, d),
+                half(scopeOfOne, k, t, 1, d),
+                half(scopeOfOne, v, t, 1, d),
+                tensor(scopeOfOne, new int[] {0, 1}, 2),
+                tensor(scopeOfOne, new int[] {t - 1}, 1),
+                tensor(scopeOfOne, table, 1, t));
     }
 
     private static Tensor half(Scope scope, float[] values, long... dims) {
