@@ -10,7 +10,7 @@ import jdk.incubator.vector.VectorSpecies;
 /**
  * Attention in tiles with a running softmax (Dao et al. 2022), so that no matrix of scores ever exists.
  *
- * <p>Forward, lanes are dimensions of a head. A tile is 64 keys of a sequence, wherever the cache has them, widened to
+ * <p>Lanes are dimensions of a head. A tile is 64 keys of a sequence, wherever the cache has them, widened to
  * float32 once for all queries and grouped heads of a chunk. Scores and weighted sums are {@link HeadTile}'s; maxima and sums
  * run along the keys. Tiles are gathered into stretches of 512 keys with a softmax of their own, and stretches are
  * combined from the first to the last. Tiles and stretches begin at multiples of their length, so the order of summation
@@ -18,12 +18,9 @@ import jdk.incubator.vector.VectorSpecies;
  * machine or the threads. A prompt has chunks enough for all threads and walks through its stretches; where there are
  * few chunks, as for one token, every stretch is a chunk and the stretches meet in a second pass. The bits are the same.
  *
- * <p>The gradient recomputes probabilities from the saved log-sum-exp; its lanes are queries, and keys and values are
- * spread over them. For dk and dv the lanes are keys: the same loops with the roles exchanged, one writer for each row.
- *
- * <p>Legend: N queries, H heads, D head size, t a key's position; tiles of the gradient are [panel][d][lane].
+ * <p>A single token of a model with four heads to a group reads a cache in float16 as it lies there ({@link HalfTile}).
  */
-final class Attention {
+final class Attention extends AttentionLayout {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
 
@@ -41,50 +38,17 @@ final class Attention {
 
     private static final int TOGETHER = 1024;
 
-    /** Of the gradient: keys (or, for dk and dv, queries of the group's heads) that are spread over the lanes at a time. */
-    private static final int SPREAD = 48;
-
-    /** Of the gradient: about how many lanes a chunk fills. */
-    private static final int LANES = 64;
-
-    private final float scale;
-    private final int window;
-    private final int block;
-    private final long tokens;
-    private final int heads;
-    private final int kvHeads;
-    private final int group;
-    private final int d;
-    private final int rows; // d, for whole tiles
-    private final int stride; // distance of keys in scratch
-    private final int queries; // of a chunk of the gradient
-    private final int lanes; // of a chunk of the gradient
     private final int width; // d, for whole vectors of any machine
     private final int sharing; // queries of a chunk
     private final int stretches; // that a table has room for
     private final int together; // groups of heads of a chunk
 
     Attention(float scale, int window, int block, Shape q, Shape k, Shape tables) {
-        this.scale = scale;
-        this.window = window;
-        this.block = block;
-        tokens = q.dim(0);
-        heads = Math.toIntExact(q.dim(1));
-        kvHeads = Math.toIntExact(k.dim(1));
-        group = heads / kvHeads;
-        d = Math.toIntExact(q.dim(2));
-        rows = Lanes.pad(d, Tile.NARROW_ROWS);
-        stride = rows + 4;
-        queries = Math.max(1, LANES / Math.max(1, group));
-        lanes = Lanes.pad(Math.max(LANES, queries * group), W);
+        super(scale, window, block, q, k);
         width = Lanes.pad(d, HeadTile.WIDTH);
         sharing = Math.max(1, SHARING / Math.max(1, group));
         stretches = Math.toIntExact(Workers.count(tables.dim(1) * block, STRETCH));
         together = few() && stretches >= MANY_STRETCHES ? Math.clamp(TOGETHER / Math.max(1, d), 1, kvHeads) : 1;
-    }
-
-    static int first(int window, int position) {
-        return window == 0 ? 0 : Math.max(0, position - window + 1);
     }
 
     private boolean few() {
@@ -92,7 +56,7 @@ final class Attention {
     }
 
     /** Shared: a state for each query and stretch, where stretches are chunks. */
-    Scratch forwardScratch() {
+    Scratch scratch() {
         long rows = (long) sharing * group;
         long states = few() ? tokens * heads * stretches * (width + 2) : 0;
         long queries = 2 * together * rows * width + (together + 1) * rows * (width + 2);
@@ -100,98 +64,8 @@ final class Attention {
         return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
 
-    /** Four tiles of all lanes, two of what is spread, two of scores, two numbers for each spread row or lane; shared: delta. */
-    Scratch gradientScratch() {
-        return new Scratch(
-                tokens * heads,
-                4L * lanes * rows + 2 * SPREAD * stride + 2 * SPREAD * W + 2 * Math.max(lanes, SPREAD) + rows);
-    }
-
-    /** Where the pieces of work begin: chunks of queries, or of keys, of each sequence. */
-    private record Pieces(int[] sequence, int[] from) {
-        long size() {
-            return sequence.length;
-        }
-    }
-
-    private static Pieces pieces(int[] from, int[] to, int step) {
-        int size = 0;
-        for (int s = 0; s < from.length; s++) {
-            size += Math.max(0, (to[s] - from[s] + step - 1) / step);
-        }
-        int[] sequence = new int[size];
-        int[] start = new int[size];
-        int at = 0;
-        for (int s = 0; s < from.length; s++) {
-            for (int i = from[s]; i < to[s]; i += step) {
-                sequence[at] = s;
-                start[at++] = i;
-            }
-        }
-        return new Pieces(sequence, start);
-    }
-
-    private static Pieces queryPieces(View starts, int step) {
-        int[] from = new int[Math.toIntExact(starts.size - 1)];
-        int[] to = new int[from.length];
-        for (int s = 0; s < from.length; s++) {
-            from[s] = starts.index(s);
-            to[s] = starts.index(s + 1);
-        }
-        return pieces(from, to, step);
-    }
-
-    private Pieces keyPieces(View starts, View positions) {
-        int[] from = new int[Math.toIntExact(starts.size - 1)];
-        int[] to = new int[from.length];
-        for (int s = 0; s < from.length; s++) {
-            int begin = starts.index(s);
-            int end = starts.index(s + 1);
-            from[s] = begin < end ? firstKey(positions, begin, end) : 0;
-            to[s] = begin < end ? lastKey(positions, begin, end) + 1 : 0;
-        }
-        return pieces(from, to, LANES);
-    }
-
-    private int firstKey(View positions, int begin, int end) {
-        int first = Integer.MAX_VALUE;
-        for (int n = begin; n < end; n++) {
-            first = Math.min(first, first(window, positions.index(n)));
-        }
-        return first;
-    }
-
-    private static int lastKey(View positions, int begin, int end) {
-        int last = 0;
-        for (int n = begin; n < end; n++) {
-            last = Math.max(last, positions.index(n));
-        }
-        return last;
-    }
-
-    /** The element where the key at position t of a sequence begins. */
-    private long key(View tables, long sequence, int t, int kvHead) {
-        long row = (long) tables.index(sequence * tables.last + t / block) * block + t % block;
-        return (row * kvHeads + kvHead) * d;
-    }
-
-    /** Where the keys end that lie one after another from position t on, before {@code next}. */
-    private int run(View tables, long sequence, int t, int next) {
-        long table = sequence * tables.last;
-        int i = t / block;
-        do {
-            i++;
-        } while (i * block < next && tables.index(table + i) == tables.index(table + i - 1) + 1);
-        return Math.min(next, i * block);
-    }
-
-    /** The row of q and y that lane r of a chunk starting at query n is. */
-    private long row(int n, int kvHead, int r) {
-        return (n + r / group) * (long) heads + kvHead * group + r % group;
-    }
-
     /** (q, k, v, starts, positions, tables) -> y, lse. */
-    void forward(Workers workers, View[] in, View[] out) {
+    void run(Workers workers, View[] in, View[] out) {
         Pieces pieces = queryPieces(in[3], sharing);
         if (!few()) {
             workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
@@ -273,8 +147,8 @@ final class Attention {
     private Chunk chunk(View[] in, Pieces pieces, long index, int at) {
         Chunk c = new Chunk();
         int piece = (int) (index / kvHeads);
-        c.sequence = pieces.sequence[piece];
-        c.n = pieces.from[piece];
+        c.sequence = pieces.sequence()[piece];
+        c.n = pieces.from()[piece];
         int end = Math.min(c.n + sharing, in[3].index(c.sequence + 1));
         c.kvHead = (int) (index % kvHeads);
         c.rows = (end - c.n) * group;
@@ -356,7 +230,7 @@ final class Attention {
         boolean finite = true;
         int end;
         for (int i = t; i < next; i = end) {
-            end = run(tables, c.sequence, i, next);
+            end = endOfRun(tables, c.sequence, i, next);
             long from = 2 * key(tables, c.sequence, i, c.kvHead + group);
             finite &= HalfTile.chains(k.segment, from, end - i, 2 * kvHeads * d, s, q, width, at);
             at += (end - i) * HeadTile.CHAINS;
@@ -374,7 +248,7 @@ final class Attention {
         boolean finite = true;
         int end;
         for (int i = t; i < next; i = end) {
-            end = run(tables, c.sequence, i, next);
+            end = endOfRun(tables, c.sequence, i, next);
             long from = 2 * key(tables, c.sequence, i, c.kvHead + group);
             finite &= HalfTile.sums(v.segment, from, end - i, 2 * kvHeads * d, s, w, width, c.v);
             w += end - i;
@@ -479,238 +353,9 @@ final class Attention {
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
-            end = run(tables, c.sequence, i, next);
+            end = endOfRun(tables, c.sequence, i, next);
             HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + group), end - i, kvHeads * d, d, width, s, at);
             at += (end - i) * width;
-        }
-    }
-
-    /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
-    void gradient(Workers workers, View[] in, View[] out) {
-        workers.rows(tokens * heads, d, (row, s, at) -> s[(int) row] = delta(in[6], in[8], row));
-        Pieces byQuery = queryPieces(in[3], queries);
-        workers.run(byQuery.size() * kvHeads, (chunk, s, at) -> {
-            int piece = (int) (chunk / kvHeads);
-            int n = byQuery.from[piece];
-            int end = Math.min(n + queries, in[3].index(byQuery.sequence[piece] + 1));
-            queryGradient(in, out[0], byQuery.sequence[piece], n, end, (int) (chunk % kvHeads), s, at);
-        });
-        Elementwise.fill(workers, 0, out[1]);
-        Elementwise.fill(workers, 0, out[2]);
-        Pieces byKey = keyPieces(in[3], in[4]);
-        workers.run(byKey.size() * kvHeads, (chunk, s, at) -> {
-            int piece = (int) (chunk / kvHeads);
-            keyGradient(in, out, byKey.sequence[piece], byKey.from[piece], (int) (chunk % kvHeads), s, at);
-        });
-    }
-
-    /** The sum of y * dy over a row: what every probability's gradient is measured against. */
-    private float delta(View y, View dy, long row) {
-        double delta = 0;
-        for (int i = 0; i < d; i++) {
-            delta += (double) y.at(row * d + i) * dy.at(row * d + i);
-        }
-        return (float) delta;
-    }
-
-    private void queryGradient(View[] in, View out, int sequence, int n, int end, int kvHead, float[] s, int at) {
-        int used = (end - n) * group;
-        int panels = Lanes.pad(used, W) / W;
-        int q = at;
-        int dy = q + lanes * rows;
-        int dq = dy + lanes * rows;
-        int k = dq + lanes * rows;
-        int v = k + SPREAD * stride;
-        int scores = v + SPREAD * stride;
-        int slopes = scores + SPREAD * W;
-        int lse = slopes + SPREAD * W;
-        int delta = lse + lanes;
-        int strip = delta + lanes;
-        gather(in[0], n, kvHead, used, s, q, strip);
-        scale(s, q, panels * rows * W, scale);
-        gather(in[8], n, kvHead, used, s, dy, strip);
-        Arrays.fill(s, dq, dq + panels * rows * W, 0);
-        Arrays.fill(s, lse, lse + 2 * lanes, 0);
-        for (int r = 0; r < used; r++) {
-            s[lse + r] = in[7].at(row(n, kvHead, r));
-            s[delta + r] = s[(int) row(n, kvHead, r)];
-        }
-        int last = lastKey(in[4], n, end);
-        int next;
-        for (int t = firstKey(in[4], n, end); t <= last; t = next) {
-            next = Math.min(last + 1, (t / SPREAD + 1) * SPREAD);
-            fetch(in[1], in[5], sequence, kvHead, t, next, s, k);
-            fetch(in[2], in[5], sequence, kvHead, t, next, s, v);
-            for (int panel = 0; panel < panels; panel++) {
-                spread(s, k, q + panel * rows * W, next - t, scores);
-                spread(s, v, dy + panel * rows * W, next - t, slopes);
-                subtractLanes(s, scores, next - t, lse + panel * W);
-                maskKeys(in[4], n, panel * W, used, t, next, s, scores);
-                Exp.run(s, scores, (next - t) * W);
-                subtractLanes(s, slopes, next - t, delta + panel * W);
-                Elementwise.mul(s, slopes, scores, (next - t) * W);
-                collect(s, k, slopes, next - t, dq + panel * rows * W);
-            }
-        }
-        scale(s, dq, panels * rows * W, scale);
-        for (int r = 0; r < used; r++) {
-            take(s, dq, r, strip);
-            out.store(row(n, kvHead, r) * d, d, s, strip);
-        }
-    }
-
-    /** Lanes are keys from {@code first} on; what is spread over them are the queries of the group's heads. */
-    private void keyGradient(View[] in, View[] out, int sequence, int first, int kvHead, float[] s, int at) {
-        View positions = in[4];
-        int begin = in[3].index(sequence);
-        int end = in[3].index(sequence + 1);
-        int used = Math.min(LANES, lastKey(positions, begin, end) + 1 - first);
-        int panels = Lanes.pad(used, W) / W;
-        int k = at;
-        int v = k + lanes * rows;
-        int dk = v + lanes * rows;
-        int dv = dk + lanes * rows;
-        int q = dv + lanes * rows;
-        int dy = q + SPREAD * stride;
-        int scores = dy + SPREAD * stride;
-        int slopes = scores + SPREAD * W;
-        int lse = slopes + SPREAD * W;
-        int delta = lse + SPREAD;
-        int strip = lse + 2 * Math.max(lanes, SPREAD);
-        Arrays.fill(s, k, q, 0);
-        for (int lane = 0; lane < used; lane++) {
-            long from = key(in[5], sequence, first + lane, kvHead);
-            in[1].load(from, d, s, strip);
-            put(s, k, lane, strip);
-            in[2].load(from, d, s, strip);
-            put(s, v, lane, strip);
-        }
-        for (int from = 0; from < (end - begin) * group; from += SPREAD) {
-            int count = Math.min(SPREAD, (end - begin) * group - from);
-            int n = begin + from / group;
-            int after = begin + (from + count - 1) / group + 1;
-            if (lastKey(positions, n, after) < first || firstKey(positions, n, after) >= first + used) {
-                continue;
-            }
-            for (int r = 0; r < count; r++) {
-                long row = row(begin, kvHead, from + r);
-                in[0].load(row * d, d, s, q + r * stride);
-                in[8].load(row * d, d, s, dy + r * stride);
-                s[lse + r] = in[7].at(row);
-                s[delta + r] = s[(int) row];
-            }
-            scale(s, q, count * stride, scale);
-            for (int panel = 0; panel < panels; panel++) {
-                spread(s, q, k + panel * rows * W, count, scores);
-                spread(s, dy, v + panel * rows * W, count, slopes);
-                subtractRows(s, scores, count, lse);
-                maskQueries(positions, begin, from, count, first + panel * W, s, scores);
-                Exp.run(s, scores, count * W);
-                subtractRows(s, slopes, count, delta);
-                Elementwise.mul(s, slopes, scores, count * W);
-                collect(s, dy, scores, count, dv + panel * rows * W);
-                collect(s, q, slopes, count, dk + panel * rows * W);
-            }
-        }
-        for (int lane = 0; lane < used; lane++) {
-            long to = key(in[5], sequence, first + lane, kvHead);
-            take(s, dk, lane, strip);
-            out[1].store(to, d, s, strip);
-            take(s, dv, lane, strip);
-            out[2].store(to, d, s, strip);
-        }
-    }
-
-    /** Query rows of a chunk as lanes, zero in the lanes that are left over. */
-    private void gather(View x, int n, int kvHead, int used, float[] s, int to, int strip) {
-        Arrays.fill(s, to, to + Lanes.pad(used, W) * rows, 0);
-        for (int r = 0; r < used; r++) {
-            x.load(row(n, kvHead, r) * d, d, s, strip);
-            put(s, to, r, strip);
-        }
-    }
-
-    private void put(float[] s, int tile, int lane, int strip) {
-        int to = tile + lane / W * rows * W + lane % W;
-        for (int i = 0; i < d; i++) {
-            s[to + i * W] = s[strip + i];
-        }
-    }
-
-    private void take(float[] s, int tile, int lane, int strip) {
-        int from = tile + lane / W * rows * W + lane % W;
-        for (int i = 0; i < d; i++) {
-            s[strip + i] = s[from + i * W];
-        }
-    }
-
-    /** Keys or values t..next-1 of a sequence, from wherever the cache has them. */
-    private void fetch(View x, View tables, int sequence, int kvHead, int t, int next, float[] s, int to) {
-        for (int i = t; i < next; i++) {
-            x.load(key(tables, sequence, i, kvHead), d, s, to + (i - t) * stride);
-        }
-    }
-
-    /** scores[row][lane] = the sum over d of x[row][d] * panel[d][lane]. */
-    private void spread(float[] s, int x, int panel, int count, int scores) {
-        Arrays.fill(s, scores, scores + count * W, 0);
-        for (int row = 0; row < count; row += Tile.NARROW_ROWS) {
-            Tile.narrow(s, x + row * stride, stride, 1, panel, d, scores + row * W);
-        }
-    }
-
-    /** panel[d][lane] += the sum over rows of x[row][d] * weights[row][lane]. */
-    private void collect(float[] s, int x, int weights, int count, int panel) {
-        for (int i = 0; i < d; i += Tile.NARROW_ROWS) {
-            Tile.narrow(s, x + i, 1, stride, weights, count, panel + i * W);
-        }
-    }
-
-    /** Takes the keys from t on from the lanes whose query must not see them. */
-    private void maskKeys(View positions, int n, int lane0, int used, int t, int next, float[] s, int scores) {
-        for (int lane = 0; lane < W && lane0 + lane < used; lane++) {
-            int position = positions.index(n + (lane0 + lane) / group);
-            int first = first(window, position);
-            for (int i = t; i < Math.min(first, next); i++) {
-                s[scores + (i - t) * W + lane] = Float.NEGATIVE_INFINITY;
-            }
-            for (int i = Math.max(t, position + 1); i < next; i++) {
-                s[scores + (i - t) * W + lane] = Float.NEGATIVE_INFINITY;
-            }
-        }
-    }
-
-    /** The same where lanes are keys from t on, and rows are queries. */
-    private void maskQueries(View positions, int begin, int from, int count, int t, float[] s, int scores) {
-        for (int row = 0; row < count; row++) {
-            int position = positions.index(begin + (from + row) / group);
-            int first = first(window, position);
-            if (first > t || position < t + W - 1) {
-                for (int lane = 0; lane < W; lane++) {
-                    if (t + lane < first || t + lane > position) {
-                        s[scores + row * W + lane] = Float.NEGATIVE_INFINITY;
-                    }
-                }
-            }
-        }
-    }
-
-    private static void scale(float[] s, int x, int n, float factor) {
-        Elementwise.affine(s, x, n, factor, 0);
-    }
-
-    /** Every row minus the vector at {@code y}. */
-    private static void subtractLanes(float[] s, int x, int count, int y) {
-        FloatVector v = FloatVector.fromArray(SPECIES, s, y);
-        for (int row = 0; row < count; row++) {
-            FloatVector.fromArray(SPECIES, s, x + row * W).sub(v).intoArray(s, x + row * W);
-        }
-    }
-
-    /** Every row minus its own number in the list at {@code y}. */
-    private static void subtractRows(float[] s, int x, int count, int y) {
-        for (int row = 0; row < count; row++) {
-            FloatVector.fromArray(SPECIES, s, x + row * W).sub(s[y + row]).intoArray(s, x + row * W);
         }
     }
 

@@ -140,8 +140,8 @@ final class CpuDevice implements Device {
             case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1], exact);
             case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
-            case Fused.Attention o -> attention(o, in).forwardScratch();
-            case Fused.AttentionGrad o -> attention(o, in).gradientScratch();
+            case Fused.Attention o -> attention(o, in).scratch();
+            case Fused.AttentionGrad o -> attention(o, in).scratch();
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
             case Learning o -> Scratch.STRIPS;
@@ -175,8 +175,8 @@ final class CpuDevice implements Device {
         return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
     }
 
-    private static Attention attention(Fused.AttentionGrad op, Spec[] in) {
-        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
+    private static AttentionGradient attention(Fused.AttentionGrad op, Spec[] in) {
+        return new AttentionGradient(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape());
     }
 
     @Override
@@ -269,8 +269,8 @@ final class CpuDevice implements Device {
             case Fused.GatedGrad o -> Gated.gradient(workers, o.fn(), in, out);
             case Fused.CrossEntropy o -> CrossEntropy.forward(workers, in, out);
             case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
-            case Fused.Attention o -> attention(o, specs).forward(workers, in, out);
-            case Fused.AttentionGrad o -> attention(o, specs).gradient(workers, in, out);
+            case Fused.Attention o -> attention(o, specs).run(workers, in, out);
+            case Fused.AttentionGrad o -> attention(o, specs).run(workers, in, out);
         }
     }
 
