@@ -186,85 +186,58 @@ final class HeadTile {
         }
     }
 
-    /** A vector of chains of four queries and as many keys as there are lanes, two at a time. */
+    /** A vector of chains of four queries and as many keys as there are lanes. */
     private static void fourDots(float[] s, int q, int k, int width, int strip) {
-        for (int key = 0; key < W; key += 2) {
-            int at = k + key * width;
-            FloatVector a0 = FloatVector.zero(SPECIES);
-            FloatVector a1 = a0;
-            FloatVector a2 = a0;
-            FloatVector a3 = a0;
-            FloatVector b0 = a0;
-            FloatVector b1 = a0;
-            FloatVector b2 = a0;
-            FloatVector b3 = a0;
-            for (int i = 0; i < width; i += WIDTH) {
-                FloatVector a = FloatVector.fromArray(SPECIES, s, at + i);
-                FloatVector b = FloatVector.fromArray(SPECIES, s, at + width + i);
-                FloatVector x = FloatVector.fromArray(SPECIES, s, q + i);
-                a0 = x.fma(a, a0);
-                b0 = x.fma(b, b0);
-                x = FloatVector.fromArray(SPECIES, s, q + width + i);
-                a1 = x.fma(a, a1);
-                b1 = x.fma(b, b1);
-                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i);
-                a2 = x.fma(a, a2);
-                b2 = x.fma(b, b2);
-                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i);
-                a3 = x.fma(a, a3);
-                b3 = x.fma(b, b3);
-                a = FloatVector.fromArray(SPECIES, s, at + i + CHAINS);
-                b = FloatVector.fromArray(SPECIES, s, at + width + i + CHAINS);
-                x = FloatVector.fromArray(SPECIES, s, q + i + CHAINS);
-                a0 = x.fma(a, a0);
-                b0 = x.fma(b, b0);
-                x = FloatVector.fromArray(SPECIES, s, q + width + i + CHAINS);
-                a1 = x.fma(a, a1);
-                b1 = x.fma(b, b1);
-                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i + CHAINS);
-                a2 = x.fma(a, a2);
-                b2 = x.fma(b, b2);
-                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i + CHAINS);
-                a3 = x.fma(a, a3);
-                b3 = x.fma(b, b3);
-                a = FloatVector.fromArray(SPECIES, s, at + i + 2 * CHAINS);
-                b = FloatVector.fromArray(SPECIES, s, at + width + i + 2 * CHAINS);
-                x = FloatVector.fromArray(SPECIES, s, q + i + 2 * CHAINS);
-                a0 = x.fma(a, a0);
-                b0 = x.fma(b, b0);
-                x = FloatVector.fromArray(SPECIES, s, q + width + i + 2 * CHAINS);
-                a1 = x.fma(a, a1);
-                b1 = x.fma(b, b1);
-                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i + 2 * CHAINS);
-                a2 = x.fma(a, a2);
-                b2 = x.fma(b, b2);
-                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i + 2 * CHAINS);
-                a3 = x.fma(a, a3);
-                b3 = x.fma(b, b3);
-                a = FloatVector.fromArray(SPECIES, s, at + i + 3 * CHAINS);
-                b = FloatVector.fromArray(SPECIES, s, at + width + i + 3 * CHAINS);
-                x = FloatVector.fromArray(SPECIES, s, q + i + 3 * CHAINS);
-                a0 = x.fma(a, a0);
-                b0 = x.fma(b, b0);
-                x = FloatVector.fromArray(SPECIES, s, q + width + i + 3 * CHAINS);
-                a1 = x.fma(a, a1);
-                b1 = x.fma(b, b1);
-                x = FloatVector.fromArray(SPECIES, s, q + 2 * width + i + 3 * CHAINS);
-                a2 = x.fma(a, a2);
-                b2 = x.fma(b, b2);
-                x = FloatVector.fromArray(SPECIES, s, q + 3 * width + i + 3 * CHAINS);
-                a3 = x.fma(a, a3);
-                b3 = x.fma(b, b3);
+        FloatVector zero = FloatVector.zero(SPECIES);
+        for (int i = 0; i < width; i += WIDTH) {
+            FloatVector q00 = FloatVector.fromArray(SPECIES, s, q + i);
+            FloatVector q01 = FloatVector.fromArray(SPECIES, s, q + i + CHAINS);
+            FloatVector q02 = FloatVector.fromArray(SPECIES, s, q + i + 2 * CHAINS);
+            FloatVector q03 = FloatVector.fromArray(SPECIES, s, q + i + 3 * CHAINS);
+            FloatVector q10 = FloatVector.fromArray(SPECIES, s, q + i + width);
+            FloatVector q11 = FloatVector.fromArray(SPECIES, s, q + i + width + CHAINS);
+            FloatVector q12 = FloatVector.fromArray(SPECIES, s, q + i + width + 2 * CHAINS);
+            FloatVector q13 = FloatVector.fromArray(SPECIES, s, q + i + width + 3 * CHAINS);
+            FloatVector q20 = FloatVector.fromArray(SPECIES, s, q + i + 2 * width);
+            FloatVector q21 = FloatVector.fromArray(SPECIES, s, q + i + 2 * width + CHAINS);
+            FloatVector q22 = FloatVector.fromArray(SPECIES, s, q + i + 2 * width + 2 * CHAINS);
+            FloatVector q23 = FloatVector.fromArray(SPECIES, s, q + i + 2 * width + 3 * CHAINS);
+            FloatVector q30 = FloatVector.fromArray(SPECIES, s, q + i + 3 * width);
+            FloatVector q31 = FloatVector.fromArray(SPECIES, s, q + i + 3 * width + CHAINS);
+            FloatVector q32 = FloatVector.fromArray(SPECIES, s, q + i + 3 * width + 2 * CHAINS);
+            FloatVector q33 = FloatVector.fromArray(SPECIES, s, q + i + 3 * width + 3 * CHAINS);
+            int at = k + i;
+            int end = strip + W * CHAINS;
+            for (int to = strip; to < end; to += CHAINS, at += width) {
+                FloatVector c0 = i == 0 ? zero : FloatVector.fromArray(SPECIES, s, to);
+                FloatVector c1 = i == 0 ? zero : FloatVector.fromArray(SPECIES, s, to + W * CHAINS);
+                FloatVector c2 = i == 0 ? zero : FloatVector.fromArray(SPECIES, s, to + 2 * W * CHAINS);
+                FloatVector c3 = i == 0 ? zero : FloatVector.fromArray(SPECIES, s, to + 3 * W * CHAINS);
+                FloatVector x = FloatVector.fromArray(SPECIES, s, at);
+                c0 = q00.fma(x, c0);
+                c1 = q10.fma(x, c1);
+                c2 = q20.fma(x, c2);
+                c3 = q30.fma(x, c3);
+                x = FloatVector.fromArray(SPECIES, s, at + CHAINS);
+                c0 = q01.fma(x, c0);
+                c1 = q11.fma(x, c1);
+                c2 = q21.fma(x, c2);
+                c3 = q31.fma(x, c3);
+                x = FloatVector.fromArray(SPECIES, s, at + 2 * CHAINS);
+                c0 = q02.fma(x, c0);
+                c1 = q12.fma(x, c1);
+                c2 = q22.fma(x, c2);
+                c3 = q32.fma(x, c3);
+                x = FloatVector.fromArray(SPECIES, s, at + 3 * CHAINS);
+                c0 = q03.fma(x, c0);
+                c1 = q13.fma(x, c1);
+                c2 = q23.fma(x, c2);
+                c3 = q33.fma(x, c3);
+                c0.intoArray(s, to);
+                c1.intoArray(s, to + W * CHAINS);
+                c2.intoArray(s, to + 2 * W * CHAINS);
+                c3.intoArray(s, to + 3 * W * CHAINS);
             }
-            int to = strip + key * CHAINS;
-            a0.intoArray(s, to);
-            b0.intoArray(s, to + CHAINS);
-            a1.intoArray(s, to + W * CHAINS);
-            b1.intoArray(s, to + W * CHAINS + CHAINS);
-            a2.intoArray(s, to + 2 * W * CHAINS);
-            b2.intoArray(s, to + 2 * W * CHAINS + CHAINS);
-            a3.intoArray(s, to + 3 * W * CHAINS);
-            b3.intoArray(s, to + 3 * W * CHAINS + CHAINS);
         }
     }
 
