@@ -61,8 +61,8 @@ final class Main implements Runnable {
     }
 
     /**
-     * With all verbs, or only with the one that the arguments begin with: to read the annotations of all takes as long as
-     * the rest of a start.
+     * With all verbs, or only with the one that the arguments begin with: to read the annotations of all is a third of a
+     * start.
      */
     static CommandLine commandLine(String... args) {
         CommandLine starforge = new CommandLine(new Main());

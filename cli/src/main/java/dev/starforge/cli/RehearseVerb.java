@@ -43,6 +43,7 @@ final class RehearseVerb implements Callable<Integer> {
         int worst = 0;
         for (List<String> args : List.of(
                 List.of("dataset", "--repo", history, "--out", dataset, "--tokenizer", "train:1024", "--json"),
+                List.of("--help"),
                 List.of("devices"),
                 List.of("inspect", model),
                 List.of("generate", model, "--prompt", "def ", "--device", "cpu"),

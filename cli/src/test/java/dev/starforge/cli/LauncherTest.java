@@ -192,6 +192,20 @@ final class LauncherTest {
                 .containsExactly("LICENSE", "lib", "runtime", "sample", "stamp", "starforge");
     }
 
+    @Test
+    void theCompilerWaitsInDatasetAndNotInWhatIsRecorded() throws Exception {
+        sourceTree();
+        program("usr/lib/jvm/temurin-25/bin/java", """
+                for a; do case $a in -XX:AOTCacheOutput=*) echo cache >"${a#*=}"; printf '%s\\n' "$@" >recorded ;; esac; done
+                printf '%s\\n' "$@\"""");
+        String waits = "-XX:Tier2InvokeNotifyFreqLog=18";
+        assertThat(sh("exec ./starforge dataset --repo .").out().lines()).contains(waits);
+        assertThat(tree.resolve("recorded")).content().contains("rehearse").doesNotContain(waits);
+        assertThat(sh("exec ./starforge generate dataset").out().lines())
+                .doesNotContain(waits)
+                .anyMatch(option -> option.startsWith("-XX:AOTCache="));
+    }
+
     private Outcome findJdk(String javaHome) throws Exception {
         return sh(
                 "set -eu; JAVA_HOME=$2; . \"$0/scripts/find-jdk.sh\"; find_jdk 25 \"$1\"; printenv JAVA_HOME",

@@ -686,6 +686,7 @@ final class Cases {
             attend(type, 0, 16, 4, 2, 16, new int[] {1, 130}, new int[] {7, 0}, new int[] {1, 3});
             attend(type, 11, 16, 4, 1, 64, new int[] {1, 67}, new int[] {13, 5});
             attend(type, 0, 4, 2, 2, 130, new int[] {5, 0}, new int[] {1, 20});
+            attend(type, 0, 16, 4, 1, 128, new int[] {1, 130}, new int[] {1, 3});
         }
         // packed training: every row a block of its own
         attend(DType.F32, 0, 1, 4, 2, 16, new int[] {7, 0}, new int[] {11, 0}, empty, new int[] {5, 0});

@@ -17,6 +17,8 @@ import java.util.Arrays;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /**
  * A row's result is a function of that row: who else is in the batch changes no bit. That is what makes a request's answer
@@ -124,7 +126,7 @@ final class NeighboursTest {
     @Test
     void attention() {
         int[][] sequences = {{7, 0}, {1, 130}, {13, 67}};
-        Host[] in = inputs(Ragged.of(16, 0, sequences), 4, 2, 64);
+        Host[] in = inputs(Ragged.of(16, 0, sequences), 4, 2, 64, DType.F32);
         Op op = new Fused.Attention(0.125f, 0, 16);
         Host together = Runs.plain(cpu, op, in)[0];
         int first = 0;
@@ -144,10 +146,11 @@ final class NeighboursTest {
     }
 
     /** A prompt in one go, and its last token with the others cached. */
-    @Test
-    void cachedAttention() {
+    @ParameterizedTest
+    @CsvSource({"F32, 2, 64", "F16, 1, 64", "F16, 1, 128", "BF16, 1, 64"})
+    void cachedAttention(DType cache, int kvHeads, int d) {
         Op op = new Fused.Attention(0.125f, 0, 16);
-        Host[] in = inputs(Ragged.of(16, 0, new int[] {67, 0}), 4, 2, 64);
+        Host[] in = inputs(Ragged.of(16, 0, new int[] {67, 0}), 4, kvHeads, d, cache);
         Host whole = Runs.plain(cpu, op, in)[0];
         for (int n : new int[] {0, 1, 15, 16, 33, 66}) {
             Host[] one = in.clone();
@@ -160,7 +163,7 @@ final class NeighboursTest {
         }
     }
 
-    private Host[] inputs(Ragged ragged, int heads, int kvHeads, int d) {
+    private Host[] inputs(Ragged ragged, int heads, int kvHeads, int d, DType cache) {
         Host[] layout = new Case(
                         new Plain.Mask(0, 16),
                         Arrays.asList(
@@ -174,8 +177,8 @@ final class NeighboursTest {
                         "")
                 .values(cpu);
         Host q = drawn(1, DType.F32, ragged.queries(), heads, d);
-        Host k = drawn(2, DType.F32, ragged.rows(), kvHeads, d);
-        Host v = drawn(3, DType.F32, ragged.rows(), kvHeads, d);
+        Host k = drawn(2, cache, ragged.rows(), kvHeads, d);
+        Host v = drawn(3, cache, ragged.rows(), kvHeads, d);
         return new Host[] {q, k, v, layout[1], layout[2], layout[3]};
     }
 }

@@ -18,7 +18,8 @@ import jdk.incubator.vector.VectorSpecies;
  * machine or the threads. A prompt has chunks enough for all threads and walks through its stretches; where there are
  * few chunks, as for one token, every stretch is a chunk and the stretches meet in a second pass. The bits are the same.
  *
- * <p>A single token of a model with four heads to a group reads a cache in float16 as it lies there ({@link HalfTile}).
+ * <p>Four rows, such as a token has for each key where heads come in groups of four, read a cache in float16 as it lies
+ * there ({@link HalfTile}).
  */
 final class Attention extends AttentionLayout {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
@@ -45,7 +46,7 @@ final class Attention extends AttentionLayout {
 
     Attention(float scale, int window, int block, Shape q, Shape k, Shape tables) {
         super(scale, window, block, q, k);
-        width = Lanes.pad(d, HeadTile.WIDTH);
+        width = Lanes.pad(Math.max(1, d), HeadTile.WIDTH);
         sharing = Math.max(1, SHARING / Math.max(1, group));
         stretches = Math.toIntExact(Workers.count(tables.dim(1) * block, STRETCH));
         together = few() && stretches >= MANY_STRETCHES ? Math.clamp(TOGETHER / Math.max(1, d), 1, kvHeads) : 1;
@@ -59,7 +60,7 @@ final class Attention extends AttentionLayout {
     Scratch scratch() {
         long rows = (long) sharing * group;
         long states = few() ? tokens * heads * stretches * (width + 2) : 0;
-        long queries = 2 * together * rows * width + (together + 1) * rows * (width + 2);
+        long queries = together * (rows + HeadTile.ROWS) * width + (together + 1) * rows * (width + 2);
         long tile = 2L * HeadTile.KEYS * width + rows * (HeadTile.KEYS + W);
         return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
@@ -157,7 +158,7 @@ final class Attention extends AttentionLayout {
         int most = sharing * group;
         c.q = at;
         c.large = c.q + together * most * width;
-        c.state = c.large + together * most * width;
+        c.state = c.large + together * HeadTile.ROWS * width;
         c.other = c.state + together * most * (width + 2);
         c.k = c.other + most * (width + 2);
         c.v = c.k + HeadTile.KEYS * width;
@@ -209,29 +210,29 @@ final class Attention extends AttentionLayout {
                 touch(in[2], in[5], c, t, next, s);
             }
             int start = t % HeadTile.KEYS;
-            for (int group = 0; group < c.groups; group++) {
-                int y = state + group * c.rows * (width + 2);
-                if (!c.halves || !dotsOfHalves(in[1], in[5], c, group, t, next, s)) {
-                    fetch(in[1], in[5], c, group, t, next, s, c.k + start * width);
-                    HeadTile.dots(s, c.q + group * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
+            for (int kv = 0; kv < c.groups; kv++) {
+                int y = state + kv * c.rows * (width + 2);
+                if (!c.halves || !dotsOfHalves(in[1], in[5], c, kv, t, next, s)) {
+                    fetch(in[1], in[5], c, kv, t, next, s, c.k + start * width);
+                    HeadTile.dots(s, c.q + kv * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
                 }
                 soften(in[4], c, t, next, s, y);
-                if (!c.halves || !collectHalves(in[2], in[5], c, group, t, next, s, y)) {
-                    fetch(in[2], in[5], c, group, t, next, s, c.v + start * width);
+                if (!c.halves || !collectHalves(in[2], in[5], c, kv, t, next, s, y)) {
+                    fetch(in[2], in[5], c, kv, t, next, s, c.v + start * width);
                     HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
                 }
             }
         }
     }
 
-    private boolean dotsOfHalves(View k, View tables, Chunk c, int group, int t, int next, float[] s) {
-        int q = c.large + group * c.rows * width;
+    private boolean dotsOfHalves(View k, View tables, Chunk c, int kv, int t, int next, float[] s) {
+        int q = c.large + kv * c.rows * width;
         int at = c.k + t % HeadTile.KEYS * HeadTile.CHAINS;
         boolean finite = true;
         int end;
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
-            long from = 2 * key(tables, c.sequence, i, c.kvHead + group);
+            long from = 2 * key(tables, c.sequence, i, c.kvHead + kv);
             finite &= HalfTile.chains(k.segment, from, end - i, 2 * kvHeads * d, s, q, width, at);
             at += (end - i) * HeadTile.CHAINS;
         }
@@ -241,7 +242,7 @@ final class Attention extends AttentionLayout {
         return finite;
     }
 
-    private boolean collectHalves(View v, View tables, Chunk c, int group, int t, int next, float[] s, int y) {
+    private boolean collectHalves(View v, View tables, Chunk c, int kv, int t, int next, float[] s, int y) {
         scale(s, c.scores, c.rows * HeadTile.KEYS, HeadTile.TWO_TO_112);
         Arrays.fill(s, c.v, c.v + c.rows * width, 0);
         int w = c.scores + t % HeadTile.KEYS;
@@ -249,7 +250,7 @@ final class Attention extends AttentionLayout {
         int end;
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
-            long from = 2 * key(tables, c.sequence, i, c.kvHead + group);
+            long from = 2 * key(tables, c.sequence, i, c.kvHead + kv);
             finite &= HalfTile.sums(v.segment, from, end - i, 2 * kvHeads * d, s, w, width, c.v);
             w += end - i;
         }
@@ -348,13 +349,23 @@ final class Attention extends AttentionLayout {
         }
     }
 
-    /** Keys or values t..next-1 of a sequence, block by block, each followed by zeros to the width of a row. */
-    private void fetch(View x, View tables, Chunk c, int group, int t, int next, float[] s, int to) {
+    /** Where the keys end that lie one after another from position t on, before {@code next}. */
+    private int endOfRun(View tables, long sequence, int t, int next) {
+        long table = sequence * tables.last;
+        int i = t / block;
+        do {
+            i++;
+        } while (i * block < next && tables.index(table + i) == tables.index(table + i - 1) + 1);
+        return Math.min(next, i * block);
+    }
+
+    /** Keys or values t..next-1 of a sequence, run by run, each followed by zeros to the width of a row. */
+    private void fetch(View x, View tables, Chunk c, int kv, int t, int next, float[] s, int to) {
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
-            HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + group), end - i, kvHeads * d, d, width, s, at);
+            HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + kv), end - i, kvHeads * d, d, width, s, at);
             at += (end - i) * width;
         }
     }

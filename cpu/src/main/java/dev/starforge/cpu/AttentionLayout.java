@@ -7,7 +7,7 @@ import dev.starforge.tensor.Shape;
  *
  * <p>Legend: N queries, H heads, D head size, t a key's position.
  */
-abstract class AttentionLayout {
+abstract sealed class AttentionLayout permits Attention, AttentionGradient {
     final float scale;
     final int window;
     final int block;
@@ -86,16 +86,6 @@ abstract class AttentionLayout {
     long key(View tables, long sequence, int t, int kvHead) {
         long row = (long) tables.index(sequence * tables.last + t / block) * block + t % block;
         return (row * kvHeads + kvHead) * d;
-    }
-
-    /** Where the keys end that lie one after another from position t on, before {@code next}. */
-    int endOfRun(View tables, long sequence, int t, int next) {
-        long table = sequence * tables.last;
-        int i = t / block;
-        do {
-            i++;
-        } while (i * block < next && tables.index(table + i) == tables.index(table + i - 1) + 1);
-        return Math.min(next, i * block);
     }
 
     /** The row of q and y that lane r of a chunk starting at query n is. */

@@ -333,18 +333,10 @@ final class HeadTile {
     /** y[r] = y[r] * factors[r] + the chain over keys from..to-1 of weights[r][key] * v[key]. */
     static void collect(
             float[] s, int weights, int v, int width, int from, int to, int rows, int factors, int y, int step) {
-        int pairs = width / (2 * W) * 2 * W;
         int r = 0;
         for (; r + ROWS <= rows; r += ROWS) {
-            int w = weights + r * KEYS;
-            int at = y + r * step;
-            for (int i = 0; i < pairs; i += 2 * W) {
-                fourSums(s, w, v + i, width, from, to, factors + r, at + i, step);
-            }
-            for (int i = pairs; i < width; i += W) {
-                for (int j = 0; j < ROWS; j++) {
-                    oneSum(s, w + j * KEYS, v + i, width, from, to, s[factors + r + j], at + j * step + i);
-                }
+            for (int i = 0; i < width; i += 2 * W) {
+                fourSums(s, weights + r * KEYS, v + i, width, from, to, factors + r, y + r * step + i, step);
             }
         }
         for (; r < rows; r++) {
