@@ -259,21 +259,66 @@ final class Chunker {
         return true;
     }
 
-    /** The hunks of a chunk, with lines around them. */
+    /**
+     * The hunks of a chunk, with a few lines around each that the file had before and has now. Lines of another change are
+     * not among them: they would show what that one is asked for.
+     */
     private String patch(List<Patch.Hunk> parts) {
         Bytes out = new Bytes();
-        for (Patch.Hunk part : parts) {
-            int before = Math.min(CONTEXT, Math.min(part.fromOld(), part.fromNew()));
-            int after = Math.min(CONTEXT, Math.min(oldLines.count() - part.toOld(), newLines.count() - part.toNew()));
-            out.addLatin("@@ -" + (part.fromOld() - before + 1) + "," + (part.toOld() - part.fromOld() + before + after)
-                    + " +" + (part.fromNew() - before + 1) + "," + (part.toNew() - part.fromNew() + before + after)
-                    + " @@\n");
-            append(out, ' ', newLines, part.fromNew() - before, part.fromNew());
-            append(out, '-', oldLines, part.fromOld(), part.toOld());
-            append(out, '+', newLines, part.fromNew(), part.toNew());
-            append(out, ' ', newLines, part.toNew(), part.toNew() + after);
+        int last;
+        for (int first = 0; first < parts.size(); first = last + 1) {
+            last = first;
+            while (last + 1 < parts.size() && near(parts.get(last), parts.get(last + 1))) {
+                last++;
+            }
+            hunk(out, parts.subList(first, last + 1));
         }
         return new String(out.array(), 0, out.size(), StandardCharsets.UTF_8);
+    }
+
+    private boolean near(Patch.Hunk part, Patch.Hunk next) {
+        int between = next.fromNew() - part.toNew();
+        return between <= 2 * CONTEXT && between == unchangedAfter(part);
+    }
+
+    private int unchangedBefore(Patch.Hunk part) {
+        for (Patch.Hunk edit : edits.reversed()) {
+            if (edit.fromNew() < part.fromNew()) {
+                return Math.max(0, part.fromNew() - edit.toNew());
+            }
+        }
+        return part.fromNew();
+    }
+
+    private int unchangedAfter(Patch.Hunk part) {
+        for (Patch.Hunk edit : edits) {
+            if (edit.toNew() > part.toNew()) {
+                return Math.max(0, edit.fromNew() - part.toNew());
+            }
+        }
+        return newLines.count() - part.toNew();
+    }
+
+    private void hunk(Bytes out, List<Patch.Hunk> parts) {
+        Patch.Hunk first = parts.getFirst();
+        Patch.Hunk last = parts.getLast();
+        int before = Math.min(CONTEXT, unchangedBefore(first));
+        int after = Math.min(CONTEXT, unchangedAfter(last));
+        out.addLatin("@@ -" + range(first.fromOld() - before, last.toOld() + after) + " +"
+                + range(first.fromNew() - before, last.toNew() + after) + " @@\n");
+        int line = first.fromNew() - before;
+        for (Patch.Hunk part : parts) {
+            append(out, ' ', newLines, line, part.fromNew());
+            append(out, '-', oldLines, part.fromOld(), part.toOld());
+            append(out, '+', newLines, part.fromNew(), part.toNew());
+            line = part.toNew();
+        }
+        append(out, ' ', newLines, line, line + after);
+    }
+
+    /** Lines as a hunk counts them: from 1, or the line before where there are none. */
+    private static String range(int from, int to) {
+        return (from == to ? from : from + 1) + "," + (to - from);
     }
 
     private static void append(Bytes out, char mark, Lines lines, int from, int to) {

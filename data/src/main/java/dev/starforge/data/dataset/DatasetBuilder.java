@@ -132,6 +132,9 @@ public final class DatasetBuilder {
                         config.repository(), "has no commits between " + config.since() + " and " + config.revision());
             }
             if (commits.isEmpty()) {
+                if (!Files.exists(config.out().resolve(HtmlReport.NAME))) {
+                    HtmlReport.write(config.out(), knownTokenizer().orElseThrow());
+                }
                 return nothingNew(manifest);
             }
             prepare();
@@ -210,7 +213,7 @@ public final class DatasetBuilder {
             end("snapshot");
             Leakage leakage =
                     new Leakage(config.shares().windowWords(), config.shares().boilerplateFiles());
-            leaks(ledger, split, leakage, snapshot, manifest);
+            leaks(history, ledger, split, leakage, snapshot, manifest);
             ledger.finishChunks(split);
             ledger.finishFiles();
             begin("tokenizer", 0);
@@ -309,13 +312,18 @@ public final class DatasetBuilder {
     }
 
     /** Finds the chunks that share a window with a tested one, and takes leaking files off the snapshot. */
-    private void leaks(Ledger ledger, Times split, Leakage leakage, Snapshot snapshot, Manifest manifest)
+    private void leaks(
+            GitHistory history, Ledger ledger, Times split, Leakage leakage, Snapshot snapshot, Manifest manifest)
             throws IOException {
         begin("leaks", 0);
         Leakage testedBefore = manifest.tested(knownTokenizer());
         ledger.each(split, false, (number, chunk) -> chunk.added().forEach(leakage::hold));
         ledger.each(split, true, (number, chunk) -> chunk.added().forEach(text -> leakage.look(chunk.path(), text)));
         snapshot.each(leakage::look);
+        if (manifest.generations() > 0) {
+            // what the older generations train on tells boilerplate too
+            Snapshot.each(history, config, history.resolve(manifest.heads().getLast()), leakage::look);
+        }
         leakage.decide();
         ledger.dropFiles(snapshot.remove(text -> leakage.leaks(text) || testedBefore.leaks(text)));
         ledger.each(split, true, (number, chunk) -> {

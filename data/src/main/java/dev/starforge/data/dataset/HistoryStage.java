@@ -10,11 +10,13 @@ import dev.starforge.data.git.Lines;
 import dev.starforge.data.git.Patch;
 import java.io.IOException;
 import java.time.Instant;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
+import org.eclipse.jgit.errors.LargeObjectException;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.revwalk.RevCommit;
@@ -29,6 +31,8 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
 
     /** What is counted of a commit. */
     record Line(long time, List<String> paths, Redactions redactions) {}
+
+    private static final PersonIdent NOBODY = new PersonIdent("", "", Instant.EPOCH, ZoneOffset.UTC);
 
     private final GitHistory.Reader reader;
     private final Map<ObjectId, List<String>> names;
@@ -60,7 +64,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
             Ordered.goOn();
             try {
                 lines.add(line(reader.commit(id), json, spool));
-            } catch (IOException failure) {
+            } catch (IOException | LargeObjectException failure) {
                 throw new DatasetException(
                         config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
             }
@@ -72,7 +76,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
 
     private Line line(RevCommit commit, JsonText json, Spool spool) throws IOException {
         Secrets secrets = new Secrets();
-        PersonIdent author = commit.getAuthorIdent();
+        PersonIdent author = known(commit.getAuthorIdent());
         long time = commit.getCommitTime();
         json.begin().put("hash", commit.name()).list("parents");
         for (RevCommit parent : commit.getParents()) {
@@ -122,6 +126,11 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
                 Redactions.of(secrets));
     }
 
+    /** A commit may name its people in ways that cannot be read. */
+    private static PersonIdent known(PersonIdent person) {
+        return person != null ? person : NOBODY;
+    }
+
     private String person(String name, String placeholder) {
         return config.redactPeople() ? placeholder : name;
     }
@@ -132,8 +141,8 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         if (config.redactPeople()) {
             message = Secrets.withoutNames(
                     message,
-                    commit.getAuthorIdent().getName(),
-                    commit.getCommitterIdent().getName());
+                    known(commit.getAuthorIdent()).getName(),
+                    known(commit.getCommitterIdent()).getName());
         }
         return secrets.redact(message);
     }

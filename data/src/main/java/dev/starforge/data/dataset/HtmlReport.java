@@ -22,6 +22,8 @@ import tools.jackson.databind.node.ObjectNode;
 
 /** {@code report.html}: one file that a browser shows without a network; what it shows is the dataset as it is on disk. */
 final class HtmlReport {
+    static final String NAME = "report.html";
+
     private static final int SHOWN_SAMPLES = 30;
     private static final int SHOWN_TOKENS = 4096;
     private static final int BUCKETS = 48;
@@ -56,8 +58,15 @@ final class HtmlReport {
         // a sample may hold what would end the script
         String safe = JSON.writeValueAsString(data).replace("<", "\\u003c");
         Path fresh = folder.resolve(".report.html");
-        Files.writeString(fresh, page.replace("\"DATA\"", safe));
-        Files.move(fresh, folder.resolve("report.html"), StandardCopyOption.ATOMIC_MOVE);
+        try {
+            Files.writeString(fresh, page.replace("\"DATA\"", safe));
+            Files.move(fresh, folder.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException failure) {
+            // none, which the next run sees, rather than one of what was there before
+            Files.deleteIfExists(fresh);
+            Files.deleteIfExists(folder.resolve(NAME));
+            throw failure;
+        }
     }
 
     /** Tokens of each split, by equal spans of time. */

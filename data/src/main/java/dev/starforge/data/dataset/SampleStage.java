@@ -276,9 +276,10 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
         for (Chunk chunk : chunks) {
             Matcher hunk = HUNK.matcher(chunk.patch());
             while (hunk.find()) {
-                int start = Integer.parseInt(hunk.group(1)) - 1;
+                int count = Integer.parseInt(hunk.group(2));
+                int start = Integer.parseInt(hunk.group(1)) - Math.min(1, count);
                 from = Math.min(from, start);
-                to = Math.max(to, start + Integer.parseInt(hunk.group(2)));
+                to = Math.max(to, start + count);
             }
         }
         Lines lines = Lines.of(old.getBytes(StandardCharsets.UTF_8));

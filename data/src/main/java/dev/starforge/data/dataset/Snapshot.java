@@ -103,6 +103,24 @@ final class Snapshot {
         }
     }
 
+    /** Every file of any commit that the filters let through, by its path and text. */
+    static void each(GitHistory history, DatasetConfig config, ObjectId commit, BiConsumer<String, String> each)
+            throws IOException {
+        FileFilter filter = new FileFilter(config.filters());
+        try (GitHistory.Reader reader = history.reader()) {
+            for (FileChange.Side side : reader.tree(reader.commit(commit))) {
+                String path = GitPath.text(side.path());
+                Optional<byte[]> content = filter.byName(path, side).isPresent()
+                        ? Optional.empty()
+                        : reader.blobs().read(side);
+                if (content.isPresent()
+                        && filter.byContent(content.get(), Language.of(path)).isEmpty()) {
+                    each.accept(path, new String(new Secrets().redact(content.get()), StandardCharsets.UTF_8));
+                }
+            }
+        }
+    }
+
     /** Every file by its path and text. */
     void each(BiConsumer<String, String> each) throws IOException {
         try (GitHistory.Reader reader = history.reader()) {

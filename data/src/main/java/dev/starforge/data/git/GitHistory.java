@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeSet;
+import org.eclipse.jgit.errors.LargeObjectException;
 import org.eclipse.jgit.errors.MissingObjectException;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.FileMode;
@@ -135,7 +136,7 @@ public final class GitHistory implements AutoCloseable {
         } catch (MissingObjectException failure) {
             throw new DatasetException(
                     path, "lacks the commit " + failure.getObjectId().name(), failure);
-        } catch (IOException failure) {
+        } catch (IOException | LargeObjectException failure) {
             throw unreadable(failure);
         }
     }
@@ -168,7 +169,7 @@ public final class GitHistory implements AutoCloseable {
         return new Reader(repository.newObjectReader());
     }
 
-    private DatasetException unreadable(IOException failure) {
+    private DatasetException unreadable(Exception failure) {
         return new DatasetException(path, "cannot be read: " + failure.getMessage(), failure);
     }
 

@@ -38,7 +38,7 @@ public final class GitPath {
             } else if (b < ' ' || b == 127) {
                 text.append('\\');
                 for (int shift = 6; shift >= 0; shift -= 3) {
-                    text.append((char) ('0' + (b >> shift & 7)));
+                    text.append((char) ('0' + ((b & 0xff) >> shift & 7)));
                 }
             } else {
                 text.append((char) b);

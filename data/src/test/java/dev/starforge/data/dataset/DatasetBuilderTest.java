@@ -10,6 +10,7 @@ import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -244,6 +245,75 @@ final class DatasetBuilderTest {
     }
 
     @Test
+    void aLicenceInANewTestedFileIsNoLeakOfTheOldOnes() throws IOException {
+        Path out = folder.resolve("out");
+        StringBuilder licence = new StringBuilder("/*\n");
+        for (int i = 0; i < 60; i++) {
+            licence.append(" * word").append(i).append(i % 8 == 7 ? "\n" : " and");
+        }
+        licence.append(" */\n");
+        try (Fixture git = new Fixture(repository())) {
+            for (int i = 0; i < 23; i++) {
+                git.put("src/Class" + i + ".java", licence + Histories.javaClass("Class" + i, 5, 100 + i));
+                git.commit("Add class " + i);
+                if (i == 19) {
+                    assertThat(Builds.build(repository(), out).generation()).isZero();
+                }
+            }
+        }
+        DatasetReport second = Builds.build(repository(), out);
+        assertThat(second.generation()).isEqualTo(1);
+        assertThat(second.splits().get(Split.TEST).documents()
+                        + second.splits().get(Split.VALIDATION).documents())
+                .isPositive();
+        assertThat(second.tombstones()).isZero();
+    }
+
+    /** What the build checks before it ends, with the answer it must not have. */
+    @Test
+    void theLeakageCheckFindsWhatIsOnBothSides() throws IOException {
+        Path out = folder.resolve("out");
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+        }
+        Builds.build(repository(), out);
+        Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
+        try (TokenShard train = TokenShard.open(out.resolve(Split.TRAIN.shard()));
+                TokenShard test = TokenShard.open(out.resolve(Split.TEST.shard()))) {
+            Leakage tested = new Leakage(30, Integer.MAX_VALUE);
+            tested.hold(test, tokenizer);
+            assertThat(tested.shared(train, tokenizer, 2)).isEmpty();
+            tested.hold(train, tokenizer);
+            assertThat(tested.shared(train, tokenizer, 2)).isNotEmpty();
+        }
+    }
+
+    @Test
+    void theReportShowsWhatIsInTheDataset() throws IOException {
+        Path out = folder.resolve("out");
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+            git.put("bad.py", new byte[] {'#', (byte) 0xFF, '\n'});
+            git.commit("Add what is dropped");
+        }
+        DatasetReport report = Builds.build(repository(), out);
+        String page = Files.readString(out.resolve("report.html"));
+        assertThat(page)
+                .contains(
+                        "Files by language",
+                        "Dropped, by reason",
+                        "Tokens over time",
+                        "\"java\"",
+                        "\"timeline\"",
+                        "\"samples\"")
+                .doesNotContain("\"DATA\"");
+        report.dropped().keySet().forEach(reason -> assertThat(page).contains("\"" + reason + "\""));
+        Files.delete(out.resolve("report.html"));
+        assertThat(Builds.build(repository(), out).generation()).isEqualTo(-1);
+        assertThat(out.resolve("report.html")).hasContent(page);
+    }
+
+    @Test
     void whatIsTrainedOnAlreadyIsNotTrainedOnAgain() throws IOException {
         Path out = folder.resolve("out");
         try (Fixture git = new Fixture(repository())) {
@@ -383,7 +453,6 @@ final class DatasetBuilderTest {
         Path marker = folder.resolve("executed");
         Path home = Files.createDirectory(folder.resolve("home"));
         try (Fixture git = new Fixture(repository())) {
-            git.put("up/escape.txt", "text that stays where it is\n");
             git.put("Case.java", Histories.javaClass("Case", 2, 1));
             git.put("case.java", Histories.javaClass("Other", 2, 2));
             git.put("etc", FileMode.SYMLINK, "/etc".getBytes(StandardCharsets.UTF_8));
@@ -393,6 +462,7 @@ final class DatasetBuilderTest {
             git.put(".gitmodules", "[submodule \"m\"]\n\tpath = m\n\turl = ext::sh -c touch% " + marker + "\n");
             git.submodule("m", ObjectId.fromString("1234567890123456789012345678901234567890"));
             git.commit("Hostile");
+            git.commitOfNobodyAbove("Up and out");
             git.put("Case.java", Histories.javaClass("Case", 3, 1));
             git.commit("Again");
         }
@@ -418,11 +488,10 @@ final class DatasetBuilderTest {
             assertThat(left.map(path -> path.getFileName().toString()))
                     .containsExactlyInAnyOrder("repo.git", "home", "out");
         }
-        assertThat(report.dropped())
-                .containsEntry("too_large", 1L)
-                .containsEntry("symlink", 1L)
-                .containsEntry("submodule", 1L)
-                .containsEntry("not_utf8", 1L);
+        assertThat(report.commits()).isEqualTo(3);
+        assertThat(report.dropped()).containsKeys("too_large", "symlink", "submodule", "not_utf8");
+        assertThat(Builds.lines(out.resolve("commits.jsonl")).get(1).path("diffs"))
+                .anyMatch(diff -> diff.path("path").asString("").equals("../escape.txt"));
         try (Stream<Path> made = Files.list(out)) {
             assertThat(made.map(path -> path.getFileName().toString()))
                     .containsExactlyInAnyOrder(

@@ -1,8 +1,9 @@
 package dev.starforge.data.dataset;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import dev.starforge.data.git.GitHistory;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.time.ZoneOffset;
@@ -20,6 +21,7 @@ import org.eclipse.jgit.lib.ObjectInserter;
 import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.TreeFormatter;
 import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
 
 /** A bare repository written object by object: no work tree, any mode, any bytes, any time. */
@@ -52,7 +54,7 @@ final class Fixture implements AutoCloseable {
     }
 
     Fixture put(String path, String content) throws IOException {
-        return put(path, content.getBytes(StandardCharsets.UTF_8));
+        return put(path, content.getBytes(UTF_8));
     }
 
     Fixture put(String path, FileMode mode, byte[] content) throws IOException {
@@ -115,16 +117,36 @@ final class Fixture implements AutoCloseable {
             commit.setMessage(message);
             head = inserter.insert(commit);
             inserter.flush();
-            RefUpdate update = repository.updateRef("refs/heads/main");
-            update.setNewObjectId(head);
-            update.setRefLogIdent(who);
-            update.disableRefLog();
-            update.forceUpdate();
-            RefUpdate link = repository.updateRef(Constants.HEAD);
-            link.disableRefLog();
-            link.link("refs/heads/main");
         }
+        name(head);
         return head;
+    }
+
+    /** A commit that nobody can be read from, over a tree with a folder named {@code ..} and nothing else. */
+    ObjectId commitOfNobodyAbove(String message) throws IOException {
+        try (ObjectInserter inserter = repository.newObjectInserter()) {
+            ObjectId blob = inserter.insert(Constants.OBJ_BLOB, "text that stays where it is\n".getBytes(UTF_8));
+            TreeFormatter inner = new TreeFormatter();
+            inner.append("escape.txt", FileMode.REGULAR_FILE, blob);
+            TreeFormatter outer = new TreeFormatter();
+            outer.append("..", FileMode.TREE, inserter.insert(inner));
+            String text = "tree " + inserter.insert(outer).name() + "\nparent " + head.name()
+                    + "\nauthor nobody\ncommitter nobody\n\n" + message + "\n";
+            head = inserter.insert(Constants.OBJ_COMMIT, text.getBytes(UTF_8));
+            inserter.flush();
+        }
+        name(head);
+        return head;
+    }
+
+    private void name(ObjectId commit) throws IOException {
+        RefUpdate update = repository.updateRef("refs/heads/main");
+        update.setNewObjectId(commit);
+        update.disableRefLog();
+        update.forceUpdate();
+        RefUpdate link = repository.updateRef(Constants.HEAD);
+        link.disableRefLog();
+        link.link("refs/heads/main");
     }
 
     static GitHistory open(Path folder) {
