@@ -218,7 +218,8 @@ final class SampleFormat {
                 yield markers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", prefix, gap, suffixFirst, around);
             }
             case CODELLAMA -> {
-                String prefix = metadata ? "# " + path + "\n" + gap.prefix() : gap.prefix();
+                // as its prompts have it: a space before the first text, as its vocabulary puts before any
+                String prefix = " " + (metadata ? "# " + path + "\n" + gap.prefix() : gap.prefix());
                 List<Piece> pieces =
                         new ArrayList<>(markers("▁<PRE>", "▁<SUF>", "▁<MID>", prefix, gap, suffixFirst, around));
                 pieces.add(token("▁<EOT>", true));

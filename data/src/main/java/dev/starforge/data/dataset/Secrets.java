@@ -557,12 +557,14 @@ final class Secrets {
         return bits;
     }
 
-    /** Names in the trailers of a commit message. */
+    /** A commit message without the names in its trailers, and those given wherever they stand as words. */
     static String withoutNames(String message, String... names) {
         String text = TRAILER.matcher(message).replaceAll("$1$2" + NAME + "$4");
         for (String name : names) {
             if (name.length() >= 3) {
-                text = text.replace(name, NAME);
+                text = Pattern.compile("(?<![\\p{L}\\p{N}])" + Pattern.quote(name) + "(?![\\p{L}\\p{N}])")
+                        .matcher(text)
+                        .replaceAll(NAME);
             }
         }
         return text;

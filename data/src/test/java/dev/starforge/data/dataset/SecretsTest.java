@@ -123,6 +123,12 @@ final class SecretsTest {
         assertThat(Secrets.path(path)).isEqualTo(expected);
     }
 
+    @Test
+    void namesAreWords() {
+        assertThat(Secrets.withoutNames("Maximum by Max, Max's and Al\n\nSigned-off-by: Ann <a@b.de>\n", "Max", "Al"))
+                .isEqualTo("Maximum by <NAME>, <NAME>'s and Al\n\nSigned-off-by: <NAME> <a@b.de>\n");
+    }
+
     /** At a hunk's edge the end of a key block may be all that is shown of it: the file is then looked at as a whole. */
     @Test
     void theEdgeOfAKeyBlockIsSuspected() {
