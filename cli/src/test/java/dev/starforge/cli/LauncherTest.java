@@ -197,7 +197,8 @@ final class LauncherTest {
         sourceTree();
         program("usr/lib/jvm/temurin-25/bin/java", """
                 for a; do case $a in -XX:AOTCacheOutput=*) echo cache >"${a#*=}"; printf '%s\\n' "$@" >recorded ;; esac; done
-                printf '%s\\n' "$@\"""");
+                printf '%s\\n' "$@"
+                exit 1""");
         String waits = "-XX:Tier2InvokeNotifyFreqLog=18";
         assertThat(sh("exec ./starforge dataset --repo .").out().lines()).contains(waits);
         assertThat(tree.resolve("recorded")).content().contains("rehearse").doesNotContain(waits);
