@@ -42,10 +42,27 @@ final class Chunker {
     private static final class Piece {
         private final int owner;
         private final List<Patch.Hunk> edits = new ArrayList<>();
-        private final List<Chunk.Range> changed = new ArrayList<>();
 
         Piece(int owner) {
             this.owner = owner;
+        }
+
+        /** What touches the last edit goes on with it: imports, of which each line is a symbol, are one change. */
+        void add(Patch.Hunk edit) {
+            Patch.Hunk last = edits.isEmpty() ? null : edits.getLast();
+            if (last != null && last.toNew() == edit.fromNew() && last.toOld() == edit.fromOld()) {
+                edits.set(edits.size() - 1, new Patch.Hunk(last.fromOld(), edit.toOld(), last.fromNew(), edit.toNew()));
+            } else {
+                edits.add(edit);
+            }
+        }
+
+        /** The lines that were written. */
+        List<Chunk.Range> changed() {
+            return edits.stream()
+                    .filter(edit -> edit.fromNew() < edit.toNew())
+                    .map(edit -> new Chunk.Range(edit.fromNew(), edit.toNew()))
+                    .toList();
         }
     }
 
@@ -88,10 +105,7 @@ final class Chunker {
                         functions.put(owner, piece);
                     }
                 }
-                piece.edits.add(new Patch.Hunk(first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
-                if (end > line) {
-                    piece.changed.add(new Chunk.Range(line, end));
-                }
+                piece.add(new Patch.Hunk(first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
                 first = false;
                 line = Math.max(end, line + 1);
             }
@@ -194,12 +208,13 @@ final class Chunker {
         } else {
             oldCode = text(oldLines, first.fromOld(), last.toOld());
         }
-        boolean gone = piece.changed.isEmpty() && !function;
+        List<Chunk.Range> changed = piece.changed();
+        boolean gone = changed.isEmpty() && !function;
         Chunk.Category category = category(piece, counterpart != null, subject, language, test, gone);
         String newCode = gone ? "" : text(newLines, from, to);
         Chunk.Range lines = gone ? new Chunk.Range(first.fromOld() + 1, last.toOld()) : new Chunk.Range(from + 1, to);
         String symbol = gone && name.isEmpty() ? removedName(first) : name;
-        return new Part(category, symbol, lines, List.copyOf(piece.changed), oldCode, newCode, patch(piece.edits));
+        return new Part(category, symbol, lines, changed, oldCode, newCode, patch(piece.edits));
     }
 
     private String removedName(Patch.Hunk edit) {

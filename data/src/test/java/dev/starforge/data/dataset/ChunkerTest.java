@@ -59,6 +59,20 @@ final class ChunkerTest {
                 .containsExactly("@@ -0,0 +1,2 @@\n+a\n+b\n");
     }
 
+    @Test
+    void importsInARowAreOneChange() {
+        String imports = "import a.One;\nimport a.Two;\nimport a.Three;\n";
+        List<Outline.Symbol> symbols = new ArrayList<>();
+        for (int from = 0; from < imports.length(); from = imports.indexOf('\n', from) + 1) {
+            symbols.add(new Outline.Symbol(Outline.Kind.IMPORT, "", from, imports.indexOf('\n', from), from, -1));
+        }
+        List<Chunker.Part> parts = parts("class A {}\n", imports + "class A {}\n", new Outline(symbols, true));
+        assertThat(parts).hasSize(1);
+        assertThat(parts.getFirst().changed()).containsExactly(new Chunk.Range(0, 3));
+        assertThat(parts.getFirst().patch())
+                .isEqualTo("@@ -1,1 +1,4 @@\n+import a.One;\n+import a.Two;\n+import a.Three;\n class A {}\n");
+    }
+
     /** All hunks of all chunks, one after another, make the new file of the old one. */
     @Test
     void theHunksOfAllChunksAreTheChange() {

@@ -185,6 +185,28 @@ final class DatasetBuilderTest {
         }
     }
 
+    @Test
+    void importsThatAreTestedAreNotTrainedOn() throws IOException {
+        StringBuilder imports = new StringBuilder();
+        for (int i = 0; i < 20; i++) {
+            imports.append("import elsewhere.part")
+                    .append(i)
+                    .append(".Type")
+                    .append(i)
+                    .append(";\n");
+        }
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 3);
+            git.put("src/app/Old.java", imports + Histories.javaClass("Old", 3, 77));
+            git.commit("Use many things");
+            Histories.grow(git, 3, 19);
+            git.put("src/app/New.java", imports + Histories.javaClass("New", 3, 78));
+            git.commit("Use them again");
+        }
+        DatasetReport report = Builds.build(repository(), folder.resolve("out"));
+        assertThat(report.dropped()).containsKey("leaking_file");
+    }
+
     /** The statements of the first methods of a class. */
     private static String body(String code, int methods) {
         return code.lines()
