@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.dataset.SampleHistory;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.Writer;
@@ -16,18 +17,33 @@ import picocli.CommandLine.Parameters;
  * What the launcher runs once, when it records the JVM's cache: the ways of a common start, so that their classes are
  * loaded and linked and their profiles known before the next one. Hidden, since it does nothing for a user.
  */
-@Command(name = "rehearse", hidden = true, description = "Runs the sample model, for the cache of the next starts.")
+@Command(name = "rehearse", hidden = true, description = "Runs samples, for the cache of the next starts.")
 final class RehearseVerb implements Callable<Integer> {
-    @Parameters(paramLabel = "SAMPLE", description = "A tiny model with a tokenizer.")
+    @Parameters(
+            arity = "0..1",
+            paramLabel = "SAMPLE",
+            description = "A tiny model with a tokenizer; without one, dataset is rehearsed.")
     private Path sample;
 
     @Override
     public Integer call() throws IOException {
+        return sample == null ? rehearseDataset() : rehearseModel(sample.toString());
+    }
+
+    private static int rehearseDataset() throws IOException {
         Path scratch = Files.createTempDirectory("starforge-rehearsal");
         try {
             Path history = scratch.resolve("history");
             SampleHistory.write(history);
-            return rehearse(history.toString(), scratch.resolve("dataset").toString());
+            return run(
+                    "dataset",
+                    "--repo",
+                    history.toString(),
+                    "--out",
+                    scratch.resolve("dataset").toString(),
+                    "--tokenizer",
+                    "train:1024",
+                    "--json");
         } finally {
             try (Stream<Path> files = Files.walk(scratch)) {
                 for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
@@ -37,12 +53,9 @@ final class RehearseVerb implements Callable<Integer> {
         }
     }
 
-    private int rehearse(String history, String dataset) {
-        PrintWriter nowhere = new PrintWriter(Writer.nullWriter());
-        String model = sample.toString();
+    private static int rehearseModel(String model) {
         int worst = 0;
         for (List<String> args : List.of(
-                List.of("dataset", "--repo", history, "--out", dataset, "--tokenizer", "train:1024", "--json"),
                 List.of("--help"),
                 List.of("devices"),
                 List.of("inspect", model),
@@ -63,11 +76,13 @@ final class RehearseVerb implements Callable<Integer> {
                         "--device",
                         "cpu",
                         "--json"))) {
-            String[] words = args.toArray(String[]::new);
-            worst = Math.max(
-                    worst,
-                    Main.commandLine(words).setOut(nowhere).setErr(nowhere).execute(words));
+            worst = Math.max(worst, run(args.toArray(String[]::new)));
         }
         return worst;
+    }
+
+    private static int run(String... args) {
+        PrintWriter nowhere = new PrintWriter(Writer.nullWriter());
+        return Main.commandLine(args).setOut(nowhere).setErr(nowhere).execute(args);
     }
 }

@@ -89,6 +89,7 @@ public final class DatasetBuilder {
 
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
+        begin("open", 0);
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
             ObjectId head = history.resolve(config.revision());
             if (choice instanceof TokenizerChoice.Given given) {
@@ -118,16 +119,17 @@ public final class DatasetBuilder {
     private DatasetReport build(GitHistory history, ObjectId head) throws IOException {
         try {
             Manifest.discardInterrupted(config.out(), work);
-            Manifest manifest = Manifest.open(config, choice);
+            Optional<Manifest> known = Manifest.existing(config, choice);
             List<ObjectId> excluded = new ArrayList<>();
-            manifest.heads().forEach(known -> excluded.add(history.resolve(known)));
+            known.ifPresent(manifest -> manifest.heads().forEach(commit -> excluded.add(history.resolve(commit))));
             if (!config.since().isEmpty()) {
                 excluded.add(history.resolve(config.since()));
             }
+            end("open");
             begin("walk", 0);
             List<ObjectId> commits = history.commits(head, excluded);
             end("walk");
-            if (commits.isEmpty() && manifest.generations() == 0) {
+            if (commits.isEmpty() && known.isEmpty()) {
                 throw new DatasetException(
                         config.repository(), "has no commits between " + config.since() + " and " + config.revision());
             }
@@ -135,10 +137,10 @@ public final class DatasetBuilder {
                 if (!Files.exists(config.out().resolve(HtmlReport.NAME))) {
                     HtmlReport.write(config.out(), knownTokenizer().orElseThrow());
                 }
-                return nothingNew(manifest);
+                return nothingNew(known.orElseThrow());
             }
             prepare();
-            return build(history, head, manifest, commits);
+            return build(history, head, known, commits);
         } finally {
             Manifest.discardInterrupted(config.out(), work);
             remove(work);
@@ -199,11 +201,12 @@ public final class DatasetBuilder {
         seconds.merge(stage, (nanoTime.getAsLong() - stageBegan) / 1e9, Double::sum);
     }
 
-    private DatasetReport build(GitHistory history, ObjectId head, Manifest manifest, List<ObjectId> commits)
+    private DatasetReport build(GitHistory history, ObjectId head, Optional<Manifest> known, List<ObjectId> commits)
             throws IOException {
         Ledger ledger = new Ledger(work, commits);
         history(history, ledger);
         findLicences(history, head);
+        Manifest manifest = known.orElseGet(() -> Manifest.empty(config));
         try (ParserPool parsers = new ParserPool(starter, PARSERS, PATIENCE)) {
             chunks(history, ledger, parsers, manifest);
             Times split = Times.of(ledger.times(), ledger.usefulCommits(), config.shares());

@@ -14,7 +14,6 @@ import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.function.Supplier;
 import org.eclipse.jgit.errors.LargeObjectException;
 import org.eclipse.jgit.lib.ObjectId;
@@ -91,19 +90,19 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         int firstEnd = message.indexOf('\n');
         json.put("subject", firstEnd < 0 ? message : message.substring(0, firstEnd));
         json.put("body", firstEnd < 0 ? "" : message.substring(firstEnd).strip());
-        List<String> refs = names.getOrDefault(commit, List.of()).stream()
-                .map(secrets::redact)
-                .toList();
-        json.put(
-                "branches",
-                refs.stream().filter(name -> !name.startsWith(GitHistory.TAG)).toList());
-        json.put(
-                "tags",
-                refs.stream()
-                        .filter(name -> name.startsWith(GitHistory.TAG))
-                        .map(name -> name.substring(GitHistory.TAG.length()))
-                        .toList());
+        List<String> branches = new ArrayList<>();
+        List<String> tags = new ArrayList<>();
+        for (String ref : names.getOrDefault(commit, List.of())) {
+            String name = secrets.redact(ref);
+            if (name.startsWith(GitHistory.TAG)) {
+                tags.add(name.substring(GitHistory.TAG.length()));
+            } else {
+                branches.add(name);
+            }
+        }
+        json.put("branches", branches).put("tags", tags);
         List<FileChange> changes = reader.changes(commit, config.copies());
+        List<String> paths = new ArrayList<>();
         long additions = 0;
         long deletions = 0;
         json.list("diffs");
@@ -113,17 +112,14 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
             deletions += diff.deletions;
             diff.write(json, change, patch);
             json.spill(spool);
+            if (change.newSide().isFile()) {
+                paths.add(GitPath.text(change.path()));
+            }
         }
         json.endList().object("stats").put("files", changes.size());
         json.put("additions", additions).put("deletions", deletions).end().end().newline();
         json.spill(spool);
-        return new Line(
-                time,
-                changes.stream()
-                        .filter(change -> change.newSide().isFile())
-                        .map(change -> GitPath.text(change.path()))
-                        .toList(),
-                Redactions.of(secrets));
+        return new Line(time, paths, Redactions.of(secrets));
     }
 
     /** A commit may name its people in ways that cannot be read. */
@@ -181,19 +177,17 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     /** Compares the two contents and leaves the patch in the buffer. */
     private Diff diff(FileChange change, Secrets secrets) throws IOException {
         patch.clear();
-        Optional<byte[]> before = reader.blobs().read(change.oldSide());
-        Optional<byte[]> after = reader.blobs().read(change.newSide());
-        if (before.isEmpty() || after.isEmpty()) {
-            return new Diff(true, true, 0, 0, 0);
+        Blobs blobs = reader.blobs();
+        Blobs.Kind before = blobs.kind(change.oldSide());
+        Blobs.Kind after = blobs.kind(change.newSide());
+        if (before != Blobs.Kind.TEXT || after != Blobs.Kind.TEXT) {
+            return new Diff(true, before == Blobs.Kind.TOO_LARGE || after == Blobs.Kind.TOO_LARGE, 0, 0, 0);
         }
-        byte[] oldContent = before.get();
-        byte[] newContent = after.get();
-        if (Blobs.isBinary(oldContent) || Blobs.isBinary(newContent)) {
-            return new Diff(true, false, 0, 0, 0);
-        }
+        byte[] oldContent = blobs.read(change.oldSide()).orElseThrow();
+        byte[] newContent = blobs.read(change.newSide()).orElseThrow();
         Patch difference = Patch.of(change, oldContent, newContent, Secrets::path);
         Secrets found = new Secrets();
-        difference.write(patch, found::append);
+        difference.write(patch, found);
         if (found.suspected() && (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent))) {
             found = new Secrets();
             Lines shownOld = Lines.of(new Secrets().redact(oldContent));

@@ -16,7 +16,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.TreeMap;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -27,13 +26,12 @@ final class HtmlReport {
     private static final int SHOWN_SAMPLES = 30;
     private static final int SHOWN_TOKENS = 4096;
     private static final int BUCKETS = 48;
-    private static final JsonMapper JSON = new JsonMapper();
 
     private HtmlReport() {}
 
     static void write(Path folder, Tokenizer tokenizer) throws IOException {
-        JsonNode manifest = JSON.readTree(folder.resolve(Dataset.MANIFEST));
-        ObjectNode data = JSON.createObjectNode();
+        JsonNode manifest = Jackson.JSON.readTree(folder.resolve(Dataset.MANIFEST));
+        ObjectNode data = Jackson.JSON.createObjectNode();
         data.put("name", manifest.path("repository").path("name").asString());
         data.put("head", manifest.path("repository").path("head").asString());
         data.set("tokenizer", manifest.path("tokenizer"));
@@ -56,7 +54,7 @@ final class HtmlReport {
             page = new String(template.readAllBytes(), StandardCharsets.UTF_8);
         }
         // a sample may hold what would end the script
-        String safe = JSON.writeValueAsString(data).replace("<", "\\u003c");
+        String safe = Jackson.JSON.writeValueAsString(data).replace("<", "\\u003c");
         Path fresh = folder.resolve(".report.html");
         try {
             Files.writeString(fresh, page.replace("\"DATA\"", safe));

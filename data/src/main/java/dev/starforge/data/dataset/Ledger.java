@@ -19,7 +19,6 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.TreeMap;
 import org.eclipse.jgit.lib.ObjectId;
-import tools.jackson.databind.json.JsonMapper;
 
 /**
  * What a build knows of each commit, file and chunk by its number, and what became of them: some bytes each. Their texts
@@ -27,7 +26,6 @@ import tools.jackson.databind.json.JsonMapper;
  * out with the decision.
  */
 final class Ledger {
-    private static final JsonMapper JSON = new JsonMapper();
     private static final String CHUNKS = "chunks.part";
     private static final String FILES = "files.part";
 
@@ -234,7 +232,7 @@ final class Ledger {
                 String line = lines.readLine();
                 boolean wanted = split.of(times[chunkCommits.get(chunk)]) == Split.TRAIN == training;
                 if (wanted && distinct(chunk)) {
-                    each.accept(chunk, Chunk.read(JSON.readTree(line + "}")));
+                    each.accept(chunk, Chunk.read(Jackson.JSON.readTree(line + "}")));
                 }
             }
         }

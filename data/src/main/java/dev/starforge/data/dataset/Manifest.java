@@ -27,8 +27,6 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.SerializationFeature;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -39,9 +37,6 @@ import tools.jackson.databind.node.ObjectNode;
 final class Manifest {
     static final String TOKENIZER = "tokenizer.json";
 
-    private static final JsonMapper JSON =
-            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
-
     private final DatasetConfig config;
     private final ObjectNode root;
 
@@ -50,27 +45,31 @@ final class Manifest {
         this.root = root;
     }
 
-    /** The manifest of an existing dataset, which must have been made with the same settings; else a new one. */
-    static Manifest open(DatasetConfig config, TokenizerChoice choice) {
+    /** The manifest of an existing dataset, which must have been made with the same settings. */
+    static Optional<Manifest> existing(DatasetConfig config, TokenizerChoice choice) {
         Path file = config.out().resolve(Dataset.MANIFEST);
         if (!Files.exists(file)) {
-            ObjectNode root = JSON.createObjectNode();
-            root.put("format", "starforge-dataset").put("version", 1);
-            root.putObject("repository").put("name", config.name());
-            root.set("config", settings(config));
-            root.putObject("tokenizer");
-            root.putArray("generations");
-            root.putObject("blobs");
-            return new Manifest(config, root);
+            return Optional.empty();
         }
         try {
-            ObjectNode root = (ObjectNode) JSON.readTree(file);
-            Manifest manifest = new Manifest(config, root);
+            Manifest manifest = new Manifest(config, (ObjectNode) Jackson.JSON.readTree(file));
             manifest.requireSame(file, choice);
-            return manifest;
+            return Optional.of(manifest);
         } catch (JacksonException | ClassCastException failure) {
             throw new DatasetException(file, "is not a manifest: " + failure.getMessage(), failure);
         }
+    }
+
+    /** The manifest of a new dataset. */
+    static Manifest empty(DatasetConfig config) {
+        ObjectNode root = Jackson.JSON.createObjectNode();
+        root.put("format", "starforge-dataset").put("version", 1);
+        root.putObject("repository").put("name", config.name());
+        root.set("config", settings(config));
+        root.putObject("tokenizer");
+        root.putArray("generations");
+        root.putObject("blobs");
+        return new Manifest(config, root);
     }
 
     /**
@@ -114,7 +113,8 @@ final class Manifest {
         Set<String> names = new TreeSet<>();
         if (Files.isRegularFile(file)) {
             try {
-                JsonNode generation = JSON.readTree(file).path("generations").path(0);
+                JsonNode generation =
+                        Jackson.JSON.readTree(file).path("generations").path(0);
                 generation.path("files").properties().forEach(each -> names.add(each.getKey()));
             } catch (JacksonException unreadable) {
                 throw new DatasetException(file, "is not a manifest: " + unreadable.getMessage(), unreadable);
@@ -128,7 +128,7 @@ final class Manifest {
         ObjectNode now = settings(config);
         for (Map.Entry<String, JsonNode> setting : now.properties()) {
             JsonNode before = root.path("config").path(setting.getKey());
-            if (!before.equals(JSON.readTree(setting.getValue().toString()))) {
+            if (!before.equals(Jackson.JSON.readTree(setting.getValue().toString()))) {
                 throw new DatasetException(
                         file,
                         "was built with " + setting.getKey() + " = " + before + ", not " + setting.getValue()
@@ -144,7 +144,7 @@ final class Manifest {
 
     /** What decides the content. */
     private static ObjectNode settings(DatasetConfig config) {
-        ObjectNode node = JSON.createObjectNode();
+        ObjectNode node = Jackson.JSON.createObjectNode();
         DatasetConfig.Filters filters = config.filters();
         DatasetConfig.Samples samples = config.samples();
         node.put("name", config.name()).put("seed", config.seed());
@@ -206,7 +206,7 @@ final class Manifest {
             try (BufferedReader lines =
                     Files.newBufferedReader(folder(generation).resolve("chunks.jsonl"))) {
                 for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                    JsonNode json = JSON.readTree(line);
+                    JsonNode json = Jackson.JSON.readTree(line);
                     boolean trained = json.path("split").asString("").equals(Split.TRAIN.label());
                     if (trained
                             && !tombstones.contains(
@@ -320,7 +320,7 @@ final class Manifest {
         }
         root.set("blobs", blobs);
         Path unfinished = work.resolve("manifest.part");
-        Files.writeString(unfinished, JSON.writeValueAsString(root) + "\n");
+        Files.writeString(unfinished, Jackson.INDENTED.writeValueAsString(root) + "\n");
         sync(unfinished);
         Path fresh = work.resolve(Dataset.MANIFEST);
         Files.move(unfinished, fresh, StandardCopyOption.ATOMIC_MOVE);

@@ -21,7 +21,6 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.revwalk.RevCommit;
-import tools.jackson.databind.json.JsonMapper;
 
 /**
  * Turns commits, changed functions and files into tokenized documents, none longer than the context. What is drawn by lot
@@ -30,7 +29,6 @@ import tools.jackson.databind.json.JsonMapper;
  */
 final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<SampleStage.Sample>> {
     private static final Pattern HUNK = Pattern.compile("@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
-    private static final JsonMapper JSON = new JsonMapper();
     /** What the names of chunks' documents begin with. */
     static final String CHUNK = "chunk-";
 
@@ -135,7 +133,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
                 end < 0 ? message : message.substring(0, end),
                 end < 0 ? "" : message.substring(end).strip(),
                 task.chunks().stream()
-                        .map(line -> Chunk.read(JSON.readTree(line)))
+                        .map(line -> Chunk.read(Jackson.JSON.readTree(line)))
                         .toList());
     }
 

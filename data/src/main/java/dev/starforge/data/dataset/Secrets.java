@@ -2,6 +2,7 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.git.Bytes;
 import dev.starforge.data.git.Lines;
+import dev.starforge.data.git.Patch;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.regex.MatchResult;
@@ -17,7 +18,7 @@ import java.util.regex.Pattern;
  * <p>It works line by line and keeps the number of lines, private-key blocks included: a redacted patch applies to the
  * redacted parent and gives the redacted child.
  */
-final class Secrets {
+final class Secrets implements Patch.Shown {
     static final String KEY = "<KEY>";
     static final String PASSWORD = "<PASSWORD>";
     static final String EMAIL = "<EMAIL>";
@@ -25,14 +26,23 @@ final class Secrets {
 
     private static final int LONG_RUN = 20;
 
+    /** What looks random has so many digits at least. */
+    private static final int RANDOM_DIGITS = 2;
+
     /** A line of a private key has more characters than this, seldom without a digit. */
     private static final int KEY_LINE = 40;
 
-    /** What a line has that makes it worth looking at: an at sign, a long run of letters and digits, an assignment. */
+    /**
+     * What a line has that makes it worth looking at: an at sign, a long run of letters and digits, an assignment of a kind;
+     * or only so long a run that it may be part of a private key, which the line alone does not tell.
+     */
     private static final int AT = 1;
 
     private static final int LONG = 2;
-    private static final int ASSIGNMENT = 4;
+    private static final int TO_QUOTED = 4;
+    private static final int TO_BARE = 8;
+    private static final int TO_BARE_AFTER_COLON = 16;
+    private static final int PART_OF_KEY = 32;
 
     /** What each byte is worth: those from {@link #LETTER} on make a run, of letters, digits and signs that keys contain. */
     private static final byte[] LOOK = new byte[256];
@@ -114,6 +124,7 @@ final class Secrets {
             Pattern.compile("[A-Za-z][^|\\[\\]<>(){}.:,*&?]*[!@#%^~$][^|\\[\\]<>(){}.:,*&?]*[A-Za-z]");
     private static final Pattern RANDOM =
             Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
+    private static final Pattern HASH = Pattern.compile("[0-9a-fA-F-]+");
     private static final Pattern MAIL = Pattern.compile(
             "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\\.)+[A-Za-z]{2,}(?![A-Za-z0-9-])");
     private static final Pattern FILE_NAME = Pattern.compile(
@@ -194,13 +205,13 @@ final class Secrets {
                     while (at < to && LOOK[bytes[at] & 0xFF] >= LETTER) {
                         at++;
                     }
-                    if (at - begin >= LONG_RUN && looksLikeKey(bytes, begin, at)) {
-                        signs |= LONG;
+                    if (at - begin >= LONG_RUN) {
+                        signs |= ofLongRun(bytes, begin, at);
                     }
                     continue;
                 }
                 case AT_SIGN -> signs |= joins(bytes, from, at, to) ? AT : 0;
-                case ASSIGN -> signs |= assigns(bytes, from, at, to) ? ASSIGNMENT : 0;
+                case ASSIGN -> signs |= assigns(bytes, from, at, to);
                 default -> {}
             }
             at++;
@@ -213,13 +224,15 @@ final class Secrets {
         return at > from && at + 1 < to && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
     }
 
-    /** Whether a sign gives something with a telling name a value. */
-    private static boolean assigns(byte[] bytes, int from, int at, int to) {
-        return switch (bytes[at]) {
-            case '=' -> names(bytes, from, at);
-            case ':' -> (blankFollows(bytes, at + 1, to) || quoteFollows(bytes, at + 1, to)) && names(bytes, from, at);
-            default -> quoteFollows(bytes, at + 1, to) && names(bytes, from, at);
-        };
+    /** In which ways a sign gives something with a telling name a value, if it does. */
+    private static int assigns(byte[] bytes, int from, int at, int to) {
+        int ways = quoteFollows(bytes, at + 1, to) ? TO_QUOTED : 0;
+        if (bytes[at] == '=') {
+            ways |= TO_BARE;
+        } else if (bytes[at] == ':' && blankFollows(bytes, at + 1, to)) {
+            ways |= TO_BARE_AFTER_COLON;
+        }
+        return ways != 0 && names(bytes, from, at) ? ways : 0;
     }
 
     /** Whether an at sign stands in an address with a scheme. */
@@ -238,7 +251,7 @@ final class Secrets {
 
     private static boolean quoteFollows(byte[] bytes, int from, int to) {
         int at = from;
-        while (at < to && (bytes[at] == ' ' || bytes[at] == '=' || bytes[at] == '>')) {
+        while (at < to && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '=' || bytes[at] == '>')) {
             at++;
         }
         return at < to && (bytes[at] == '"' || bytes[at] == '\'' || bytes[at] == '`');
@@ -248,17 +261,20 @@ final class Secrets {
         return LOOK[b & 0xFF] >= LETTER;
     }
 
-    /** A long run that changes between letters and digits, or begins like a known key, or is a line of a key block. */
-    private static boolean looksLikeKey(byte[] bytes, int from, int to) {
+    /** A run that changes between letters and digits, or begins like a known key, or is as long as a line of a key block. */
+    private static int ofLongRun(byte[] bytes, int from, int to) {
         int changes = 0;
+        int digits = 0;
         for (int i = from; i < to; i++) {
             byte kind = LOOK[bytes[i]];
+            digits += kind == DIGIT ? 1 : 0;
             changes += i > from && kind != LOOK[bytes[i - 1]] && kind != SIGN && LOOK[bytes[i - 1]] != SIGN ? 1 : 0;
             if ((i == from || LOOK[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
-                return true;
+                return LONG;
             }
         }
-        return changes >= 3 || to - from >= KEY_LINE;
+        boolean lineOfKey = to - from >= KEY_LINE;
+        return changes >= 3 || lineOfKey && digits >= RANDOM_DIGITS ? LONG : lineOfKey ? PART_OF_KEY : 0;
     }
 
     private static boolean beginsKey(byte first, byte second) {
@@ -387,13 +403,17 @@ final class Secrets {
                 return Matcher.quoteReplacement(found.group(1) + PASSWORD);
             });
         }
-        if ((signs & ASSIGNMENT) != 0) {
+        if ((signs & TO_QUOTED) != 0) {
             text = ASSIGNED.matcher(text)
                     .replaceAll(found -> looksSecret(found.group(3)) || looksLikePhrase(found)
                             ? assigned(found, found.group(2))
                             : quoted(found));
+        }
+        if ((signs & TO_BARE) != 0) {
             text = BARE.matcher(text)
                     .replaceAll(found -> looksBare(found) ? assigned(found, found.group(1)) : quoted(found));
+        }
+        if ((signs & TO_BARE_AFTER_COLON) != 0) {
             text = BARE_COLON
                     .matcher(text)
                     .replaceAll(
@@ -422,14 +442,15 @@ final class Secrets {
     }
 
     /** Appends a line of a file without any private-key block, redacted. */
-    void append(Bytes out, Lines lines, int line) {
+    @Override
+    public void append(Bytes out, Lines lines, int line) {
         int from = lines.start(line);
         int to = lines.end(line);
-        if (!suspicious(lines.bytes(), from, to)) {
-            suspected |= isMarker(lines.bytes(), from, to);
+        int signs = signs(lines.bytes(), from, to);
+        suspected |= signs != 0 || isMarker(lines.bytes(), from, to);
+        if ((signs & ~PART_OF_KEY) == 0) {
             out.add(lines.bytes(), from, to);
         } else {
-            suspected = true;
             StringBuilder text = new StringBuilder();
             redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
             out.addLatin(text.toString());
@@ -468,9 +489,15 @@ final class Secrets {
         if (fillsIn(value) || EXPRESSION.matcher(value).matches()) {
             return false;
         }
-        boolean digit = value.chars().anyMatch(c -> c >= '0' && c <= '9');
-        boolean letter = value.chars().anyMatch(Character::isLetter);
-        boolean sign = value.chars().anyMatch(c -> !Character.isLetterOrDigit(c) && "._-/:()[]".indexOf(c) < 0);
+        boolean digit = false;
+        boolean letter = false;
+        boolean sign = false;
+        for (int i = 0; i < value.length(); i++) {
+            char c = value.charAt(i);
+            digit |= c >= '0' && c <= '9';
+            letter |= Character.isLetter(c);
+            sign |= !Character.isLetterOrDigit(c) && "._-/:()[]".indexOf(c) < 0;
+        }
         return letter && (digit || sign) && entropy(value) >= 2.5;
     }
 
@@ -519,7 +546,7 @@ final class Secrets {
 
     /** Random, but neither a hash nor a number of words. */
     private static boolean looksRandom(String value) {
-        if (value.matches("[0-9a-fA-F-]+") || entropy(value) < 4.0) {
+        if (HASH.matcher(value).matches() || entropy(value) < 4.0) {
             return false;
         }
         int digits = 0;
@@ -540,13 +567,15 @@ final class Secrets {
             runs += now != kind && !word ? 1 : 0;
             kind = now;
         }
-        return digits >= 2 && upper >= 2 && lower >= 2 && letters + digits < 3.2 * runs;
+        return digits >= RANDOM_DIGITS && upper >= 2 && lower >= 2 && letters + digits < 3.2 * runs;
     }
 
     /** Bits a character, from how often each occurs. */
     private static double entropy(String value) {
         int[] counts = new int[128];
-        value.chars().forEach(c -> counts[c & 127]++);
+        for (int i = 0; i < value.length(); i++) {
+            counts[value.charAt(i) & 127]++;
+        }
         double bits = 0;
         for (int count : counts) {
             if (count > 0) {
@@ -562,11 +591,24 @@ final class Secrets {
         String text = TRAILER.matcher(message).replaceAll("$1$2" + NAME + "$4");
         for (String name : names) {
             if (name.length() >= 3) {
-                text = Pattern.compile("(?<![\\p{L}\\p{N}])" + Pattern.quote(name) + "(?![\\p{L}\\p{N}])")
-                        .matcher(text)
-                        .replaceAll(NAME);
+                text = withoutName(text, name);
             }
         }
         return text;
+    }
+
+    private static String withoutName(String text, String name) {
+        StringBuilder out = new StringBuilder();
+        int copied = 0;
+        for (int at = text.indexOf(name); at >= 0; at = text.indexOf(name, at + 1)) {
+            int end = at + name.length();
+            boolean word = (at == 0 || !Character.isLetterOrDigit(text.codePointBefore(at)))
+                    && (end == text.length() || !Character.isLetterOrDigit(text.codePointAt(end)));
+            if (word && at >= copied) {
+                out.append(text, copied, at).append(NAME);
+                copied = end;
+            }
+        }
+        return out.append(text, copied, text.length()).toString();
     }
 }

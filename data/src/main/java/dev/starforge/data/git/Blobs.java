@@ -1,6 +1,7 @@
 package dev.starforge.data.git;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
@@ -18,6 +19,13 @@ public final class Blobs implements AutoCloseable {
     private static final VarHandle EIGHT = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     private static final byte[] NOTHING = new byte[0];
+
+    /** What there is to a file. */
+    public enum Kind {
+        TEXT,
+        BINARY,
+        TOO_LARGE
+    }
 
     private final ObjectReader reader;
     private final int largest;
@@ -48,6 +56,27 @@ public final class Blobs implements AutoCloseable {
             return Optional.of(("Subproject commit " + side.id().name() + "\n").getBytes(StandardCharsets.US_ASCII));
         }
         return read(side.id());
+    }
+
+    /** As git decides it; of a large binary file only the beginning is read, which is most of the work saved. */
+    public Kind kind(FileChange.Side side) throws IOException {
+        byte[] beginning;
+        if (!side.exists() || side.isSubmodule() || recent.get(side.id()).isPresent()) {
+            beginning = read(side).orElseThrow();
+        } else {
+            ObjectLoader loader = reader.open(side.id(), Constants.OBJ_BLOB);
+            if (loader.getSize() > largest) {
+                return Kind.TOO_LARGE;
+            }
+            beginning = loader.isLarge() ? beginning(loader) : recent.put(side.id(), loader.getCachedBytes());
+        }
+        return isBinary(beginning) ? Kind.BINARY : Kind.TEXT;
+    }
+
+    private static byte[] beginning(ObjectLoader loader) throws IOException {
+        try (InputStream stream = loader.openStream()) {
+            return stream.readNBytes(LOOKED_AT);
+        }
     }
 
     public Optional<byte[]> read(ObjectId id) throws IOException {

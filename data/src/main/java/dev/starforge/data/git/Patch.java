@@ -54,11 +54,19 @@ public final class Patch {
     }
 
     public int additions() {
-        return edits.stream().mapToInt(edit -> edit.toNew() - edit.fromNew()).sum();
+        int additions = 0;
+        for (LineDiff.Edit edit : edits) {
+            additions += edit.toNew() - edit.fromNew();
+        }
+        return additions;
     }
 
     public int deletions() {
-        return edits.stream().mapToInt(edit -> edit.toOld() - edit.fromOld()).sum();
+        int deletions = 0;
+        for (LineDiff.Edit edit : edits) {
+            deletions += edit.toOld() - edit.fromOld();
+        }
+        return deletions;
     }
 
     /** The lines of the old file, up to where the rest is the same in both. */
@@ -112,23 +120,26 @@ public final class Patch {
         boolean created = change.type() == FileChange.Type.A;
         boolean removed = change.type() == FileChange.Type.D;
         if (created || removed) {
-            out.addLatin((created ? "new" : "deleted") + " file mode " + Integer.toOctalString(to.mode()) + "\n");
+            writeField(out, created ? "new file mode " : "deleted file mode ", Integer.toOctalString(to.mode()));
         } else if (from.mode() != to.mode()) {
-            out.addLatin("old mode " + Integer.toOctalString(from.mode()) + "\n");
-            out.addLatin("new mode " + Integer.toOctalString(to.mode()) + "\n");
+            writeField(out, "old mode ", Integer.toOctalString(from.mode()));
+            writeField(out, "new mode ", Integer.toOctalString(to.mode()));
         }
         if (change.type() == FileChange.Type.R || change.type() == FileChange.Type.C) {
-            String word = change.type() == FileChange.Type.R ? "rename" : "copy";
-            out.addLatin("similarity index " + change.similarity() + "%\n");
-            out.addLatin(word + " from " + path("", from) + "\n");
-            out.addLatin(word + " to " + path("", to) + "\n");
+            boolean moved = change.type() == FileChange.Type.R;
+            writeField(out, "similarity index ", change.similarity() + "%");
+            writeField(out, moved ? "rename from " : "copy from ", path("", from));
+            writeField(out, moved ? "rename to " : "copy to ", path("", to));
         }
         if (!change.oldSide().id().equals(change.newSide().id())) {
-            out.addLatin("index " + change.oldSide().id().name() + ".."
-                    + change.newSide().id().name());
+            out.addLatin("index ").addLatin(change.oldSide().id().name()).addLatin("..");
             boolean sameMode = !created && !removed && from.mode() == to.mode();
-            out.addLatin(sameMode ? " " + Integer.toOctalString(to.mode()) + "\n" : "\n");
+            writeField(out, change.newSide().id().name(), sameMode ? " " + Integer.toOctalString(to.mode()) : "");
         }
+    }
+
+    private static void writeField(Bytes out, String name, String value) {
+        out.addLatin(name).addLatin(value).add('\n');
     }
 
     private String path(String prefix, FileChange.Side side) {
@@ -149,34 +160,35 @@ public final class Patch {
         LineDiff.Edit last = part.getLast();
         int before = Math.min(CONTEXT, first.fromOld());
         int after = Math.min(CONTEXT, oldLines.count() - last.toOld());
-        out.addLatin("@@ -" + range(first.fromOld() - before, last.toOld() + after) + " +"
-                + range(first.fromNew() - before, last.toNew() + after) + " @@\n");
+        out.addLatin("@@ -");
+        writeRange(out, first.fromOld() - before, last.toOld() + after);
+        out.addLatin(" +");
+        writeRange(out, first.fromNew() - before, last.toNew() + after);
+        out.addLatin(" @@\n");
         int at = first.fromOld() - before;
         for (LineDiff.Edit edit : part) {
-            for (; at < edit.fromOld(); at++) {
-                writeLine(out, ' ', oldLines, at, shown);
-            }
-            for (; at < edit.toOld(); at++) {
-                writeLine(out, '-', oldLines, at, shown);
-            }
-            for (int line = edit.fromNew(); line < edit.toNew(); line++) {
-                writeLine(out, '+', newLines, line, shown);
-            }
+            writeLines(out, ' ', oldLines, at, edit.fromOld(), shown);
+            writeLines(out, '-', oldLines, edit.fromOld(), edit.toOld(), shown);
+            writeLines(out, '+', newLines, edit.fromNew(), edit.toNew(), shown);
+            at = edit.toOld();
         }
-        for (; at < last.toOld() + after; at++) {
-            writeLine(out, ' ', oldLines, at, shown);
-        }
+        writeLines(out, ' ', oldLines, at, at + after, shown);
     }
 
-    private static String range(int from, int to) {
+    private static void writeRange(Bytes out, int from, int to) {
         int length = to - from;
-        return (length == 0 ? from : from + 1) + (length == 1 ? "" : "," + length);
+        out.addLatin(Integer.toString(length == 0 ? from : from + 1));
+        if (length != 1) {
+            out.add(',').addLatin(Integer.toString(length));
+        }
     }
 
-    private static void writeLine(Bytes out, char mark, Lines lines, int line, Shown shown) {
-        shown.append(out.add(mark), lines, line);
-        if (lines.bytes()[lines.end(line) - 1] != '\n') {
-            out.addLatin("\n\\ No newline at end of file\n");
+    private static void writeLines(Bytes out, char mark, Lines lines, int from, int to, Shown shown) {
+        for (int line = from; line < to; line++) {
+            shown.append(out.add(mark), lines, line);
+            if (lines.bytes()[lines.end(line) - 1] != '\n') {
+                out.addLatin("\n\\ No newline at end of file\n");
+            }
         }
     }
 }

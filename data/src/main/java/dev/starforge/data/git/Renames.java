@@ -41,7 +41,7 @@ final class Renames {
         for (FileChange change : changes) {
             if (change.type() == FileChange.Type.A) {
                 targets.add(change);
-            } else if (change.type() == FileChange.Type.D || copies && change.type() == FileChange.Type.M) {
+            } else if (isSource(change)) {
                 sources.add(change);
             }
         }
@@ -49,6 +49,10 @@ final class Renames {
         Arrays.fill(sourceOf, -1);
         scoreOf = new int[targets.size()];
         uses = new int[sources.size()];
+    }
+
+    private boolean isSource(FileChange change) {
+        return change.type() == FileChange.Type.D || copies && change.type() == FileChange.Type.M;
     }
 
     /** The changes with pairs in place of what was paired, by path. */
@@ -203,11 +207,13 @@ final class Renames {
 
     private List<FileChange> result(List<FileChange> changes) {
         List<FileChange> result = new ArrayList<>();
+        int source = -1;
+        int target = -1;
         for (FileChange change : changes) {
-            int source = sources.indexOf(change);
-            boolean gone = change.type() == FileChange.Type.D && source >= 0 && uses[source] > 0;
-            int target = targets.indexOf(change);
-            if (target >= 0 && sourceOf[target] >= 0) {
+            source += isSource(change) ? 1 : 0;
+            target += change.type() == FileChange.Type.A ? 1 : 0;
+            boolean gone = change.type() == FileChange.Type.D && uses[source] > 0;
+            if (change.type() == FileChange.Type.A && sourceOf[target] >= 0) {
                 FileChange from = sources.get(sourceOf[target]);
                 // of several uses of a removed file the last is the move, the others are copies
                 boolean moved = from.type() == FileChange.Type.D && --uses[sourceOf[target]] == 0;

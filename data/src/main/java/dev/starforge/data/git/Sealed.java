@@ -2,6 +2,7 @@ package dev.starforge.data.git;
 
 import java.io.File;
 import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.internal.util.CleanupService;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.StoredConfig;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
@@ -14,7 +15,7 @@ import org.eclipse.jgit.util.SystemReader;
  * the user's, and measures the resolution of file times by writing probes next to what it reads, and the result into the
  * user's home. With this in place it does none of that. JGit has one such object a process, so it is installed for good.
  */
-final class Sealed extends SystemReader {
+public final class Sealed extends SystemReader {
     private static final Sealed INSTANCE = new Sealed();
 
     /** JGit's own bounds are those of a server with many repositories; here there is one, read from end to end. */
@@ -25,15 +26,22 @@ final class Sealed extends SystemReader {
     /** For each thread. */
     private static final int BASE_BYTES = 48 << 20;
 
+    /** Whole objects from this size on can be read in part. */
+    private static final int STREAMED = 64 << 10;
+
     private Sealed() {}
 
-    static void install() {
+    public static void install() {
         if (SystemReader.getInstance() != INSTANCE) {
+            // as if in a framework that ends JGit itself: else it loads all its messages, for a hook that has nothing
+            // to do
+            new CleanupService();
             SystemReader.setInstance(INSTANCE);
             WindowCacheConfig cache = new WindowCacheConfig();
             cache.setPackedGitLimit(PACK_BYTES);
             cache.setPackedGitWindowSize(PACK_WINDOW);
             cache.setDeltaBaseCacheLimit(BASE_BYTES);
+            cache.setStreamFileThreshold(STREAMED);
             cache.install();
         }
     }

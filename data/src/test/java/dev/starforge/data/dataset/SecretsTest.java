@@ -35,6 +35,7 @@ final class SecretsTest {
                 "\"db_password\": \"CorrectHorseBattery\", | \"db_password\": \"<PASSWORD>\",",
                 "props.put(\"password\", \"CorrectHorse\"); | props.put(\"password\", \"<PASSWORD>\");",
                 "char* pwd = \"Open$esame\"; | char* pwd = \"<PASSWORD>\";",
+                "password:\t\"Sup3rS3cret\" | password:\t\"<PASSWORD>\"",
                 "DB_PASSWORD=Sup3rS3cret! | DB_PASSWORD=<PASSWORD>",
                 "export API_KEY=x9Kd03nfAq | export API_KEY=<KEY>",
                 "spring.datasource.password=pa$$w0rd99 | spring.datasource.password=<PASSWORD>",
@@ -136,6 +137,14 @@ final class SecretsTest {
             assertThat(suspected("aZ3kQ9==\n" + edge + "\nname = 1\n")).as(edge).isTrue();
         }
         assertThat(suspected("a = b - c\n--- a rule\n")).isFalse();
+    }
+
+    /** A line of a key seldom lacks digits, but it may; by itself it could as well be the name of a test. */
+    @Test
+    void whatIsAsLongAsTheLineOfAKeyIsSuspectedAndStays() {
+        String name = "aVeryLongNameOfATestThatSaysWhatItShowsAndWhy";
+        assertThat(suspected("    void " + name + "() {\n")).isTrue();
+        assertThat(redact("    void " + name + "() {")).isEqualTo("    void " + name + "() {");
     }
 
     private static boolean suspected(String text) {

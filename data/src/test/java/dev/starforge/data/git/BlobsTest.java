@@ -1,0 +1,95 @@
+package dev.starforge.data.git;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.Arrays;
+import org.eclipse.jgit.api.Git;
+import org.eclipse.jgit.api.errors.GitAPIException;
+import org.eclipse.jgit.lib.CommitBuilder;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.FileMode;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectInserter;
+import org.eclipse.jgit.lib.PersonIdent;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.TreeFormatter;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What kind of file a blob is, whether it is large or small, packed or not. */
+final class BlobsTest {
+    private static final int LARGE = 300_000;
+    private static final int LARGEST = 1_000_000;
+
+    private final TreeFormatter tree = new TreeFormatter();
+
+    @Test
+    void kindsAreGits(@TempDir Path folder) throws IOException, GitAPIException {
+        Sealed.install();
+        try (Git git = Git.init().setBare(true).setDirectory(folder.toFile()).call();
+                ObjectInserter inserter = git.getRepository().newObjectInserter()) {
+            FileChange.Side small = put(inserter, "a", text(100));
+            FileChange.Side large = put(inserter, "b", text(LARGE));
+            FileChange.Side smallBinary = put(inserter, "c", withZero(100, 50));
+            FileChange.Side largeBinary = put(inserter, "d", withZero(LARGE, 7_999));
+            FileChange.Side zeroTooLate = put(inserter, "e", withZero(LARGE, 8_000));
+            FileChange.Side tooLarge = put(inserter, "f", text(LARGEST + 1));
+            commit(git.getRepository(), inserter);
+            for (boolean packed : new boolean[] {false, true}) {
+                if (packed) {
+                    git.gc().call();
+                }
+                try (GitHistory history = GitHistory.open(folder, LARGEST);
+                        GitHistory.Reader reader = history.reader()) {
+                    Blobs blobs = reader.blobs();
+                    for (int again = 0; again < 2; again++) {
+                        assertThat(blobs.kind(small)).isEqualTo(Blobs.Kind.TEXT);
+                        assertThat(blobs.kind(large)).isEqualTo(Blobs.Kind.TEXT);
+                        assertThat(blobs.kind(smallBinary)).isEqualTo(Blobs.Kind.BINARY);
+                        assertThat(blobs.kind(largeBinary)).isEqualTo(Blobs.Kind.BINARY);
+                        assertThat(blobs.kind(zeroTooLate)).isEqualTo(Blobs.Kind.TEXT);
+                        assertThat(blobs.kind(tooLarge)).isEqualTo(Blobs.Kind.TOO_LARGE);
+                        assertThat(blobs.kind(FileChange.Side.NONE)).isEqualTo(Blobs.Kind.TEXT);
+                        assertThat(blobs.read(large)).contains(text(LARGE));
+                        assertThat(blobs.read(largeBinary)).contains(withZero(LARGE, 7_999));
+                        assertThat(blobs.read(tooLarge)).isEmpty();
+                    }
+                }
+            }
+        }
+    }
+
+    private FileChange.Side put(ObjectInserter inserter, String name, byte[] content) throws IOException {
+        ObjectId id = inserter.insert(Constants.OBJ_BLOB, content);
+        tree.append(name, FileMode.REGULAR_FILE, id);
+        return new FileChange.Side(name.getBytes(StandardCharsets.US_ASCII), FileMode.REGULAR_FILE.getBits(), id);
+    }
+
+    private void commit(Repository repository, ObjectInserter inserter) throws IOException {
+        CommitBuilder commit = new CommitBuilder();
+        commit.setTreeId(inserter.insert(tree));
+        PersonIdent somebody = new PersonIdent("Somebody", "somebody@example.org");
+        commit.setAuthor(somebody);
+        commit.setCommitter(somebody);
+        RefUpdate head = repository.updateRef(Constants.HEAD);
+        head.setNewObjectId(inserter.insert(commit));
+        inserter.flush();
+        head.forceUpdate();
+    }
+
+    private static byte[] text(int size) {
+        byte[] text = new byte[size];
+        Arrays.fill(text, (byte) 'x');
+        return text;
+    }
+
+    private static byte[] withZero(int size, int place) {
+        byte[] bytes = text(size);
+        bytes[place] = 0;
+        return bytes;
+    }
+}
