@@ -16,6 +16,7 @@ import org.treesitter.TSLanguage;
 import org.treesitter.TSNode;
 import org.treesitter.TSParser;
 import org.treesitter.TSTree;
+import org.treesitter.TSTreeCursor;
 import org.treesitter.TreeSitterC;
 import org.treesitter.TreeSitterCpp;
 import org.treesitter.TreeSitterGo;
@@ -32,8 +33,10 @@ import org.treesitter.TreeSitterTypescript;
  *
  * <p>A request is the name of a grammar and a text, each an int length and UTF-8. The answer is an int count and so many
  * symbols: kind (byte), first byte, end, beginning of the body or -1, index of the enclosing symbol or -1 (ints), and the
- * name. The kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 says that there is no such grammar. A grammar with a
- * {@code ?} before its name asks for one number instead: how many places of the text do not fit the grammar.
+ * name. The kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 says that there is no such grammar. Blocks, the
+ * statements of functions, are only told for a grammar with a {@code +} before its name: every question about a node is a
+ * call into native code, and these took half of the time. A {@code ?} before the name asks for one number instead: how
+ * many places of the text do not fit the grammar.
  */
 final class GrammarMain {
     private static final int IMPORT = 0;
@@ -96,7 +99,9 @@ final class GrammarMain {
         FUNCTION,
         /** A variable, which may hold a function. */
         VARIABLE,
-        OTHER
+        OTHER,
+        /** A bracket or keyword, with nothing in it. */
+        TOKEN
     }
 
     /** An answer in the making. */
@@ -108,6 +113,7 @@ final class GrammarMain {
     private Map<Integer, Role> roles = Map.of();
     private final List<Symbol> symbols = new ArrayList<>();
     private byte[] text;
+    private boolean blocks;
 
     private GrammarMain() {}
 
@@ -129,7 +135,8 @@ final class GrammarMain {
             }
             symbols.clear();
             boolean counting = grammar.startsWith("?");
-            grammar = counting ? grammar.substring(1) : grammar;
+            blocks = grammar.startsWith("+");
+            grammar = counting || blocks ? grammar.substring(1) : grammar;
             TSLanguage language = languages.computeIfAbsent(grammar, GrammarMain::language);
             if (language == null) {
                 out.writeInt(-1);
@@ -141,8 +148,9 @@ final class GrammarMain {
             } else {
                 parser.setLanguage(language);
                 roles = rolesOfGrammars.computeIfAbsent(grammar, name -> new HashMap<>());
-                try (TSTree tree = parser.parseString(null, new String(text, StandardCharsets.UTF_8))) {
-                    visitChildren(tree.getRootNode(), -1, 0);
+                try (TSTree tree = parser.parseString(null, new String(text, StandardCharsets.UTF_8));
+                        TSTreeCursor cursor = new TSTreeCursor(tree.getRootNode())) {
+                    visitChildren(cursor, -1, 0);
                 }
                 out.writeInt(symbols.size());
                 for (Symbol symbol : symbols) {
@@ -188,50 +196,69 @@ final class GrammarMain {
         };
     }
 
-    private void visitChildren(TSNode node, int parent, int depth) {
-        int count = depth > MOST_DEPTH ? 0 : node.getNamedChildCount();
-        for (int i = 0; i < count && symbols.size() < MOST_SYMBOLS; i++) {
-            visit(node.getNamedChild(i), parent, depth + 1);
+    /** Visits the children of the node that the cursor is at, and leaves it there. */
+    private void visitChildren(TSTreeCursor cursor, int parent, int depth) {
+        if (depth > MOST_DEPTH || !cursor.gotoFirstChild()) {
+            return;
+        }
+        do {
+            TSNode node = cursor.currentNode();
+            visit(cursor, node, role(node), parent, depth + 1);
+        } while (symbols.size() < MOST_SYMBOLS && cursor.gotoNextSibling());
+        cursor.gotoParent();
+    }
+
+    private void visit(TSTreeCursor cursor, TSNode node, Role role, int parent, int depth) {
+        switch (role) {
+            case TOKEN -> {}
+            case IMPORT -> symbols.add(new Symbol(IMPORT, node.getStartByte(), node.getEndByte(), -1, parent, ""));
+            case WRAPPER -> visitWrapper(cursor, node, parent, depth);
+            default -> {
+                int kind = kind(node, role);
+                if (kind == TYPE) {
+                    add(kind, node, node, body(node), parent);
+                    visitChildren(cursor, symbols.size() - 1, depth);
+                } else if (kind == FUNCTION) {
+                    TSNode body = body(node);
+                    add(kind, node, node, body, parent);
+                    visitStatements(body, symbols.size() - 1, depth);
+                } else {
+                    visitChildren(cursor, parent, depth);
+                }
+            }
         }
     }
 
-    private void visit(TSNode node, int parent, int depth) {
-        Role role = role(node);
-        if (role == Role.IMPORT) {
-            add(IMPORT, node, node, parent);
-        } else if (role == Role.WRAPPER) {
-            TSNode inner = last(node);
-            int kind = kind(inner);
-            if (kind >= 0) {
-                add(kind, node, inner, parent);
-                visitChildren(kind == TYPE ? body(inner) : inner, symbols.size() - 1, depth);
-            } else {
-                visitChildren(node, parent, depth);
-            }
-        } else {
-            int kind = kind(node);
-            if (kind == TYPE) {
-                add(kind, node, node, parent);
-                visitChildren(node, symbols.size() - 1, depth);
-            } else if (kind == FUNCTION) {
-                add(kind, node, node, parent);
-                visitBlocks(node, symbols.size() - 1, depth);
-            } else {
-                visitChildren(node, parent, depth);
-            }
+    private void visitWrapper(TSTreeCursor cursor, TSNode node, int parent, int depth) {
+        TSNode inner = last(node);
+        int kind = kind(inner, role(inner));
+        if (kind < 0) {
+            visitChildren(cursor, parent, depth);
+            return;
+        }
+        TSNode body = body(inner);
+        add(kind, node, inner, body, parent);
+        try (TSTreeCursor within = new TSTreeCursor(kind == TYPE && !body.isNull() ? body : inner)) {
+            visitChildren(within, symbols.size() - 1, depth);
         }
     }
 
-    /** Statements of a function: what may be cut out of it. */
-    private void visitBlocks(TSNode node, int parent, int depth) {
-        TSNode body = body(node);
-        int count = depth > MOST_DEPTH || body.equals(node) ? 0 : body.getNamedChildCount();
-        for (int i = 0; i < count && symbols.size() < MOST_SYMBOLS; i++) {
-            TSNode statement = body.getNamedChild(i);
-            if (kind(statement) >= 0) {
-                visit(statement, parent, depth + 1);
-            } else {
-                symbols.add(new Symbol(BLOCK, statement.getStartByte(), statement.getEndByte(), -1, parent, ""));
+    /** Statements of a function: what it declares, and what may be cut out of it. */
+    private void visitStatements(TSNode body, int parent, int depth) {
+        if (depth > MOST_DEPTH || body.isNull()) {
+            return;
+        }
+        try (TSTreeCursor cursor = new TSTreeCursor(body)) {
+            boolean more = cursor.gotoFirstChild();
+            while (more && symbols.size() < MOST_SYMBOLS) {
+                TSNode statement = cursor.currentNode();
+                Role role = role(statement);
+                if (kind(statement, role) >= 0) {
+                    visit(cursor, statement, role, parent, depth + 1);
+                } else if (blocks && role != Role.TOKEN) {
+                    symbols.add(new Symbol(BLOCK, statement.getStartByte(), statement.getEndByte(), -1, parent, ""));
+                }
+                more = cursor.gotoNextSibling();
             }
         }
     }
@@ -240,7 +267,7 @@ final class GrammarMain {
         int symbol = node.getSymbol();
         Role known = roles.get(symbol);
         if (known == null) {
-            known = role(node.getType());
+            known = node.isNamed() ? role(node.getType()) : Role.TOKEN;
             roles.put(symbol, known);
         }
         return known;
@@ -263,13 +290,13 @@ final class GrammarMain {
         };
     }
 
-    private int kind(TSNode node) {
-        return switch (role(node)) {
+    private static int kind(TSNode node, Role role) {
+        return switch (role) {
             case FUNCTION -> FUNCTION;
             case TYPE -> TYPE;
             case SPECIFIER -> node.getChildByFieldName("body").isNull() ? -1 : TYPE;
             case VARIABLE -> holdsFunction(node) ? FUNCTION : -1;
-            case IMPORT, WRAPPER, OTHER -> -1;
+            case IMPORT, WRAPPER, OTHER, TOKEN -> -1;
         };
     }
 
@@ -285,31 +312,31 @@ final class GrammarMain {
         return count == 0 ? node : node.getNamedChild(count - 1);
     }
 
+    /** Null where there is none, as tree-sitter's null. */
     private static TSNode body(TSNode node) {
         TSNode body = node.getChildByFieldName("body");
         if (body.isNull() && node.getNamedChildCount() == 1) {
             TSNode value = node.getNamedChild(0).getChildByFieldName("value");
             body = value.isNull() ? value : value.getChildByFieldName("body");
         }
-        return body.isNull() ? node : body;
+        return body;
     }
 
-    private void add(int kind, TSNode whole, TSNode named, int parent) {
-        TSNode body = body(named);
+    private void add(int kind, TSNode whole, TSNode named, TSNode body, int parent) {
         symbols.add(new Symbol(
                 kind,
                 whole.getStartByte(),
                 whole.getEndByte(),
-                body.equals(named) ? -1 : body.getStartByte(),
+                body.isNull() ? -1 : body.getStartByte(),
                 parent,
-                kind == IMPORT ? "" : name(named, 0)));
+                name(named, 0)));
     }
 
     private String name(TSNode node, int depth) {
         for (String field : List.of("name", "declarator", "type")) {
             TSNode child = node.getChildByFieldName(field);
             if (!child.isNull()) {
-                if (NAMES.contains(child.getType()) || field.equals("name")) {
+                if (field.equals("name") || NAMES.contains(child.getType())) {
                     return text(child);
                 }
                 String inner = depth > 8 ? "" : name(child, depth + 1);

@@ -41,8 +41,8 @@ final class ParserPool implements AutoCloseable {
     private final AtomicInteger guessed = new AtomicInteger();
     private final AtomicInteger deaths = new AtomicInteger();
 
-    /** The same bytes are another outline in another language. */
-    private record Key(ObjectId blob, String grammar) {}
+    /** The same bytes are another outline in another language, and with blocks. */
+    private record Key(ObjectId blob, String asked) {}
 
     private final Map<Key, Outline> remembered = new LinkedHashMap<>(256, 0.75f, true) {
         private static final long serialVersionUID = 1;
@@ -135,24 +135,34 @@ final class ParserPool implements AutoCloseable {
         return new Outline(List.copyOf(symbols), true);
     }
 
-    /** The outline of a file, by grammar where there is one. */
+    /** The outline of a file, by grammar where there is one, without blocks. */
     Outline outline(ObjectId blob, Language language, byte[] content) {
-        Key key = new Key(blob, language.grammar());
+        return outline(blob, language, "", content);
+    }
+
+    /** With blocks, which take the child some time to tell. */
+    Outline outlineWithBlocks(ObjectId blob, Language language, byte[] content) {
+        return outline(blob, language, "+", content);
+    }
+
+    private Outline outline(ObjectId blob, Language language, String mark, byte[] content) {
+        String asked = mark + language.grammar();
+        Key key = new Key(blob, asked);
         synchronized (remembered) {
             Outline known = remembered.get(key);
             if (known != null) {
                 return known;
             }
         }
-        Outline outline = language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(language, content);
+        Outline outline = language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(asked, content);
         synchronized (remembered) {
             remembered.put(key, outline);
         }
         return outline;
     }
 
-    private Outline parse(Language language, byte[] content) {
-        Optional<Outline> outline = ask(language.grammar(), content, ParserPool::outline);
+    private Outline parse(String asked, byte[] content) {
+        Optional<Outline> outline = ask(asked, content, ParserPool::outline);
         (outline.isPresent() ? parsed : guessed).incrementAndGet();
         return outline.orElseGet(() -> IndentSplitter.split(content));
     }

@@ -421,7 +421,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
             files.add(new SampleFormat.SourceFile(Secrets.path(file.path()), code));
             outlines.add(
                     config.samples().span() == DatasetConfig.Span.NODE
-                            ? parsers.outline(
+                            ? parsers.outlineWithBlocks(
                                     file.blob(), Language.of(file.path()), code.getBytes(StandardCharsets.UTF_8))
                             : Outline.NOTHING);
         }

@@ -60,6 +60,28 @@ final class ParserPoolTest {
     }
 
     @Test
+    void tellsStatementsWhenAskedAndWhatTheyDeclareAlways() throws IOException {
+        String code = "class A { void f() { int x = 1; class B { void g() { return; } } x++; } }";
+        try (ParserPool pool = pool()) {
+            assertThat(kinds(outline(pool, "A.java", code)))
+                    .containsExactly("TYPE A", "FUNCTION f", "TYPE B", "FUNCTION g");
+            Outline all = pool.outlineWithBlocks(
+                    ObjectId.zeroId(), Language.of("A.java"), code.getBytes(StandardCharsets.UTF_8));
+            assertThat(kinds(all))
+                    .containsExactly("TYPE A", "FUNCTION f", "BLOCK ", "TYPE B", "FUNCTION g", "BLOCK ", "BLOCK ");
+            Outline.Symbol last = all.symbols().getLast();
+            assertThat(code.substring(last.from(), last.to())).isEqualTo("x++;");
+            assertThat(all.symbols().get(last.parent()).name()).isEqualTo("f");
+        }
+    }
+
+    private static List<String> kinds(Outline outline) {
+        return outline.symbols().stream()
+                .map(symbol -> symbol.kind() + " " + symbol.name())
+                .toList();
+    }
+
+    @Test
     void bytesAreBytesAfterOtherAlphabets() throws IOException {
         try (ParserPool pool = pool()) {
             String code = "// äöü 漢字 🙂\nclass A {\n  void f() {}\n}\n";
