@@ -89,7 +89,7 @@ public final class DatasetBuilder {
 
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
-        begin("open", 0);
+        stageBegan = nanoTime.getAsLong();
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
             ObjectId head = history.resolve(config.revision());
             if (choice instanceof TokenizerChoice.Given given) {
@@ -129,7 +129,7 @@ public final class DatasetBuilder {
             begin("walk", 0);
             List<ObjectId> commits = history.commits(head, excluded);
             end("walk");
-            if (commits.isEmpty() && known.isEmpty()) {
+            if (commits.isEmpty() && known.map(Manifest::generations).orElse(0) == 0) {
                 throw new DatasetException(
                         config.repository(), "has no commits between " + config.since() + " and " + config.revision());
             }

@@ -69,7 +69,7 @@ public final class SampleHistory {
             }
             \tindented with a tab: WORD\tand "WORD"
             größer als – naïve … 日本語 𝔘nicode
-            password: ${PASSWORD}
+            password: ${PASS}
             password = "WORDNUMBER!x"
             passwd=Sample0fNumberNUMBER
             api_key: 'aNUMBERbNUMBERcWORD',

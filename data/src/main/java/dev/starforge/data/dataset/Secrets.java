@@ -246,12 +246,17 @@ final class Secrets implements Patch.Shown {
     }
 
     private static boolean blankFollows(byte[] bytes, int from, int to) {
-        return from < to && (bytes[from] == ' ' || bytes[from] == '\t');
+        return from < to && isBlank(bytes[from]);
+    }
+
+    /** What the expressions take for a blank. */
+    private static boolean isBlank(byte b) {
+        return b == ' ' || b >= '\t' && b <= '\r';
     }
 
     private static boolean quoteFollows(byte[] bytes, int from, int to) {
         int at = from;
-        while (at < to && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '=' || bytes[at] == '>')) {
+        while (at < to && (isBlank(bytes[at]) || bytes[at] == '=' || bytes[at] == '>')) {
             at++;
         }
         return at < to && (bytes[at] == '"' || bytes[at] == '\'' || bytes[at] == '`');
@@ -274,7 +279,10 @@ final class Secrets implements Patch.Shown {
             }
         }
         boolean lineOfKey = to - from >= KEY_LINE;
-        return changes >= 3 || lineOfKey && digits >= RANDOM_DIGITS ? LONG : lineOfKey ? PART_OF_KEY : 0;
+        // some keys have dots, and begin before them
+        boolean goesOn = from > 0 && bytes[from - 1] == '.';
+        boolean looksRandom = changes >= 3 || lineOfKey && (digits >= RANDOM_DIGITS || goesOn);
+        return looksRandom ? LONG : lineOfKey ? PART_OF_KEY : 0;
     }
 
     private static boolean beginsKey(byte first, byte second) {
@@ -289,10 +297,10 @@ final class Secrets implements Patch.Shown {
     /** Whether the word before an assignment is called a password, key, token or secret. */
     private static boolean names(byte[] bytes, int from, int assignment) {
         int at = assignment - 1;
-        while (at >= from && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '"' || bytes[at] == '\'')) {
+        while (at >= from && (isBlank(bytes[at]) || bytes[at] == '"' || bytes[at] == '\'')) {
             at--;
         }
-        for (; at >= from && inRun(bytes[at]); at--) {
+        for (; at >= from && (inRun(bytes[at]) || bytes[at] == '.'); at--) {
             boolean named = switch (bytes[at] | 0x20) {
                 case 's' -> ends(bytes, from, at, "pass");
                 case 'd' -> ends(bytes, from, at, "pwd");

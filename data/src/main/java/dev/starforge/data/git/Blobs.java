@@ -15,6 +15,10 @@ import org.eclipse.jgit.lib.ObjectReader;
 /** The contents of files, for one thread; no blob larger than a bound is ever read. */
 public final class Blobs implements AutoCloseable {
     private static final int LOOKED_AT = 8000;
+
+    /** Whole objects from this size on can be read in part. */
+    private static final int STREAMED = 64 << 10;
+
     private static final long HIGH_BITS = 0x8080808080808080L;
     private static final VarHandle EIGHT = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
@@ -31,8 +35,10 @@ public final class Blobs implements AutoCloseable {
     private final int largest;
     private final RecentBlobs recent = new RecentBlobs();
 
+    /** @param reader of its own: JGit reads no large trees with it any more */
     Blobs(ObjectReader reader, int largest) {
         this.reader = reader;
+        reader.setStreamFileThreshold(STREAMED);
         this.largest = largest;
     }
 

@@ -188,7 +188,7 @@ public final class GitHistory implements AutoCloseable {
 
         private Reader(ObjectReader objects) {
             this.objects = objects;
-            blobs = new Blobs(objects, largestBlob);
+            blobs = new Blobs(repository.newObjectReader(), largestBlob);
             walk = new RevWalk(objects);
             trees = new TreeWalk(objects);
         }
@@ -301,6 +301,7 @@ public final class GitHistory implements AutoCloseable {
         public void close() {
             trees.close();
             walk.close();
+            blobs.close();
             objects.close();
         }
     }

@@ -26,9 +26,6 @@ public final class Sealed extends SystemReader {
     /** For each thread. */
     private static final int BASE_BYTES = 48 << 20;
 
-    /** Whole objects from this size on can be read in part. */
-    private static final int STREAMED = 64 << 10;
-
     private Sealed() {}
 
     public static void install() {
@@ -41,7 +38,6 @@ public final class Sealed extends SystemReader {
             cache.setPackedGitLimit(PACK_BYTES);
             cache.setPackedGitWindowSize(PACK_WINDOW);
             cache.setDeltaBaseCacheLimit(BASE_BYTES);
-            cache.setStreamFileThreshold(STREAMED);
             cache.install();
         }
     }

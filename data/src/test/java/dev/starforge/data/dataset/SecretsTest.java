@@ -36,6 +36,8 @@ final class SecretsTest {
                 "props.put(\"password\", \"CorrectHorse\"); | props.put(\"password\", \"<PASSWORD>\");",
                 "char* pwd = \"Open$esame\"; | char* pwd = \"<PASSWORD>\";",
                 "password:\t\"Sup3rS3cret\" | password:\t\"<PASSWORD>\"",
+                "my.password.value=Sup3rS3cret! | my.password.value=<PASSWORD>",
+                "ya29.AbcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPqr | <KEY>",
                 "DB_PASSWORD=Sup3rS3cret! | DB_PASSWORD=<PASSWORD>",
                 "export API_KEY=x9Kd03nfAq | export API_KEY=<KEY>",
                 "spring.datasource.password=pa$$w0rd99 | spring.datasource.password=<PASSWORD>",
@@ -128,6 +130,17 @@ final class SecretsTest {
     void namesAreWords() {
         assertThat(Secrets.withoutNames("Maximum by Max, Max's and Al\n\nSigned-off-by: Ann <a@b.de>\n", "Max", "Al"))
                 .isEqualTo("Maximum by <NAME>, <NAME>'s and Al\n\nSigned-off-by: <NAME> <a@b.de>\n");
+    }
+
+    /** Files of other systems end lines with a carriage return only: to git, and so here, they are one line. */
+    @Test
+    void anyBlankIsABlank() {
+        for (String blank : List.of("\t", "\r", "\f", "\u000B", " \r ")) {
+            assertThat(redact("password =" + blank + "\"Sup3rS3cret\""))
+                    .isEqualTo("password =" + blank + "\"<PASSWORD>\"");
+            assertThat(redact("password" + blank + ": \"Sup3rS3cret\""))
+                    .isEqualTo("password" + blank + ": \"<PASSWORD>\"");
+        }
     }
 
     /** At a hunk's edge the end of a key block may be all that is shown of it: the file is then looked at as a whole. */

@@ -20,10 +20,11 @@ import org.eclipse.jgit.lib.TreeFormatter;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What kind of file a blob is, whether it is large or small, packed or not. */
+/** Large objects and small ones, packed and not. */
 final class BlobsTest {
     private static final int LARGE = 300_000;
     private static final int LARGEST = 1_000_000;
+    private static final int MANY = 2_500;
 
     private final TreeFormatter tree = new TreeFormatter();
 
@@ -38,6 +39,8 @@ final class BlobsTest {
             FileChange.Side largeBinary = put(inserter, "d", withZero(LARGE, 7_999));
             FileChange.Side zeroTooLate = put(inserter, "e", withZero(LARGE, 8_000));
             FileChange.Side tooLarge = put(inserter, "f", text(LARGEST + 1));
+            FileChange.Side submodule = new FileChange.Side(
+                    new byte[] {'g'}, FileMode.GITLINK.getBits(), ObjectId.fromString("1".repeat(40)));
             commit(git.getRepository(), inserter);
             for (boolean packed : new boolean[] {false, true}) {
                 if (packed) {
@@ -54,10 +57,34 @@ final class BlobsTest {
                         assertThat(blobs.kind(zeroTooLate)).isEqualTo(Blobs.Kind.TEXT);
                         assertThat(blobs.kind(tooLarge)).isEqualTo(Blobs.Kind.TOO_LARGE);
                         assertThat(blobs.kind(FileChange.Side.NONE)).isEqualTo(Blobs.Kind.TEXT);
+                        assertThat(blobs.kind(submodule)).isEqualTo(Blobs.Kind.TEXT);
                         assertThat(blobs.read(large)).contains(text(LARGE));
                         assertThat(blobs.read(largeBinary)).contains(withZero(LARGE, 7_999));
                         assertThat(blobs.read(tooLarge)).isEmpty();
                     }
+                }
+            }
+        }
+    }
+
+    /** A tree is an object too, and none that is read in part. */
+    @Test
+    void aFolderMayHaveManyFiles(@TempDir Path folder) throws IOException, GitAPIException {
+        Sealed.install();
+        try (Git git = Git.init().setBare(true).setDirectory(folder.toFile()).call();
+                ObjectInserter inserter = git.getRepository().newObjectInserter()) {
+            for (int i = 0; i < MANY; i++) {
+                put(inserter, "file" + (MANY + i), text(1));
+            }
+            commit(git.getRepository(), inserter);
+            for (boolean packed : new boolean[] {false, true}) {
+                if (packed) {
+                    git.gc().call();
+                }
+                try (GitHistory history = GitHistory.open(folder, LARGEST);
+                        GitHistory.Reader reader = history.reader()) {
+                    assertThat(reader.changes(reader.commit(history.resolve("HEAD")), false))
+                            .hasSize(MANY);
                 }
             }
         }
