@@ -89,13 +89,13 @@ record Chunk(
 
     /** The lines that the commit wrote, as far as they lie in the new code. */
     List<String> added() {
-        List<String> all = newCode.lines().toList();
+        List<String> all = List.of(newCode.split("(?<=\n)"));
         List<String> added = new ArrayList<>();
         for (Range range : changed) {
             int from = Math.max(0, range.from - (lines.from - 1));
             int to = Math.min(all.size(), range.to - (lines.from - 1));
             if (from < to) {
-                added.add(String.join("\n", all.subList(from, to)) + "\n");
+                added.add(String.join("", all.subList(from, to)));
             }
         }
         return added;

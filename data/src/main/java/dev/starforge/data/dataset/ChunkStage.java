@@ -207,7 +207,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
             Chunk chunk = new Chunk(
                     id,
                     commit.name(),
-                    commit.getCommitTime(),
+                    GitHistory.time(commit),
                     Secrets.path(path),
                     change.newSide().id().name(),
                     change.oldSide().id().name(),

@@ -3,7 +3,6 @@ package dev.starforge.data.dataset;
 import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
-import dev.starforge.data.TokenShard;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.git.FileChange;
@@ -233,7 +232,15 @@ public final class DatasetBuilder {
             Map<Split, DatasetReport.Count> counts =
                     samples(history, ledger, split, leakage, snapshot, format, parsers, byBlob);
             begin("leakage check", 0);
-            List<String> tombstones = check(manifest, tokenizer);
+            LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer);
+            Set<String> leaking = check.drop();
+            if (!leaking.isEmpty()) {
+                ledger.dropDocuments(leaking.size());
+                byBlob.values().forEach(ids -> ids.removeAll(leaking));
+                byBlob.values().removeIf(List::isEmpty);
+                counts.put(Split.TRAIN, check.trained());
+            }
+            List<String> tombstones = check.tombstones();
             end("leakage check");
             begin("manifest", 0);
             if (config.export() != DatasetConfig.Export.NONE) {
@@ -415,27 +422,6 @@ public final class DatasetBuilder {
         }
     }
 
-    /** Reads back what was written: no window may be on both sides. Returns old documents that now leak. */
-    private List<String> check(Manifest manifest, Tokenizer tokenizer) {
-        Leakage tested = new Leakage(config.shares().windowWords(), Integer.MAX_VALUE);
-        try (TokenShard validation = TokenShard.open(work.resolve(Split.VALIDATION.shard()));
-                TokenShard test = TokenShard.open(work.resolve(Split.TEST.shard()));
-                TokenShard train = TokenShard.open(work.resolve(Split.TRAIN.shard()))) {
-            tested.hold(validation, tokenizer);
-            tested.hold(test, tokenizer);
-            List<Integer> shared = new ArrayList<>(tested.shared(train, tokenizer, config.threads()));
-            shared.addAll(manifest.tested(Optional.of(tokenizer)).shared(train, tokenizer, config.threads()));
-            if (!shared.isEmpty()) {
-                throw new DatasetException(
-                        config.out(),
-                        "the leakage check failed: " + shared.size() + " training documents share "
-                                + config.shares().windowWords() + " words in a row with what is tested, the first is "
-                                + train.id(shared.getFirst()));
-            }
-        }
-        return manifest.leaking(tested, tokenizer);
-    }
-
     private DatasetReport report(
             Manifest manifest,
             Ledger ledger,
@@ -455,7 +441,7 @@ public final class DatasetBuilder {
                 ledger.languages(),
                 counts,
                 tombstones.size(),
-                ledger.leaking() + (int) (long) ledger.dropped().getOrDefault("leaking_file", 0L),
+                ledger.leaking(),
                 leakage.boilerplateWindows(),
                 parsers.parsed(),
                 parsers.guessed(),

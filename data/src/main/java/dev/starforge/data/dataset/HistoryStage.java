@@ -76,7 +76,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     private Line line(RevCommit commit, JsonText json, Spool spool) throws IOException {
         Secrets secrets = new Secrets();
         PersonIdent author = known(commit.getAuthorIdent());
-        long time = commit.getCommitTime();
+        long time = GitHistory.time(commit);
         json.begin().put("hash", commit.name()).list("parents");
         for (RevCommit parent : commit.getParents()) {
             json.add(parent.name());
@@ -189,9 +189,11 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         Secrets found = new Secrets();
         difference.write(patch, found);
         if (found.suspected() && (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent))) {
+            Secrets removed = new Secrets();
+            Lines shownOld = Lines.of(removed.redact(oldContent));
             found = new Secrets();
-            Lines shownOld = Lines.of(new Secrets().redact(oldContent));
             Lines shownNew = Lines.of(found.redact(newContent));
+            found = found.count() > 0 ? found : removed;
             difference.write(patch.clear(), (out, lines, line) -> {
                 Lines shown = lines == difference.oldLines() ? shownOld : shownNew;
                 out.add(shown.bytes(), shown.start(line), shown.end(line));

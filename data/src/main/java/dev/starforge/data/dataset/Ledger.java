@@ -26,6 +26,8 @@ import org.eclipse.jgit.lib.ObjectId;
  * out with the decision.
  */
 final class Ledger {
+    private static final String LEAKING_FILE = "leaking_file";
+    private static final String LEAKING_DOCUMENT = "leaking_document";
     private static final String CHUNKS = "chunks.part";
     private static final String FILES = "files.part";
 
@@ -151,10 +153,16 @@ final class Ledger {
         dropped.merge(reason, count, Long::sum);
     }
 
+    /** Files of the training snapshot that leak. */
     void dropFiles(int count) {
         if (count > 0) {
-            drop("leaking_file", count);
+            drop(LEAKING_FILE, count);
         }
+    }
+
+    /** Documents of which only the check saw that they leak. */
+    void dropDocuments(int count) {
+        drop(LEAKING_DOCUMENT, count);
     }
 
     /** For each text that was compared, the one that is kept in its place. */
@@ -197,11 +205,11 @@ final class Ledger {
     }
 
     int leaking() {
-        int count = 0;
+        long count = dropped.getOrDefault(LEAKING_FILE, 0L) + dropped.getOrDefault(LEAKING_DOCUMENT, 0L);
         for (boolean leak : leaks) {
             count += leak ? 1 : 0;
         }
-        return count;
+        return Math.toIntExact(count);
     }
 
     long chunksKept() {

@@ -140,6 +140,11 @@ final class Manifest {
                 && !Hashes.sha256(given.file()).equals(tokenizer.path("sha256").asString(""))) {
             throw new DatasetException(file, "was built with another tokenizer than " + given.file());
         }
+        if (choice instanceof TokenizerChoice.Trained
+                && !Files.exists(config.out().resolve(TOKENIZER))) {
+            throw new DatasetException(
+                    file, "was built with a tokenizer that was given; give it again, as --tokenizer");
+        }
     }
 
     /** What decides the content. */

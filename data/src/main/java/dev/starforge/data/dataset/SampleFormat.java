@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.OptionalInt;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * How a family of models wants files, gaps and commits written. The family is known by the special tokens of its
@@ -333,18 +334,21 @@ final class SampleFormat {
         }
     }
 
+    /** Lines as git has them, which end with a newline and with nothing else. */
+    private static Stream<String> lines(String text) {
+        return text.isEmpty() ? Stream.empty() : Stream.of(text.split("(?<=\n)"));
+    }
+
     /** The new side of a hunk. */
     private static void after(String hunk, List<Piece> pieces) {
-        String without = hunk.lines()
+        String without = lines(hunk)
                 .filter(line -> !line.startsWith("-") && !line.startsWith("@@"))
-                .map(line -> line + "\n")
                 .collect(Collectors.joining());
         List<Piece> marked = new ArrayList<>();
         hunk(without, marked);
         for (Piece piece : marked) {
             pieces.add(text(
-                    piece.text().lines().map(line -> line.substring(1) + "\n").collect(Collectors.joining()),
-                    piece.counted()));
+                    lines(piece.text()).map(line -> line.substring(1)).collect(Collectors.joining()), piece.counted()));
         }
     }
 

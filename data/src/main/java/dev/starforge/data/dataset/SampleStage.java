@@ -28,7 +28,7 @@ import org.eclipse.jgit.revwalk.RevCommit;
  * loss, and whole files do; what is only shown around them does not.
  */
 final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<SampleStage.Sample>> {
-    private static final Pattern HUNK = Pattern.compile("@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
+    private static final Pattern HUNK = Pattern.compile("(?dm)^@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
     /** What the names of chunks' documents begin with. */
     static final String CHUNK = "chunk-";
 
@@ -67,7 +67,6 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
     private final Leakage leakage;
     private final ShownBlobs shownBlobs;
     private final Runnable each;
-    private final int emptyCommit;
     private List<Sample> samples = new ArrayList<>();
 
     private String measuredBlob = "";
@@ -89,7 +88,6 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
         this.leakage = leakage;
         shownBlobs = new ShownBlobs(reader.blobs());
         this.each = each;
-        emptyCommit = tokens(format.commit("", "", "", List.of()));
     }
 
     @Override
@@ -129,7 +127,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
         return new Commit(
                 task.split(),
                 commit.name(),
-                commit.getCommitTime(),
+                GitHistory.time(commit),
                 end < 0 ? message : message.substring(0, end),
                 end < 0 ? "" : message.substring(end).strip(),
                 task.chunks().stream()
@@ -154,8 +152,13 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
     /** The ids of pieces, and which count. */
     private record Encoded(int[] ids, boolean[] counted) {}
 
+    /** The pieces as they are written: of what is tested, boilerplate does not count. */
+    private List<SampleFormat.Piece> written(Split split, List<SampleFormat.Piece> pieces) {
+        return split == Split.TRAIN ? pieces : leakage.withoutBoilerplate(pieces);
+    }
+
     private Encoded encode(Split split, List<SampleFormat.Piece> all) {
-        List<SampleFormat.Piece> pieces = split == Split.TRAIN ? all : leakage.withoutBoilerplate(all);
+        List<SampleFormat.Piece> pieces = written(split, all);
         TokenBuffer ids = new TokenBuffer();
         int[] ends = new int[pieces.size()];
         for (int i = 0; i < ends.length; i++) {
@@ -189,15 +192,15 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
                 .forEach(chunk -> byPath.computeIfAbsent(chunk.path(), path -> new ArrayList<>())
                         .add(chunk));
         String body = task.body().length() > LONGEST_BODY ? task.body().substring(0, LONGEST_BODY) : task.body();
-        int head = tokens(format.commit(config.name(), task.subject(), body, List.of())) + 1;
-        int room = config.samples().contextLength() - head;
+        int head = tokens(format.commit(config.name(), task.subject(), body, List.of()));
+        Sizes sizes = new Sizes(task, body, head, config.samples().contextLength() - head - 1);
         List<SampleFormat.ChangedFile> open = new ArrayList<>();
         List<String> blobs = new ArrayList<>();
         int used = 0;
         int number = 0;
         for (Map.Entry<String, List<Chunk>> entry : byPath.entrySet()) {
-            for (Sized file : fitting(task, entry.getKey(), entry.getValue(), room)) {
-                if (used + file.tokens > room && !open.isEmpty()) {
+            for (Sized file : fitting(sizes, entry.getKey(), entry.getValue())) {
+                if (used + file.tokens > sizes.room && !open.isEmpty()) {
                     emitCommit(task, body, open, blobs, number++);
                     open = new ArrayList<>();
                     blobs = new ArrayList<>();
@@ -216,8 +219,18 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
     /** A changed file, and how many tokens it adds to its commit. */
     private record Sized(SampleFormat.ChangedFile file, int tokens) {}
 
-    private Sized sized(SampleFormat.ChangedFile file) {
-        return new Sized(file, tokens(format.commit("", "", "", List.of(file))) - emptyCommit);
+    /**
+     * What a commit's files must fit into.
+     *
+     * @param head tokens of the message, before any file
+     * @param room for files
+     */
+    private record Sizes(Commit task, String body, int head, int room) {}
+
+    private Sized sized(Sizes sizes, SampleFormat.ChangedFile file) {
+        Commit task = sizes.task;
+        List<SampleFormat.Piece> alone = format.commit(config.name(), task.subject(), sizes.body, List.of(file));
+        return new Sized(file, tokens(written(task.split(), alone)) - sizes.head);
     }
 
     private void emitCommit(
@@ -235,29 +248,29 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
     }
 
     /** A changed file in as many parts as it takes for each to fit. */
-    private List<Sized> fitting(Commit task, String path, List<Chunk> chunks, int room) throws IOException {
-        SplittableRandom random = random(task.commit() + path);
+    private List<Sized> fitting(Sizes sizes, String path, List<Chunk> chunks) throws IOException {
+        SplittableRandom random = random(sizes.task.commit() + path);
         List<String> hunks = new ArrayList<>();
-        chunks.forEach(chunk -> hunks.addAll(List.of(chunk.patch().split("(?m)(?=^@@ )"))));
-        Sized whole = sized(new SampleFormat.ChangedFile(path, base(chunks, random), hunks));
-        if (whole.tokens <= room) {
+        chunks.forEach(chunk -> hunks.addAll(List.of(chunk.patch().split("(?dm)(?=^@@ )"))));
+        Sized whole = sized(sizes, new SampleFormat.ChangedFile(path, base(chunks, random), hunks));
+        if (whole.tokens <= sizes.room) {
             return List.of(whole);
         }
         List<Sized> fitting = new ArrayList<>();
         for (String hunk : hunks) {
-            halves(path, hunk, room, fitting);
+            halves(sizes, path, hunk, fitting);
         }
         return fitting;
     }
 
-    private void halves(String path, String hunk, int room, List<Sized> fitting) {
-        Sized file = sized(new SampleFormat.ChangedFile(path, "", List.of(hunk)));
+    private void halves(Sizes sizes, String path, String hunk, List<Sized> fitting) {
+        Sized file = sized(sizes, new SampleFormat.ChangedFile(path, "", List.of(hunk)));
         List<String> lines = List.of(hunk.split("(?<=\n)"));
-        if (file.tokens <= room) {
+        if (file.tokens <= sizes.room) {
             fitting.add(file);
         } else if (lines.size() > 1) {
-            halves(path, String.join("", lines.subList(0, lines.size() / 2)), room, fitting);
-            halves(path, String.join("", lines.subList(lines.size() / 2, lines.size())), room, fitting);
+            halves(sizes, path, String.join("", lines.subList(0, lines.size() / 2)), fitting);
+            halves(sizes, path, String.join("", lines.subList(lines.size() / 2, lines.size())), fitting);
         }
     }
 
@@ -462,16 +475,15 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
             List<String> lines = List.of(files.getFirst().code().split("(?<=\n)"));
             int half = lines.size() / 2;
             if (half > 0) {
-                for (List<String> side : List.of(lines.subList(0, half), lines.subList(half, lines.size()))) {
-                    document(
-                            task,
-                            List.of(new SampleFormat.SourceFile(path, String.join("", side))),
-                            List.of(Outline.NOTHING),
-                            blobs,
-                            part + (side.size() == half && side.getFirst().equals(lines.getFirst()) ? "a" : "b"));
-                }
+                half(task, path, lines.subList(0, half), blobs, part + "a");
+                half(task, path, lines.subList(half, lines.size()), blobs, part + "b");
             }
         }
+    }
+
+    private void half(FilesTask task, String path, List<String> lines, List<String> blobs, String part) {
+        SampleFormat.SourceFile file = new SampleFormat.SourceFile(path, String.join("", lines));
+        document(task, List.of(file), List.of(Outline.NOTHING), blobs, part);
     }
 
     private List<SampleFormat.Piece> pieces(String id, List<SampleFormat.SourceFile> files, List<Outline> outlines) {

@@ -121,11 +121,11 @@ final class Snapshot {
         }
     }
 
-    /** Every file by its path and text. */
+    /** Every file by its path and text, as a document may show it. */
     void each(BiConsumer<String, String> each) throws IOException {
         try (GitHistory.Reader reader = history.reader()) {
             for (SampleStage.TreeFile file : files) {
-                each.accept(file.path(), shown(reader, file));
+                each.accept(file.path(), named(reader, file));
             }
         }
     }
@@ -136,7 +136,7 @@ final class Snapshot {
         try (GitHistory.Reader reader = history.reader()) {
             Iterator<SampleStage.TreeFile> each = files.iterator();
             while (each.hasNext()) {
-                if (leaks.test(shown(reader, each.next()))) {
+                if (leaks.test(named(reader, each.next()))) {
                     each.remove();
                 }
             }
@@ -163,6 +163,10 @@ final class Snapshot {
         return texts;
     }
 
+    private static String named(GitHistory.Reader reader, SampleStage.TreeFile file) throws IOException {
+        return Secrets.path(file.path()) + "\n" + shown(reader, file);
+    }
+
     private static String shown(GitHistory.Reader reader, SampleStage.TreeFile file) throws IOException {
         byte[] content = reader.blobs().read(file.blob()).orElseThrow();
         return new String(new Secrets().redact(content), StandardCharsets.UTF_8);
@@ -187,14 +191,14 @@ final class Snapshot {
             for (SampleStage.TreeFile file : ordered) {
                 long length = reader.blobs().read(file.blob()).orElseThrow().length;
                 if (size + length > room && !open.isEmpty()) {
-                    tasks.add(new SampleStage.FilesTask(from.name(), from.getCommitTime(), List.copyOf(open)));
+                    tasks.add(new SampleStage.FilesTask(from.name(), GitHistory.time(from), List.copyOf(open)));
                     open.clear();
                     size = 0;
                 }
                 open.add(file);
                 size += length;
             }
-            tasks.add(new SampleStage.FilesTask(from.name(), from.getCommitTime(), List.copyOf(open)));
+            tasks.add(new SampleStage.FilesTask(from.name(), GitHistory.time(from), List.copyOf(open)));
         }
         return tasks;
     }

@@ -19,6 +19,7 @@ import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectReader;
+import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevCommit;
@@ -139,6 +140,14 @@ public final class GitHistory implements AutoCloseable {
         } catch (IOException | LargeObjectException failure) {
             throw unreadable(failure);
         }
+    }
+
+    /** When a commit was made, in seconds; JGit's own count ends in 2038. */
+    public static long time(RevCommit commit) {
+        PersonIdent committer = commit.getCommitterIdent();
+        return committer == null
+                ? commit.getCommitTime()
+                : committer.getWhenAsInstant().getEpochSecond();
     }
 
     /** Short names of branches and tags, by the commit they name. */

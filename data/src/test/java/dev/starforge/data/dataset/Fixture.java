@@ -91,6 +91,12 @@ final class Fixture implements AutoCloseable {
         return this;
     }
 
+    /** The next commit is made at that time, in seconds. */
+    Fixture at(long seconds) {
+        time = seconds - 3600;
+        return this;
+    }
+
     ObjectId commit(String message) throws IOException {
         return commit(message, head.equals(ObjectId.zeroId()) ? List.of() : List.of(head));
     }
