@@ -4,6 +4,7 @@ import dev.starforge.data.git.Bytes;
 import dev.starforge.data.git.Lines;
 import dev.starforge.data.git.Patch;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Locale;
 import java.util.regex.MatchResult;
 import java.util.regex.Matcher;
@@ -135,7 +136,8 @@ final class Secrets implements Patch.Shown {
     private static final String KEY_BEGIN = "-----BEGIN ";
     private static final String KEY_END = "-----END ";
     private static final String KEY_KIND = "PRIVATE KEY";
-    private static final byte[] BLOCK = KEY_BEGIN.getBytes(StandardCharsets.US_ASCII);
+    private static final int DASHES = 5;
+    private static final byte[] BLOCK = KEY_BEGIN.substring(DASHES).getBytes(StandardCharsets.US_ASCII);
 
     private int keys;
     private int passwords;
@@ -171,18 +173,31 @@ final class Secrets implements Patch.Shown {
 
     /** Whether a private-key block may begin in a file; such a file is redacted as a whole. */
     static boolean mayHoldBlock(byte[] content) {
-        return indexOf(content, BLOCK) >= 0;
+        for (int end = endOfDashes(content, 0, content.length);
+                end >= 0;
+                end = endOfDashes(content, end, content.length)) {
+            int to = end + BLOCK.length;
+            if (to <= content.length && Arrays.equals(content, end, to, BLOCK, 0, BLOCK.length)) {
+                return true;
+            }
+        }
+        return false;
     }
 
-    private static int indexOf(byte[] content, byte[] wanted) {
-        for (int i = 0; i <= content.length - wanted.length; i++) {
-            if (content[i] == wanted[0]) {
-                int k = 1;
-                while (k < wanted.length && content[i + k] == wanted[k]) {
-                    k++;
+    /** Where the first five dashes in a row, or more, end, or -1. One byte of five must be a dash: four are passed over. */
+    private static int endOfDashes(byte[] bytes, int from, int to) {
+        for (int at = from + DASHES - 1; at < to; at += DASHES) {
+            if (bytes[at] == '-') {
+                int begin = at;
+                while (begin > from && bytes[begin - 1] == '-') {
+                    begin--;
                 }
-                if (k == wanted.length) {
-                    return i;
+                int end = at + 1;
+                while (end < to && bytes[end] == '-') {
+                    end++;
+                }
+                if (end - begin >= DASHES) {
+                    return end;
                 }
             }
         }
@@ -455,7 +470,8 @@ final class Secrets implements Patch.Shown {
         int from = lines.start(line);
         int to = lines.end(line);
         int signs = signs(lines.bytes(), from, to);
-        suspected |= signs != 0 || isMarker(lines.bytes(), from, to);
+        // a private-key block may begin or end here, of which a difference shows no line that is suspicious by itself
+        suspected |= signs != 0 || endOfDashes(lines.bytes(), from, to) >= 0;
         if ((signs & ~PART_OF_KEY) == 0) {
             out.add(lines.bytes(), from, to);
         } else {
@@ -463,18 +479,6 @@ final class Secrets implements Patch.Shown {
             redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
             out.addLatin(text.toString());
         }
-    }
-
-    /** Whether a private-key block may begin or end here, of which a difference shows no line that is suspicious by itself. */
-    private static boolean isMarker(byte[] bytes, int from, int to) {
-        int dashes = 0;
-        for (int i = from; i < to; i++) {
-            dashes = bytes[i] == '-' ? dashes + 1 : 0;
-            if (dashes == 5) {
-                return true;
-            }
-        }
-        return false;
     }
 
     private static String quoted(MatchResult found) {

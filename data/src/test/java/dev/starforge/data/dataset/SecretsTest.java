@@ -160,6 +160,22 @@ final class SecretsTest {
         assertThat(redact("    void " + name + "() {")).isEqualTo("    void " + name + "() {");
     }
 
+    @Test
+    void fiveDashesAreFoundWhereverTheyAre() {
+        for (int before = 0; before < 12; before++) {
+            for (int dashes = 3; dashes < 12; dashes++) {
+                String text = "x".repeat(before) + "-".repeat(dashes) + "BEGIN x";
+                assertThat(suspected(text)).as(text).isEqualTo(dashes >= 5);
+                assertThat(Secrets.mayHoldBlock(text.getBytes(StandardCharsets.US_ASCII)))
+                        .as(text)
+                        .isEqualTo(dashes >= 5);
+                assertThat(Secrets.mayHoldBlock(("-----\n" + text).getBytes(StandardCharsets.US_ASCII)))
+                        .as(text)
+                        .isEqualTo(dashes >= 5);
+            }
+        }
+    }
+
     private static boolean suspected(String text) {
         Lines lines = Lines.of(text.getBytes(StandardCharsets.ISO_8859_1));
         Secrets secrets = new Secrets();
