@@ -49,10 +49,14 @@ final class Renames {
         Arrays.fill(sourceOf, -1);
         scoreOf = new int[targets.size()];
         uses = new int[sources.size()];
+        for (int s = 0; s < uses.length; s++) {
+            // what stays is its own first user
+            uses[s] = sources.get(s).type() == FileChange.Type.D ? 0 : 1;
+        }
     }
 
     private boolean isSource(FileChange change) {
-        return change.type() == FileChange.Type.D || copies && change.type() == FileChange.Type.M;
+        return change.type() == FileChange.Type.D || copies && change.type() != FileChange.Type.A;
     }
 
     /** The changes with pairs in place of what was paired, by path. */

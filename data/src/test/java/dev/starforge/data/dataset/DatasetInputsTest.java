@@ -126,6 +126,30 @@ final class DatasetInputsTest {
                 .allSatisfy(diff -> assertThat(diff.path("type").stringValue()).isIn("A", "M"));
     }
 
+    /** What goes is moved before what stays is copied, though both have the same text. */
+    @Test
+    void movesComeBeforeCopiesAsGits() throws IOException, InterruptedException {
+        String text = Histories.javaClass("Original", 8, 3);
+        try (Fixture git = new Fixture(repository())) {
+            git.put("A.java", text).put("B.java", text);
+            git.commit("Twice");
+            git.put("A.java", text.replace("return", "return 2 *"))
+                    .put("C.java", text)
+                    .remove("B.java");
+            git.commit("Move one");
+        }
+        Builds.build(repository(), out(), "history.copies", "true");
+        List<String> types = new ArrayList<>();
+        Builds.lines(out().resolve("commits.jsonl"))
+                .get(1)
+                .path("diffs")
+                .forEach(diff -> types.add(diff.path("type").stringValue() + " "
+                        + diff.path("path").stringValue()));
+        assertThat(git(repository(), "show", "-C", "--name-status", "--format=", "main"))
+                .isEqualTo("M\tA.java\nR100\tB.java\tC.java\n");
+        assertThat(types).containsExactly("M A.java", "R C.java");
+    }
+
     @Test
     void dependenciesComeFirst() throws IOException {
         int files = 6;
