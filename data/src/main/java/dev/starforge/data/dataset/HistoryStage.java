@@ -188,7 +188,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         Patch difference = Patch.of(change, oldContent, newContent, Secrets::path);
         Secrets found = new Secrets();
         difference.write(patch, found);
-        if (found.suspected() && (Secrets.mayHoldBlock(oldContent) || Secrets.mayHoldBlock(newContent))) {
+        if (found.suspected() && (Signs.mayHoldBlock(oldContent) || Signs.mayHoldBlock(newContent))) {
             Secrets removed = new Secrets();
             Lines shownOld = Lines.of(removed.redact(oldContent));
             found = new Secrets();

@@ -166,10 +166,10 @@ final class SecretsTest {
             for (int dashes = 3; dashes < 12; dashes++) {
                 String text = "x".repeat(before) + "-".repeat(dashes) + "BEGIN x";
                 assertThat(suspected(text)).as(text).isEqualTo(dashes >= 5);
-                assertThat(Secrets.mayHoldBlock(text.getBytes(StandardCharsets.US_ASCII)))
+                assertThat(Signs.mayHoldBlock(text.getBytes(StandardCharsets.US_ASCII)))
                         .as(text)
                         .isEqualTo(dashes >= 5);
-                assertThat(Secrets.mayHoldBlock(("-----\n" + text).getBytes(StandardCharsets.US_ASCII)))
+                assertThat(Signs.mayHoldBlock(("-----\n" + text).getBytes(StandardCharsets.US_ASCII)))
                         .as(text)
                         .isEqualTo(dashes >= 5);
             }
