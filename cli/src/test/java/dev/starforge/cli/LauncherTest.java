@@ -106,7 +106,9 @@ final class LauncherTest {
         sourceTree();
         Path link = Files.createSymbolicLink(machine.resolve("link"), tree.resolve("starforge"));
         Outcome first = sh("exec \"$0\" verify 'a  b' '*'", link.toString());
-        assertThat(first.err()).isEqualTo("starforge: building (first run)…\n");
+        assertThat(first.err())
+                .isEqualTo("starforge: building (first run)…\n"
+                        + "starforge: preparing faster starts (once, some seconds)…\n");
         assertThat(first.code()).isEqualTo(JAVA_STATUS);
         assertThat(first.out().lines())
                 .startsWith(
