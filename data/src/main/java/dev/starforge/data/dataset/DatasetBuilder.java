@@ -205,7 +205,7 @@ public final class DatasetBuilder {
         Ledger ledger = new Ledger(work, commits);
         history(history, ledger);
         findLicences(history, head);
-        Manifest manifest = known.orElseGet(() -> Manifest.empty(config));
+        Manifest manifest = known.orElseGet(() -> Manifest.empty(config, choice));
         try (ParserPool parsers = new ParserPool(starter, PARSERS, PATIENCE)) {
             chunks(history, ledger, parsers, manifest);
             Times split = Times.of(ledger.times(), ledger.usefulCommits(), config.shares());

@@ -16,8 +16,8 @@ import java.util.Set;
 
 /**
  * Holds what was written against itself: no window may be on both sides. Texts were compared before, but a document is not
- * its texts: files stand side by side in it, gaps are cut into words, and some vocabularies write characters in another
- * way. A training document that leaks only then is taken out.
+ * its texts: files stand side by side in it, gaps cut words in two, and some vocabularies write characters in another way.
+ * A training document that leaks only then is taken out.
  */
 final class LeakageCheck {
     private final Path train;

@@ -61,12 +61,15 @@ final class Manifest {
     }
 
     /** The manifest of a new dataset. */
-    static Manifest empty(DatasetConfig config) {
+    static Manifest empty(DatasetConfig config, TokenizerChoice choice) {
         ObjectNode root = Jackson.JSON.createObjectNode();
         root.put("format", "starforge-dataset").put("version", 1);
         root.putObject("repository").put("name", config.name());
         root.set("config", settings(config));
-        root.putObject("tokenizer");
+        ObjectNode tokenizer = root.putObject("tokenizer");
+        if (choice instanceof TokenizerChoice.Trained trained) {
+            tokenizer.put("trained", trained.vocabularySize());
+        }
         root.putArray("generations");
         root.putObject("blobs");
         return new Manifest(config, root);
@@ -140,10 +143,18 @@ final class Manifest {
                 && !Hashes.sha256(given.file()).equals(tokenizer.path("sha256").asString(""))) {
             throw new DatasetException(file, "was built with another tokenizer than " + given.file());
         }
-        if (choice instanceof TokenizerChoice.Trained
-                && !Files.exists(config.out().resolve(TOKENIZER))) {
-            throw new DatasetException(
-                    file, "was built with a tokenizer that was given; give it again, as --tokenizer");
+        if (choice instanceof TokenizerChoice.Trained trained) {
+            if (!Files.exists(config.out().resolve(TOKENIZER))) {
+                throw new DatasetException(
+                        file, "was built with a tokenizer that was given; give it again, as --tokenizer");
+            }
+            int size = tokenizer.path("trained").asInt(trained.vocabularySize());
+            if (size != trained.vocabularySize()) {
+                throw new DatasetException(
+                        file,
+                        "was built with --tokenizer train:" + size + ", not train:" + trained.vocabularySize()
+                                + "; use the same, or another folder");
+            }
         }
     }
 

@@ -254,6 +254,19 @@ final class AwkwardTextsTest {
     }
 
     @Test
+    void whoTrainedATokenizerTrainsNoOther() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            fill(git, 10);
+            build(new TokenizerChoice.Trained(600));
+            fill(git, 12);
+        }
+        assertThatThrownBy(() -> build(new TokenizerChoice.Trained(700)))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("was built with --tokenizer train:600, not train:700");
+        assertThat(build(new TokenizerChoice.Trained(600)).generation()).isEqualTo(1);
+    }
+
+    @Test
     void aKeyThatGoesIsCountedToo() throws IOException {
         String begin = "-----BEGIN RSA PRIVATE KEY-----\n";
         String end = "-----END RSA PRIVATE KEY-----\n";
