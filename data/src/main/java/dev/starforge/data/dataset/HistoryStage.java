@@ -39,6 +39,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     private final Supplier<Spool> spools;
     private final Runnable each;
     private final Bytes patch = new Bytes();
+    private final JsonText json = new JsonText();
 
     /** @param each is run after every commit, by whatever thread */
     HistoryStage(
@@ -57,12 +58,11 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     @Override
     public Run apply(List<ObjectId> commits) {
         Spool spool = spools.get();
-        JsonText json = new JsonText();
         List<Line> lines = new ArrayList<>(commits.size());
         for (ObjectId id : commits) {
             Ordered.goOn();
             try {
-                lines.add(line(reader.commit(id), json, spool));
+                lines.add(line(reader.commit(id), spool));
             } catch (IOException | LargeObjectException failure) {
                 throw new DatasetException(
                         config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
@@ -73,7 +73,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         return new Run(spool, lines);
     }
 
-    private Line line(RevCommit commit, JsonText json, Spool spool) throws IOException {
+    private Line line(RevCommit commit, Spool spool) throws IOException {
         Secrets secrets = new Secrets();
         PersonIdent author = known(commit.getAuthorIdent());
         long time = GitHistory.time(commit);
@@ -165,12 +165,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
             if (redactions > 0) {
                 json.put("redactions", redactions);
             }
-            if (Blobs.isUtf8(patch)) {
-                json.putUtf8("patch", patch);
-            } else {
-                json.put("patch_encoding", "latin1").putLatin("patch", patch);
-            }
-            json.end();
+            json.put("patch", patch).end();
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.git.Blobs;
 import dev.starforge.data.git.Bytes;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -13,7 +14,7 @@ final class JsonText {
     private static final byte[] HEX = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
 
     /** For a byte its short escape, 1 where it needs the long one, 0 where it stands for itself. */
-    private static final byte[] ESCAPES = new byte[128];
+    private static final byte[] ESCAPES = new byte[256];
 
     static {
         Arrays.fill(ESCAPES, 0, ' ', (byte) 1);
@@ -118,15 +119,15 @@ final class JsonText {
         return endList();
     }
 
-    /** Bytes that are well-formed UTF-8. */
-    JsonText putUtf8(String name, Bytes value) {
+    /** Bytes that should be UTF-8; if they are not, each is a character, and a field before them says so. */
+    JsonText put(String name, Bytes value) {
+        int before = out.size();
         name(name);
-        string(value.array(), value.size());
-        return this;
-    }
-
-    /** Any bytes, as the characters 0 to 255. */
-    JsonText putLatin(String name, Bytes value) {
+        if (string(value.array(), value.size()) || Blobs.isUtf8(value)) {
+            return this;
+        }
+        out.cut(before);
+        put(name + "_encoding", "latin1");
         return put(name, new String(value.array(), 0, value.size(), StandardCharsets.ISO_8859_1));
     }
 
@@ -146,18 +147,34 @@ final class JsonText {
         string(utf8, utf8.length);
     }
 
-    private void string(byte[] utf8, int length) {
+    /** Returns whether all of it was ASCII. */
+    private boolean string(byte[] utf8, int length) {
         out.add('"');
         out.reserve(length);
         int copied = 0;
-        for (int i = 0; i < length; i++) {
-            byte b = utf8[i];
-            if (b < 0 || ESCAPES[b] == 0) {
-                continue;
+        long seen = 0;
+        int i = 0;
+        while (i < length) {
+            if (i + 8 <= length) {
+                long eight = Bytes.eight(utf8, i);
+                seen |= eight;
+                long escaped = Bytes.below(eight, ' ') | Bytes.equal(eight, '"') | Bytes.equal(eight, '\\');
+                if (escaped == 0) {
+                    i += 8;
+                    continue;
+                }
+                i += Bytes.first(escaped);
+            } else {
+                seen |= utf8[i];
+                if (ESCAPES[utf8[i] & 0xFF] == 0) {
+                    i++;
+                    continue;
+                }
             }
-            copied = escape(utf8, copied, i);
+            copied = escape(utf8, copied, i++);
         }
         out.add(utf8, copied, length).add('"');
+        return (seen & Bytes.HIGH) == 0;
     }
 
     private int escape(byte[] utf8, int from, int at) {

@@ -360,7 +360,10 @@ final class Secrets implements Patch.Shown {
             runs += now != kind && !word ? 1 : 0;
             kind = now;
         }
-        return digits >= Signs.RANDOM_DIGITS && upper >= 2 && lower >= 2 && letters + digits < 3.2 * runs;
+        return digits >= Signs.RANDOM_DIGITS
+                && upper >= Signs.RANDOM_LETTERS
+                && lower >= Signs.RANDOM_LETTERS
+                && letters + digits < 3.2 * runs;
     }
 
     /** Bits a character, from how often each occurs. */

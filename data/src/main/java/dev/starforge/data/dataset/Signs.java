@@ -1,7 +1,9 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.git.Bytes;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.stream.Stream;
 
 /**
  * What makes a line worth a proper look for secrets. Most lines have nothing of it, and one pass over the bytes is much
@@ -10,11 +12,15 @@ import java.util.Arrays;
 final class Signs {
     private static final int LONG_RUN = 20;
 
-    /** What looks random has so many digits at least. */
+    /** What looks random has so many digits at least, and letters of either kind. */
     static final int RANDOM_DIGITS = 2;
 
-    /** A line of a private key has more characters than this, seldom without a digit. */
+    static final int RANDOM_LETTERS = 2;
+
+    /** A line of a private key is so long, or changes so often between letters and digits. */
     private static final int KEY_LINE = 40;
+
+    private static final int KEY_CHANGES = 3;
 
     /**
      * What a line has that makes it worth looking at: an at sign, a long run of letters and digits, an assignment of a kind;
@@ -28,55 +34,100 @@ final class Signs {
     static final int TO_BARE_AFTER_COLON = 16;
     static final int PART_OF_KEY = 32;
 
-    /** What each byte is worth: those from {@link #LETTER} on make a run, of letters, digits and signs that keys contain. */
+    /** What each byte is: letters, digits and signs that keys contain make runs. */
     private static final byte[] LOOK = new byte[256];
 
-    private static final byte AT_SIGN = 1;
-    private static final byte ASSIGN = 2;
-    private static final byte LETTER = 3;
-    private static final byte DIGIT = 4;
-    private static final byte SIGN = 5;
+    private static final byte LETTER = 1;
+    private static final byte DIGIT = 2;
+    private static final byte SIGN = 3;
 
     static {
         for (int c = 0; c < 128; c++) {
             boolean letter = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z';
             LOOK[c] = letter ? LETTER : c >= '0' && c <= '9' ? DIGIT : "+/_-".indexOf(c) >= 0 ? SIGN : 0;
         }
-        LOOK['@'] = AT_SIGN;
-        LOOK['='] = ASSIGN;
-        LOOK[':'] = ASSIGN;
-        LOOK[','] = ASSIGN;
     }
 
-    /** How keys of known providers begin; two letters do for a first look. */
-    private static final String KEY_BEGINNINGS = "AK AS AG AI AR AN gh gi gl xo ya sk rk hf np py SG SK do ey";
+    /** How keys of known providers begin. */
+    private static final byte[][] KEY_BEGINNINGS =
+            words("AKIA ASIA AGPA AIDA AROA ANPA ghp_ gho_ ghu_ ghs_ ghr_ github_ glpat- "
+                    + "xox AIza ya29 sk_ rk_ sk- hf_ npm_ pypi- SG SK dop_ eyJ");
+
+    /** What makes a key a secret, where the name does not say so in another way. */
+    private static final byte[][] KINDS_OF_KEY = words("api access auth private signing encryption");
+
+    private static final byte[] PASS = word("pass");
+    private static final byte[] PWD = word("pwd");
+    private static final byte[] SECRET = word("secret");
+    private static final byte[] CREDENTIAL = word("credential");
+    private static final byte[] TOKEN = word("token");
+    private static final byte[] KEY = word("key");
+
+    /** A value has so many characters at least, in quotation marks or without. */
+    private static final int QUOTED_VALUE = 6;
+
+    private static final int BARE_VALUE = 8;
 
     private static final int DASHES = 5;
-    private static final byte[] BLOCK = "BEGIN ".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] BLOCK = word("BEGIN ");
 
     private Signs() {}
 
+    private static byte[] word(String word) {
+        return word.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    private static byte[][] words(String words) {
+        return Stream.of(words.split(" ")).map(Signs::word).toArray(byte[][]::new);
+    }
+
     /** What some line of the bytes, of any encoding, has of these; mostly nothing. */
     static int of(byte[] bytes, int from, int to) {
-        int signs = 0;
+        int signs = ofLongRuns(bytes, from, to);
         int at = from;
-        while (at < to) {
-            switch (LOOK[bytes[at] & 0xFF]) {
-                case LETTER, DIGIT, SIGN -> {
-                    int begin = at;
-                    while (at < to && LOOK[bytes[at] & 0xFF] >= LETTER) {
-                        at++;
-                    }
-                    if (at - begin >= LONG_RUN) {
-                        signs |= ofLongRun(bytes, begin, at);
-                    }
-                    continue;
-                }
-                case AT_SIGN -> signs |= joins(bytes, from, at, to) ? AT : 0;
-                case ASSIGN -> signs |= assigns(bytes, from, at, to);
-                default -> {}
+        for (; at + 8 <= to; at += 8) {
+            long eight = Bytes.eight(bytes, at);
+            long marked = Bytes.equal(eight, '@')
+                    | Bytes.equal(eight, '=')
+                    | Bytes.equal(eight, ':')
+                    | Bytes.equal(eight, ',');
+            for (; marked != 0; marked &= marked - 1) {
+                signs |= ofSign(bytes, from, at + Bytes.first(marked), to);
             }
-            at++;
+        }
+        for (; at < to; at++) {
+            signs |= ofSign(bytes, from, at, to);
+        }
+        return signs;
+    }
+
+    private static int ofSign(byte[] bytes, int from, int at, int to) {
+        return switch (bytes[at]) {
+            case '@' -> joins(bytes, from, at, to) ? AT : 0;
+            case '=', ':', ',' -> assigns(bytes, from, at, to);
+            default -> 0;
+        };
+    }
+
+    /** One byte of so many as a long run has is in it: the others are passed over. */
+    private static int ofLongRuns(byte[] bytes, int from, int to) {
+        int signs = 0;
+        int end = from;
+        for (int at = from + LONG_RUN - 1; at < to; at += LONG_RUN) {
+            if (at < end || !inRun(bytes[at])) {
+                continue;
+            }
+            int begin = at;
+            while (begin > end && inRun(bytes[begin - 1])) {
+                begin--;
+            }
+            end = at + 1;
+            while (end < to && inRun(bytes[end])) {
+                end++;
+            }
+            if (end - begin >= LONG_RUN) {
+                signs |= ofLongRun(bytes, begin, end);
+            }
         }
         return signs;
     }
@@ -86,13 +137,14 @@ final class Signs {
         return at > from && at + 1 < to && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
     }
 
-    /** In which ways a sign gives something with a telling name a value, if it does. */
+    /** In which ways a sign gives something with a telling name a value that may be secret, if it does. */
     private static int assigns(byte[] bytes, int from, int at, int to) {
-        int ways = quoteFollows(bytes, at + 1, to) ? TO_QUOTED : 0;
-        if (bytes[at] == '=') {
-            ways |= TO_BARE;
-        } else if (bytes[at] == ':' && blankFollows(bytes, at + 1, to)) {
-            ways |= TO_BARE_AFTER_COLON;
+        int value = pastBlanks(bytes, at + 1, to);
+        int ways = 0;
+        if (quotedFollows(bytes, value, to)) {
+            ways = TO_QUOTED;
+        } else if (bytes[at] != ',' && bareFollows(bytes, value, to)) {
+            ways = bytes[at] == '=' ? TO_BARE : value > at + 1 ? TO_BARE_AFTER_COLON : 0;
         }
         return ways != 0 && names(bytes, from, at) ? ways : 0;
     }
@@ -107,8 +159,12 @@ final class Signs {
         return false;
     }
 
-    private static boolean blankFollows(byte[] bytes, int from, int to) {
-        return from < to && isBlank(bytes[from]);
+    private static int pastBlanks(byte[] bytes, int from, int to) {
+        int at = from;
+        while (at < to && isBlank(bytes[at])) {
+            at++;
+        }
+        return at;
     }
 
     /** What the expressions take for a blank. */
@@ -116,59 +172,95 @@ final class Signs {
         return b == ' ' || b >= '\t' && b <= '\r';
     }
 
-    private static boolean quoteFollows(byte[] bytes, int from, int to) {
+    private static boolean isQuote(byte b) {
+        return b == '"' || b == '\'' || b == '`';
+    }
+
+    /** Whether a word in quotation marks follows, after the rest of what assigns. */
+    private static boolean quotedFollows(byte[] bytes, int from, int to) {
         int at = from;
         while (at < to && (isBlank(bytes[at]) || bytes[at] == '=' || bytes[at] == '>')) {
             at++;
         }
-        return at < to && (bytes[at] == '"' || bytes[at] == '\'' || bytes[at] == '`');
+        if (at == to || !isQuote(bytes[at])) {
+            return false;
+        }
+        int begin = ++at;
+        while (at < to && !isQuote(bytes[at]) && !isBlank(bytes[at])) {
+            at++;
+        }
+        return at < to && at - begin >= QUOTED_VALUE && isQuote(bytes[at]);
+    }
+
+    private static boolean bareFollows(byte[] bytes, int from, int to) {
+        if (to - from < BARE_VALUE) {
+            return false;
+        }
+        for (int at = from; at < from + BARE_VALUE; at++) {
+            byte b = bytes[at];
+            if (isBlank(b) || isQuote(b) || b == '<' || b == '(') {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static boolean inRun(byte b) {
-        return LOOK[b & 0xFF] >= LETTER;
+        return LOOK[b & 0xFF] != 0;
     }
 
-    /** A run that changes between letters and digits, or begins like a known key, or is as long as a line of a key block. */
+    /** A run that looks random, or begins like a known key, or is as long as a line of a key block. */
     private static int ofLongRun(byte[] bytes, int from, int to) {
         int changes = 0;
         int digits = 0;
+        int upper = 0;
+        int lower = 0;
+        byte before = SIGN;
         for (int i = from; i < to; i++) {
-            byte kind = LOOK[bytes[i]];
+            byte b = bytes[i];
+            byte kind = LOOK[b];
             digits += kind == DIGIT ? 1 : 0;
-            changes += i > from && kind != LOOK[bytes[i - 1]] && kind != SIGN && LOOK[bytes[i - 1]] != SIGN ? 1 : 0;
-            if ((i == from || LOOK[bytes[i - 1]] == SIGN) && i + 1 < to && beginsKey(bytes[i], bytes[i + 1])) {
+            upper += kind == LETTER && b <= 'Z' ? 1 : 0;
+            lower += kind == LETTER && b > 'Z' ? 1 : 0;
+            changes += kind != before && kind != SIGN && before != SIGN ? 1 : 0;
+            if (before == SIGN && kind == LETTER && beginsKey(bytes, i)) {
                 return LONG;
             }
+            before = kind;
         }
-        boolean lineOfKey = to - from >= KEY_LINE;
+        if (changes < KEY_CHANGES && to - from < KEY_LINE) {
+            return 0;
+        }
         // some keys have dots, and begin before them
         boolean goesOn = from > 0 && bytes[from - 1] == '.';
-        boolean looksRandom = changes >= 3 || lineOfKey && (digits >= RANDOM_DIGITS || goesOn);
-        return looksRandom ? LONG : lineOfKey ? PART_OF_KEY : 0;
+        boolean varied = digits >= RANDOM_DIGITS && upper >= RANDOM_LETTERS && lower >= RANDOM_LETTERS;
+        return goesOn || varied ? LONG : PART_OF_KEY;
     }
 
-    private static boolean beginsKey(byte first, byte second) {
-        for (int i = 0; i < KEY_BEGINNINGS.length(); i += 3) {
-            if (KEY_BEGINNINGS.charAt(i) == first && KEY_BEGINNINGS.charAt(i + 1) == second) {
+    private static boolean beginsKey(byte[] bytes, int at) {
+        for (byte[] beginning : KEY_BEGINNINGS) {
+            int end = at + beginning.length;
+            if (end <= bytes.length && Arrays.equals(bytes, at, end, beginning, 0, beginning.length)) {
                 return true;
             }
         }
         return false;
     }
 
-    /** Whether the word before an assignment is called a password, key, token or secret. */
+    /** Whether the word before an assignment is called a password, token or secret, or a key of a kind that is secret. */
     private static boolean names(byte[] bytes, int from, int assignment) {
         int at = assignment - 1;
-        while (at >= from && (isBlank(bytes[at]) || bytes[at] == '"' || bytes[at] == '\'')) {
+        while (at >= from && (isBlank(bytes[at]) || isQuote(bytes[at]))) {
             at--;
         }
         for (; at >= from && (inRun(bytes[at]) || bytes[at] == '.'); at--) {
             boolean named = switch (bytes[at] | 0x20) {
-                case 's' -> ends(bytes, from, at, "pass");
-                case 'd' -> ends(bytes, from, at, "pwd");
-                case 't' -> ends(bytes, from, at, "secret") || ends(bytes, from, at, "credent");
-                case 'n' -> ends(bytes, from, at, "token");
-                case 'y' -> ends(bytes, from, at, "key");
+                case 's' -> ends(bytes, from, at, PASS);
+                case 'd' -> ends(bytes, from, at, PWD);
+                case 't' -> ends(bytes, from, at, SECRET);
+                case 'l' -> ends(bytes, from, at, CREDENTIAL);
+                case 'n' -> ends(bytes, from, at, TOKEN);
+                case 'y' -> ends(bytes, from, at, KEY) && namesKind(bytes, from, at - KEY.length);
                 default -> false;
             };
             if (named) {
@@ -178,13 +270,23 @@ final class Signs {
         return false;
     }
 
-    private static boolean ends(byte[] bytes, int from, int at, String word) {
-        int start = at - word.length() + 1;
+    private static boolean namesKind(byte[] bytes, int from, int end) {
+        int at = end >= from && (bytes[end] == '_' || bytes[end] == '-') ? end - 1 : end;
+        for (byte[] kind : KINDS_OF_KEY) {
+            if (ends(bytes, from, at, kind)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean ends(byte[] bytes, int from, int at, byte[] word) {
+        int start = at - word.length + 1;
         if (start < from) {
             return false;
         }
-        for (int i = 0; i < word.length(); i++) {
-            if ((bytes[start + i] | 0x20) != word.charAt(i)) {
+        for (int i = 0; i < word.length; i++) {
+            if ((bytes[start + i] | 0x20) != word[i]) {
                 return false;
             }
         }

@@ -2,9 +2,6 @@ package dev.starforge.data.git;
 
 import java.io.IOException;
 import java.io.InputStream;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
-import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Optional;
 import org.eclipse.jgit.lib.Constants;
@@ -18,9 +15,6 @@ public final class Blobs implements AutoCloseable {
 
     /** Whole objects from this size on can be read in part. */
     private static final int STREAMED = 64 << 10;
-
-    private static final long HIGH_BITS = 0x8080808080808080L;
-    private static final VarHandle EIGHT = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     private static final byte[] NOTHING = new byte[0];
 
@@ -101,9 +95,7 @@ public final class Blobs implements AutoCloseable {
         int length = Math.min(content.length, LOOKED_AT);
         int i = 0;
         for (; i + 8 <= length; i += 8) {
-            long eight = (long) EIGHT.get(content, i);
-            // a byte that is zero borrows, and is the only one to do so that had no high bit
-            if ((eight - 0x0101010101010101L & ~eight & HIGH_BITS) != 0) {
+            if (Bytes.equal(Bytes.eight(content, i), 0) != 0) {
                 return true;
             }
         }
@@ -127,7 +119,7 @@ public final class Blobs implements AutoCloseable {
     private static boolean isUtf8(byte[] bytes, int length) {
         int i = 0;
         while (i < length) {
-            if (i + 8 <= length && ((long) EIGHT.get(bytes, i) & HIGH_BITS) == 0) {
+            if (i + 8 <= length && (Bytes.eight(bytes, i) & Bytes.HIGH) == 0) {
                 i += 8;
                 continue;
             }

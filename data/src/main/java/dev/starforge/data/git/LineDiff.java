@@ -38,7 +38,7 @@ final class LineDiff {
         this.newLines = newLines;
         a = new int[oldLines.before(oldLines.bytes().length - tail)];
         b = new int[newLines.before(newLines.bytes().length - tail)];
-        int kinds = classify();
+        int kinds = a.length == 0 || b.length == 0 ? 0 : classify();
         removed = new boolean[oldLines.count()];
         added = new boolean[newLines.count()];
         first = new int[kinds];

@@ -1,14 +1,9 @@
 package dev.starforge.data.git;
 
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
-import java.nio.ByteOrder;
 import java.util.Arrays;
 
 /** The bytes of a file, and where its lines begin. A line has its newline; the last one may lack it. */
 public final class Lines {
-    private static final VarHandle WORDS = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
-
     private final byte[] bytes;
     private final int[] starts;
     private final int count;
@@ -34,13 +29,25 @@ public final class Lines {
                 starts = Arrays.copyOf(starts, 2 * starts.length);
             }
             starts[count++] = at;
-            while (at < bytes.length && bytes[at] != '\n') {
-                at++;
-            }
-            at = Math.min(at + 1, bytes.length);
+            at = Math.min(newline(bytes, at) + 1, bytes.length);
         }
         starts[count] = at;
         return new Lines(bytes, starts, count);
+    }
+
+    /** Where the next newline is, or the end. */
+    private static int newline(byte[] bytes, int from) {
+        int at = from;
+        for (; at + 8 <= bytes.length; at += 8) {
+            long found = Bytes.equal(Bytes.eight(bytes, at), '\n');
+            if (found != 0) {
+                return at + Bytes.first(found);
+            }
+        }
+        while (at < bytes.length && bytes[at] != '\n') {
+            at++;
+        }
+        return at;
     }
 
     public int count() {
@@ -69,7 +76,7 @@ public final class Lines {
         int end = starts[line + 1];
         long hash = end - at;
         for (; at + 8 <= end; at += 8) {
-            hash = (hash ^ (long) WORDS.get(bytes, at)) * 0x9E3779B97F4A7C15L;
+            hash = (hash ^ Bytes.eight(bytes, at)) * 0x9E3779B97F4A7C15L;
             hash ^= hash >>> 29;
         }
         for (; at < end; at++) {

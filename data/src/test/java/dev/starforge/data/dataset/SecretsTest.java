@@ -51,6 +51,53 @@ final class SecretsTest {
     void goes(String line, String expected) {
         assertThat(redact(line)).isEqualTo(expected);
         assertThat(redact("first\n" + line + "\r\nlast\n")).isEqualTo("first\n" + expected + "\r\nlast\n");
+        for (int indent = 1; indent < 40; indent++) {
+            assertThat(redact(" ".repeat(indent) + line)).isEqualTo(" ".repeat(indent) + expected);
+        }
+    }
+
+    /** Their letters alone, which look like words, do not give them away. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "AKIA",
+                "ASIA",
+                "AGPA",
+                "AIDA",
+                "AROA",
+                "ANPA",
+                "ghp_",
+                "gho_",
+                "ghu_",
+                "ghs_",
+                "ghr_",
+                "github_pat_",
+                "glpat-",
+                "xoxb-",
+                "AIza",
+                "sk_live_",
+                "rk_test_",
+                "sk-",
+                "sk-ant-",
+                "hf_",
+                "npm_",
+                "pypi-",
+                "SK",
+                "dop_v1_"
+            })
+    void keysOfKnownProvidersGo(String beginning) {
+        int length = switch (beginning) {
+            case "SK" -> 32;
+            case "AIza" -> 35;
+            case "npm_" -> 36;
+            case "pypi-", "dop_v1_" -> 64;
+            default -> beginning.startsWith("A") ? 16 : 40;
+        };
+        String letters = beginning.startsWith("A") && length == 16 ? "ABCDEFGH" : "abcdefab";
+        String key = beginning + letters.repeat(8).substring(0, length);
+        for (String around : List.of("%s", "key is %s,", "x=%s", "a/%s", "(\"%s\")")) {
+            assertThat(redact(around.formatted(key))).isEqualTo(around.formatted("<KEY>"));
+        }
     }
 
     @ParameterizedTest
