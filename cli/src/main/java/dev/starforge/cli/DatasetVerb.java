@@ -25,143 +25,122 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.LongSupplier;
-import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Option;
+import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 import tools.jackson.databind.node.ObjectNode;
 
-@Command(
-        name = "dataset",
-        mixinStandardHelpOptions = true,
-        versionProvider = Main.Version.class,
-        sortOptions = false,
-        description = {
-            "Turns the history of a git repository into samples to train and test a model on.",
-            "",
-            "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
-                    + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
-                    + "names are replaced. DIR then has",
-            "",
-            "  report.html                  what came of it, with samples: look here first",
-            "  train.shard val.shard test.shard",
-            "                               tokens, for starforge train",
-            "  commits.jsonl                every commit with its real difference",
-            "  chunks.jsonl                 every changed function, with its split or why it has none",
-            "  files.jsonl                  every file, kept or why not",
-            "  manifest.json                settings, counts and hashes",
-            "",
-            "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
-                    + "older ones moves.",
-            "",
-        },
-        footerHeading = "%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n",
-        footer = {
-            "  samples.context_length=4096  tokens of a document at most (2048)",
-            "  filters.exclude=docs/**,*.sql",
-            "                               paths to leave out; filters.include: to take only",
-            "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
-            "  samples.order=dependency     files after those they use, not by lot",
-            "  redact.people=false          leaves names and addresses in commit metadata",
-            "  export=both                  also as JSON for other programs",
-            "",
-            "Examples:",
-            "  starforge dataset --repo . --out data",
-            "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
-            "  starforge dataset --repo . --out data --set samples.context_length=4096",
-            "  starforge dataset --out data --preview 3 --split test",
-            "",
-            "Ends with 0 when done or up to date, with 2 for flags it does not know, and with 1 for everything else that goes "
-                    + "wrong: a sentence says what, and DIR is as it was.",
-        })
+/** Its flags are not annotations; {@link Main} says why. */
 final class DatasetVerb implements Callable<Integer> {
     private static final String TRAIN = "train:";
 
-    private final LongSupplier nanoTime;
+    private final LongSupplier nanoTime = System::nanoTime;
+    private final CommandSpec spec = Main.describe("dataset", this);
 
-    /** Milliseconds from the beginning of the program to that of the verb. */
-    private long started;
-
-    @Spec
-    private CommandSpec spec;
-
-    @Option(names = "--repo", paramLabel = "PATH", description = "A work tree or a bare repository.")
+    private long began;
     private Path repository;
-
-    @Option(names = "--out", required = true, paramLabel = "DIR", description = "Where the dataset is or will be.")
     private Path out;
-
-    @Option(names = "--config", paramLabel = "FILE", description = "Settings in YAML; docs/dataset.md lists them.")
-    private Path config;
-
-    @Option(names = "--set", paramLabel = "KEY=VALUE", description = "One setting; wins over the file.")
-    private Map<String, String> settings = Map.of();
-
-    @Option(
-            names = "--rev",
-            defaultValue = "HEAD",
-            paramLabel = "REV",
-            description = "The newest commit to read. Default: HEAD.")
-    private String revision;
-
-    @Option(
-            names = "--since",
-            defaultValue = "",
-            paramLabel = "REV",
-            description = "Leave out what this commit contains.")
-    private String since;
-
-    @Option(
-            names = "--tokenizer",
-            defaultValue = "train:8192",
-            paramLabel = "FILE|train:N",
-            description = "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
-                    + "split. Default: ${DEFAULT-VALUE}.")
     private String tokenizer;
 
-    @Option(
-            names = "--licenses",
-            paramLabel = "any|permissive",
-            description = "permissive leaves out files that no permissive licence covers. Default: any.")
-    private String licenses;
-
-    @Option(names = "--threads", paramLabel = "N", description = "Default: all cores. The result is the same.")
-    private Integer threads;
-
-    @Option(
-            names = "--preview",
-            paramLabel = "N",
-            arity = "0..1",
-            fallbackValue = "5",
-            description =
-                    "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR may "
-                            + "be a .jsonl file, with the model that reads it as --tokenizer.")
-    private Integer preview;
-
-    @Option(
-            names = "--split",
-            defaultValue = "train",
-            paramLabel = "train|val|test",
-            description = "Which split --preview shows. Default: train.")
-    private String split;
-
-    @Option(names = "--json", description = "For machines.")
-    private boolean json;
-
-    DatasetVerb() {
-        this(System::nanoTime);
+    private DatasetVerb() {
+        spec.usageMessage()
+                .sortOptions(false)
+                .description(
+                        "Turns the history of a git repository into samples to train and test a model on.",
+                        "",
+                        "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
+                                + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
+                                + "names are replaced. DIR then has",
+                        "",
+                        "  report.html                  what came of it, with samples: look here first",
+                        "  train.shard val.shard test.shard",
+                        "                               tokens, for starforge train",
+                        "  commits.jsonl                every commit with its real difference",
+                        "  chunks.jsonl                 every changed function, with its split or why it has none",
+                        "  files.jsonl                  every file, kept or why not",
+                        "  manifest.json                settings, counts and hashes",
+                        "",
+                        "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
+                                + "older ones moves.",
+                        "")
+                .footerHeading("%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n")
+                .footer(
+                        "  samples.context_length=4096  tokens of a document at most (2048)",
+                        "  filters.exclude=docs/**,*.sql",
+                        "                               paths to leave out; filters.include: to take only",
+                        "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
+                        "  samples.order=dependency     files after those they use, not by lot",
+                        "  redact.people=false          leaves names and addresses in commit metadata",
+                        "  export=both                  also as JSON for other programs",
+                        "",
+                        "Examples:",
+                        "  starforge dataset --repo . --out data",
+                        "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
+                        "  starforge dataset --repo . --out data --set samples.context_length=4096",
+                        "  starforge dataset --out data --preview 3 --split test",
+                        "",
+                        "Ends with 0 when done or up to date, with 2 for flags it does not know, and with 1 for everything else that goes "
+                                + "wrong: a sentence says what, and DIR is as it was.");
+        for (OptionSpec.Builder flag : List.of(
+                flag("--repo", "PATH", Path.class, "A work tree or a bare repository."),
+                flag("--out", "DIR", Path.class, "Where the dataset is or will be.")
+                        .required(true),
+                flag("--config", "FILE", Path.class, "Settings in YAML; docs/dataset.md lists them."),
+                flag("--set", "KEY=VALUE", Map.class, "One setting; wins over the file.")
+                        .initialValue(Map.of()),
+                flag("--rev", "REV", String.class, "The newest commit to read. Default: HEAD.")
+                        .defaultValue("HEAD"),
+                flag("--since", "REV", String.class, "Leave out what this commit contains.")
+                        .defaultValue(""),
+                flag(
+                                "--tokenizer",
+                                "FILE|train:N",
+                                String.class,
+                                "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
+                                        + "split. Default: ${DEFAULT-VALUE}.")
+                        .defaultValue("train:8192"),
+                flag(
+                        "--licenses",
+                        "any|permissive",
+                        String.class,
+                        "permissive leaves out files that no permissive licence covers. Default: any."),
+                flag("--threads", "N", Integer.class, "Default: all cores. The result is the same."),
+                flag(
+                                "--preview",
+                                "N",
+                                Integer.class,
+                                "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR "
+                                        + "may be a .jsonl file, with the model that reads it as --tokenizer.")
+                        .arity("0..1")
+                        .fallbackValue("5"),
+                flag("--split", "train|val|test", String.class, "Which split --preview shows. Default: train.")
+                        .defaultValue("train"),
+                flag("--json", "", boolean.class, "For machines.").defaultValue("false"))) {
+            spec.addOption(flag.build());
+        }
     }
 
-    DatasetVerb(LongSupplier nanoTime) {
-        this.nanoTime = nanoTime;
+    private static OptionSpec.Builder flag(String name, String label, Class<?> type, String description) {
+        return OptionSpec.builder(name).paramLabel(label).type(type).description(description);
+    }
+
+    /** The verb as a command. */
+    static CommandSpec describe() {
+        return new DatasetVerb().spec;
+    }
+
+    private <T> T given(String flag) {
+        return spec.findOption(flag).getValue();
     }
 
     @Override
     public Integer call() throws IOException {
-        started = ManagementFactory.getRuntimeMXBean().getUptime();
+        repository = given("--repo");
+        out = given("--out");
+        tokenizer = given("--tokenizer");
+        Integer preview = given("--preview");
         if (preview != null) {
-            preview();
+            preview(preview, given("--split"));
             return 0;
         }
         if (repository == null) {
@@ -170,7 +149,7 @@ final class DatasetVerb implements Callable<Integer> {
         DatasetConfig effective = effective();
         TokenizerChoice choice = choice();
         ProgressBar progress = new ProgressBar(spec.commandLine().getErr(), terminal(), nanoTime);
-        long began = nanoTime.getAsLong();
+        began = nanoTime.getAsLong();
         DatasetReport report;
         try {
             report = new DatasetBuilder(
@@ -183,9 +162,9 @@ final class DatasetVerb implements Callable<Integer> {
         } finally {
             progress.finish();
         }
-        double seconds = (nanoTime.getAsLong() - began) / 1e9;
+        double seconds = sinceBeginning();
         PrintWriter print = spec.commandLine().getOut();
-        if (json) {
+        if (this.<Boolean>given("--json")) {
             Json.print(print, describe(report, seconds));
         } else {
             summary(print, report, seconds);
@@ -195,6 +174,10 @@ final class DatasetVerb implements Callable<Integer> {
 
     private DatasetConfig effective() {
         ConfigFile file = new ConfigFile();
+        Path config = given("--config");
+        Map<String, String> settings = given("--set");
+        String licenses = given("--licenses");
+        Integer threads = given("--threads");
         if (config != null) {
             file.read(config);
         }
@@ -209,7 +192,7 @@ final class DatasetVerb implements Callable<Integer> {
         } catch (IllegalArgumentException wrong) {
             throw new ParameterException(spec.commandLine(), "--set: " + wrong.getMessage(), wrong);
         }
-        return file.config(repository, out, revision, since);
+        return file.config(repository, out, given("--rev"), given("--since"));
     }
 
     private TokenizerChoice choice() {
@@ -236,7 +219,7 @@ final class DatasetVerb implements Callable<Integer> {
                                 () -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
     }
 
-    private void preview() {
+    private void preview(int count, String split) {
         Split shown = List.of(Split.values()).stream()
                 .filter(each -> each.label().equals(split))
                 .findFirst()
@@ -252,7 +235,7 @@ final class DatasetVerb implements Callable<Integer> {
                     spec.commandLine().getOut(),
                     JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
                     reader,
-                    preview,
+                    count,
                     terminal());
             return;
         }
@@ -264,7 +247,7 @@ final class DatasetVerb implements Callable<Integer> {
             if (reader == null) {
                 throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
             }
-            Preview.print(spec.commandLine().getOut(), dataset, reader, shown, preview, terminal());
+            Preview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
         }
     }
 
@@ -308,13 +291,21 @@ final class DatasetVerb implements Callable<Integer> {
         ObjectNode licences = root.putObject("licenses");
         report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
         ObjectNode stages = root.putObject("seconds");
-        stages.put("start", started / 1e3);
-        report.seconds().forEach((stage, took) -> stages.put(stage, Math.round(took * 1000) / 1000.0));
+        stages.put("start", milliseconds(ManagementFactory.getRuntimeMXBean().getUptime() / 1e3 - sinceBeginning()));
+        report.seconds().forEach((stage, took) -> stages.put(stage, milliseconds(took)));
         double history =
                 report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);
         root.put("history_commits_per_second", history == 0 ? 0 : Math.round(report.commits() / history));
-        root.put("total_seconds", Math.round(seconds * 1000) / 1000.0);
+        root.put("total_seconds", milliseconds(seconds));
         return root.put("peak_heap_bytes", peakHeap());
+    }
+
+    private double sinceBeginning() {
+        return (nanoTime.getAsLong() - began) / 1e9;
+    }
+
+    private static double milliseconds(double seconds) {
+        return Math.round(seconds * 1000) / 1000.0;
     }
 
     private void summary(PrintWriter print, DatasetReport report, double seconds) {

@@ -8,33 +8,20 @@ import dev.starforge.train.ConfigException;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Path;
 import java.util.List;
 import picocli.CommandLine;
-import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Model.OptionSpec;
+import picocli.CommandLine.Model.UsageMessageSpec;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/** {@code starforge VERB ...}. */
-@Command(
-        name = "starforge",
-        mixinStandardHelpOptions = true,
-        versionProvider = Main.Version.class,
-        description = "Turns a git repository into a code model tuned on it, and serves that model.",
-        exitCodeListHeading = "%nExit codes:%n",
-        exitCodeList = {
-            "0:done",
-            "1:the work failed; the last line says why",
-            "2:the command line or a config is wrong",
-        },
-        footerHeading = "%nExamples:%n",
-        footer = {
-            "  starforge devices",
-            "  starforge dataset --repo . --out data",
-            "  starforge inspect MODEL",
-            "  starforge generate MODEL --prompt 'def fibonacci(n):'",
-            "  starforge VERB --help",
-        })
+/**
+ * {@code starforge VERB ...}.
+ *
+ * <p>Verbs have their flags as annotations, for each kind of which the JVM makes a class at every start. That takes a tenth
+ * of the time in which {@code dataset} reads a short history, so it and what all verbs share are written out.
+ */
 final class Main implements Runnable {
     private static final List<Class<?>> VERBS = List.of(
             BenchVerb.class,
@@ -51,10 +38,41 @@ final class Main implements Runnable {
             TrainVerb.class,
             VerifyVerb.class);
 
-    @Spec
-    private CommandSpec spec;
+    private final CommandSpec spec = describe("starforge", this);
 
-    private Main() {}
+    private Main() {
+        spec.usageMessage()
+                .description("Turns a git repository into a code model tuned on it, and serves that model.")
+                .exitCodeListHeading("%nExit codes:%n")
+                .exitCodeList(UsageMessageSpec.keyValuesMap(
+                        "0:done",
+                        "1:the work failed; the last line says why",
+                        "2:the command line or a config is wrong"))
+                .footerHeading("%nExamples:%n")
+                .footer(
+                        "  starforge devices",
+                        "  starforge dataset --repo . --out data",
+                        "  starforge inspect MODEL",
+                        "  starforge generate MODEL --prompt 'def fibonacci(n):'",
+                        "  starforge VERB --help");
+    }
+
+    /** A command with the flags that every command has, after all others. */
+    static CommandSpec describe(String name, Object command) {
+        return CommandSpec.wrapWithoutInspection(command)
+                .name(name)
+                .versionProvider(new Version())
+                .addOption(OptionSpec.builder("-h", "--help")
+                        .usageHelp(true)
+                        .order(1)
+                        .description("Show this help message and exit.")
+                        .build())
+                .addOption(OptionSpec.builder("-V", "--version")
+                        .versionHelp(true)
+                        .order(2)
+                        .description("Print version information and exit.")
+                        .build());
+    }
 
     public static void main(String[] args) {
         System.exit(commandLine(args).execute(args));
@@ -65,12 +83,15 @@ final class Main implements Runnable {
      * start.
      */
     static CommandLine commandLine(String... args) {
-        CommandLine starforge = new CommandLine(new Main());
+        CommandLine starforge = new CommandLine(new Main().spec);
         List<Class<?>> named = VERBS.stream()
                 .filter(verb -> args.length > 0 && verb.getSimpleName().equalsIgnoreCase(args[0] + "Verb"))
                 .toList();
-        (named.isEmpty() ? VERBS : named).forEach(starforge::addSubcommand);
+        for (Class<?> verb : named.isEmpty() ? VERBS : named) {
+            starforge.addSubcommand(verb == DatasetVerb.class ? DatasetVerb.describe() : verb);
+        }
         return starforge
+                .registerConverter(Path.class, Path::of)
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .setUsageHelpAutoWidth(true)
                 .setExpandAtFiles(false)
