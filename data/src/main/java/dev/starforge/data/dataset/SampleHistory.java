@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -72,6 +73,7 @@ public final class SampleHistory {
             password: ${PASS}
             password = "WORDNUMBER!x"
             passwd=Sample0fNumberNUMBER
+            secret: Sample0fNumberNUMBER
             api_key: 'aNUMBERbNUMBERcWORD',
             token := `value`
             "auth_token" => "WORDNUMBERqNUMBER"
@@ -141,6 +143,8 @@ public final class SampleHistory {
             case 3 -> files.remove(path);
             case 4, 5 -> files.put(path(), changed(files.remove(path)));
             case 6 -> binaries.put(path() + ".bin", binary());
+            case 7 -> files.put("keys.pem", key());
+            case 8 -> files.put("LICENSE", List.of("MIT License", "", "Copyright (c) " + random.nextInt(2000, 2030)));
             default -> files.compute(path, (same, text) -> changed(text));
         }
     }
@@ -178,6 +182,17 @@ public final class SampleHistory {
 
     private String word() {
         return WORDS[random.nextInt(WORDS.length)];
+    }
+
+    private List<String> key() {
+        List<String> key = new ArrayList<>(List.of("-----BEGIN PRIVATE KEY-----"));
+        for (int i = 0; i < 4; i++) {
+            byte[] line = new byte[48];
+            random.nextBytes(line);
+            key.add(Base64.getEncoder().encodeToString(line));
+        }
+        key.add("-----END PRIVATE KEY-----");
+        return key;
     }
 
     private byte[] binary() {

@@ -9,10 +9,12 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 
 /** Bytes on their way from a worker to a file: in memory while they are few, else in a file of their own. */
 final class Spool {
     private static final int IN_MEMORY = 4 << 20;
+    private static final AtomicLong FILES = new AtomicLong();
 
     private final Path folder;
     private final List<byte[]> pieces = new ArrayList<>();
@@ -29,7 +31,7 @@ final class Spool {
         if (held > IN_MEMORY) {
             try {
                 if (file == null) {
-                    file = Files.createTempFile(folder, "lines", ".part");
+                    file = Files.createFile(folder.resolve("lines-" + FILES.getAndIncrement() + ".part"));
                 }
                 try (OutputStream out = Files.newOutputStream(file, StandardOpenOption.APPEND)) {
                     drain(out);

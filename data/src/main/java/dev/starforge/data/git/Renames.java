@@ -3,7 +3,7 @@ package dev.starforge.data.git;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,10 +29,14 @@ final class Renames {
     private final int[] uses;
     private final Map<ObjectId, long[]> pieces = new HashMap<>();
 
-    private record Candidate(int target, int source, int score, boolean sameName) {
-        static final Comparator<Candidate> BEST_FIRST = Comparator.comparingInt(Candidate::score)
-                .thenComparing(Candidate::sameName)
-                .reversed();
+    /** In order, the best is first. */
+    private record Candidate(int target, int source, int score, boolean sameName) implements Comparable<Candidate> {
+        @Override
+        public int compareTo(Candidate other) {
+            return score != other.score
+                    ? Integer.compare(other.score, score)
+                    : Boolean.compare(other.sameName, sameName);
+        }
     }
 
     private Renames(List<FileChange> changes, Blobs blobs, boolean copies) {
@@ -160,10 +164,10 @@ final class Renames {
                     best.add(new Candidate(t, s, score, sameName(s, t)));
                 }
             }
-            best.sort(Candidate.BEST_FIRST);
+            Collections.sort(best);
             all.addAll(best.subList(0, Math.min(CANDIDATES, best.size())));
         }
-        all.sort(Candidate.BEST_FIRST);
+        Collections.sort(all);
         for (int round = 0; round < (copies ? 2 : 1); round++) {
             for (Candidate candidate : all) {
                 if (sourceOf[candidate.target] < 0 && (round == 1 || free(candidate.source))) {
