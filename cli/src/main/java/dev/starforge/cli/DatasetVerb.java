@@ -32,6 +32,45 @@ import tools.jackson.databind.node.ObjectNode;
 
 /** Its flags are not annotations; {@link Main} says why. */
 final class DatasetVerb implements Callable<Integer> {
+    private static final String[] DESCRIPTION = {
+        "Turns the history of a git repository into samples to train and test a model on.",
+        "",
+        "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
+                + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
+                + "names are replaced. DIR then has",
+        "",
+        "  report.html                  what came of it, with samples: look here first",
+        "  train.shard val.shard test.shard",
+        "                               tokens, for starforge train",
+        "  commits.jsonl                every commit with its real difference",
+        "  chunks.jsonl                 every changed function, with its split or why it has none",
+        "  files.jsonl                  every file, kept or why not",
+        "  manifest.json                settings, counts and hashes",
+        "",
+        "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
+                + "older ones moves.",
+        "",
+    };
+
+    private static final String[] FOOTER = {
+        "  samples.context_length=4096  tokens of a document at most (2048)",
+        "  filters.exclude=docs/**,*.sql",
+        "                               paths to leave out; filters.include: to take only",
+        "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
+        "  samples.order=dependency     files after those they use, not by lot",
+        "  redact.people=false          leaves names and addresses in commit metadata",
+        "  export=both                  also as JSON for other programs",
+        "",
+        "Examples:",
+        "  starforge dataset --repo . --out data",
+        "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
+        "  starforge dataset --repo . --out data --set samples.context_length=4096",
+        "  starforge dataset --out data --preview 3 --split test",
+        "",
+        "Ends with 0 when done or up to date, with 2 for flags it does not know, and with 1 for everything else that goes "
+                + "wrong: a sentence says what, and DIR is as it was.",
+    };
+
     private static final String TRAIN = "train:";
 
     private final LongSupplier nanoTime = System::nanoTime;
@@ -45,42 +84,9 @@ final class DatasetVerb implements Callable<Integer> {
     private DatasetVerb() {
         spec.usageMessage()
                 .sortOptions(false)
-                .description(
-                        "Turns the history of a git repository into samples to train and test a model on.",
-                        "",
-                        "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
-                                + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
-                                + "names are replaced. DIR then has",
-                        "",
-                        "  report.html                  what came of it, with samples: look here first",
-                        "  train.shard val.shard test.shard",
-                        "                               tokens, for starforge train",
-                        "  commits.jsonl                every commit with its real difference",
-                        "  chunks.jsonl                 every changed function, with its split or why it has none",
-                        "  files.jsonl                  every file, kept or why not",
-                        "  manifest.json                settings, counts and hashes",
-                        "",
-                        "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
-                                + "older ones moves.",
-                        "")
+                .description(DESCRIPTION)
                 .footerHeading("%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n")
-                .footer(
-                        "  samples.context_length=4096  tokens of a document at most (2048)",
-                        "  filters.exclude=docs/**,*.sql",
-                        "                               paths to leave out; filters.include: to take only",
-                        "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
-                        "  samples.order=dependency     files after those they use, not by lot",
-                        "  redact.people=false          leaves names and addresses in commit metadata",
-                        "  export=both                  also as JSON for other programs",
-                        "",
-                        "Examples:",
-                        "  starforge dataset --repo . --out data",
-                        "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
-                        "  starforge dataset --repo . --out data --set samples.context_length=4096",
-                        "  starforge dataset --out data --preview 3 --split test",
-                        "",
-                        "Ends with 0 when done or up to date, with 2 for flags it does not know, and with 1 for everything else that goes "
-                                + "wrong: a sentence says what, and DIR is as it was.");
+                .footer(FOOTER);
         for (OptionSpec.Builder flag : List.of(
                 flag("--repo", "PATH", Path.class, "A work tree or a bare repository."),
                 flag("--out", "DIR", Path.class, "Where the dataset is or will be.")
@@ -291,12 +297,12 @@ final class DatasetVerb implements Callable<Integer> {
         ObjectNode licences = root.putObject("licenses");
         report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
         ObjectNode stages = root.putObject("seconds");
-        stages.put("start", milliseconds(ManagementFactory.getRuntimeMXBean().getUptime() / 1e3 - sinceBeginning()));
-        report.seconds().forEach((stage, took) -> stages.put(stage, milliseconds(took)));
+        stages.put("start", rounded(ManagementFactory.getRuntimeMXBean().getUptime() / 1e3 - sinceBeginning()));
+        report.seconds().forEach((stage, took) -> stages.put(stage, rounded(took)));
         double history =
                 report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);
         root.put("history_commits_per_second", history == 0 ? 0 : Math.round(report.commits() / history));
-        root.put("total_seconds", milliseconds(seconds));
+        root.put("total_seconds", rounded(seconds));
         return root.put("peak_heap_bytes", peakHeap());
     }
 
@@ -304,7 +310,7 @@ final class DatasetVerb implements Callable<Integer> {
         return (nanoTime.getAsLong() - began) / 1e9;
     }
 
-    private static double milliseconds(double seconds) {
+    private static double rounded(double seconds) {
         return Math.round(seconds * 1000) / 1000.0;
     }
 

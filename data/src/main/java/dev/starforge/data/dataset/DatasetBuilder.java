@@ -212,6 +212,7 @@ public final class DatasetBuilder {
             ledger.dropRepeated(split);
             begin("snapshot", 0);
             Snapshot snapshot = Snapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
+            ledger.drop(Ledger.SIMILAR_FILE, snapshot.similar());
             end("snapshot");
             Leakage leakage =
                     new Leakage(config.shares().windowWords(), config.shares().boilerplateFiles());
@@ -235,7 +236,7 @@ public final class DatasetBuilder {
             LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer);
             Set<String> leaking = check.drop();
             if (!leaking.isEmpty()) {
-                ledger.dropDocuments(leaking.size());
+                ledger.drop(Ledger.LEAKING_DOCUMENT, leaking.size());
                 byBlob.values().forEach(ids -> ids.removeAll(leaking));
                 byBlob.values().removeIf(List::isEmpty);
                 counts.put(Split.TRAIN, check.trained());
@@ -335,7 +336,7 @@ public final class DatasetBuilder {
             Snapshot.each(history, config, history.resolve(manifest.heads().getLast()), leakage::look);
         }
         leakage.decide();
-        ledger.dropFiles(snapshot.remove(text -> leakage.leaks(text) || testedBefore.leaks(text)));
+        ledger.drop(Ledger.LEAKING_FILE, snapshot.remove(text -> leakage.leaks(text) || testedBefore.leaks(text)));
         ledger.each(split, true, (number, chunk) -> {
             if (chunk.added().stream().anyMatch(text -> leakage.leaks(text) || testedBefore.leaks(text))) {
                 ledger.leaks(number);
@@ -396,8 +397,9 @@ public final class DatasetBuilder {
                     ledger.tasks(files, lines, split),
                     config.threads(),
                     () -> new SampleStage(history.reader(), config, format, parsers, leakage, this::advance),
-                    samples -> {
-                        for (SampleStage.Sample sample : samples) {
+                    run -> {
+                        ledger.drop(Ledger.TOO_LONG_SAMPLE, run.tooLong());
+                        for (SampleStage.Sample sample : run.samples()) {
                             writers.get(sample.split()).add(sample.document(), sample.origin());
                             commitsOf.get(sample.split()).add(sample.origin().commit());
                             sample.blobs()

@@ -26,8 +26,17 @@ import org.eclipse.jgit.lib.ObjectId;
  * out with the decision.
  */
 final class Ledger {
-    private static final String LEAKING_FILE = "leaking_file";
-    private static final String LEAKING_DOCUMENT = "leaking_document";
+    /** Files of the training snapshot that are like another one of it, and those that leak. */
+    static final String SIMILAR_FILE = "similar_file";
+
+    static final String LEAKING_FILE = "leaking_file";
+
+    /** Documents of which only the check saw that they leak. */
+    static final String LEAKING_DOCUMENT = "leaking_document";
+
+    /** What no document has room for, not even by itself. */
+    static final String TOO_LONG_SAMPLE = "too_long_sample";
+
     private static final String CHUNKS = "chunks.part";
     private static final String FILES = "files.part";
 
@@ -149,20 +158,10 @@ final class Ledger {
         taken++;
     }
 
-    private void drop(String reason, long count) {
-        dropped.merge(reason, count, Long::sum);
-    }
-
-    /** Files of the training snapshot that leak. */
-    void dropFiles(int count) {
+    void drop(String reason, long count) {
         if (count > 0) {
-            drop(LEAKING_FILE, count);
+            dropped.merge(reason, count, Long::sum);
         }
-    }
-
-    /** Documents of which only the check saw that they leak. */
-    void dropDocuments(int count) {
-        drop(LEAKING_DOCUMENT, count);
     }
 
     /** For each text that was compared, the one that is kept in its place. */

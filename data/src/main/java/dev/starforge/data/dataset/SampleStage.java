@@ -27,7 +27,7 @@ import org.eclipse.jgit.revwalk.RevCommit;
  * for a document depends on the seed and its name alone, so the order of work does not matter. Added lines count in the
  * loss, and whole files do; what is only shown around them does not.
  */
-final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<SampleStage.Sample>> {
+final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, SampleStage.Run> {
     private static final Pattern HUNK = Pattern.compile("(?dm)^@@ -(\\d+),(\\d+) \\+(\\d+),(\\d+) @@");
     /** What the names of chunks' documents begin with. */
     static final String CHUNK = "chunk-";
@@ -60,6 +60,9 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
      */
     record Sample(Split split, TokenDocument document, SampleOrigin origin, List<String> blobs, String kind) {}
 
+    /** The documents of some tasks, and how much no document had room for. */
+    record Run(List<Sample> samples, int tooLong) {}
+
     private final GitHistory.Reader reader;
     private final DatasetConfig config;
     private final SampleFormat format;
@@ -68,6 +71,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
     private final ShownBlobs shownBlobs;
     private final Runnable each;
     private List<Sample> samples = new ArrayList<>();
+    private int tooLong;
 
     private String measuredBlob = "";
     private Lines measured = Lines.of(new byte[0]);
@@ -91,8 +95,9 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
     }
 
     @Override
-    public List<Sample> apply(List<Task> tasks) {
+    public Run apply(List<Task> tasks) {
         samples = new ArrayList<>();
+        tooLong = 0;
         for (Task task : tasks) {
             try {
                 switch (task) {
@@ -104,7 +109,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
             }
             each.run();
         }
-        return samples;
+        return new Run(samples, tooLong);
     }
 
     private void samples(Commit commit) throws IOException {
@@ -271,6 +276,8 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
         } else if (lines.size() > 1) {
             halves(sizes, path, String.join("", lines.subList(0, lines.size() / 2)), fitting);
             halves(sizes, path, String.join("", lines.subList(lines.size() / 2, lines.size())), fitting);
+        } else {
+            tooLong++;
         }
     }
 
@@ -324,7 +331,11 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
             size = tokens(middle);
         }
         int room = context - size - ROOM_FOR_MARKS;
-        if (room < 0 || middle.isBlank()) {
+        if (middle.isBlank()) {
+            return;
+        }
+        if (room < 0) {
+            tooLong++;
             return;
         }
         boolean metadata = random(chunk.id()).nextDouble() < config.samples().metadata();
@@ -347,6 +358,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
             over = encoded.ids.length - context;
         } while (over > 0 && room > 0);
         if (over > 0) {
+            tooLong++;
             return;
         }
         emit(
@@ -477,6 +489,8 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, List<S
             if (half > 0) {
                 half(task, path, lines.subList(0, half), blobs, part + "a");
                 half(task, path, lines.subList(half, lines.size()), blobs, part + "b");
+            } else {
+                tooLong++;
             }
         }
     }

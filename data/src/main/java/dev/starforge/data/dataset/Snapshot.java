@@ -32,13 +32,19 @@ final class Snapshot {
     private final DatasetConfig config;
     private final Optional<ObjectId> commit;
     private final List<SampleStage.TreeFile> files;
+    private final int similar;
 
     private Snapshot(
-            GitHistory history, DatasetConfig config, Optional<ObjectId> commit, List<SampleStage.TreeFile> files) {
+            GitHistory history,
+            DatasetConfig config,
+            Optional<ObjectId> commit,
+            List<SampleStage.TreeFile> files,
+            int similar) {
         this.history = history;
         this.config = config;
         this.commit = commit;
         this.files = files;
+        this.similar = similar;
     }
 
     /**
@@ -57,7 +63,7 @@ final class Snapshot {
             throws IOException {
         int last = ledger.lastTraining(split);
         if (!config.samples().files() || last < 0) {
-            return new Snapshot(history, config, Optional.empty(), new ArrayList<>());
+            return new Snapshot(history, config, Optional.empty(), new ArrayList<>(), 0);
         }
         ObjectId commit = ledger.commits().get(last);
         try (GitHistory.Reader reader = history.reader();
@@ -99,8 +105,13 @@ final class Snapshot {
                     kept.add(files.get(i));
                 }
             }
-            return new Snapshot(history, config, Optional.of(commit), kept);
+            return new Snapshot(history, config, Optional.of(commit), kept, files.size() - kept.size());
         }
+    }
+
+    /** How many files were left out for being like another one. */
+    int similar() {
+        return similar;
     }
 
     /** Every file of any commit that the filters let through, by its path and text. */

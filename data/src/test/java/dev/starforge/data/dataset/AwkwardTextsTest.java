@@ -299,4 +299,34 @@ final class AwkwardTextsTest {
             assertThat(test.origin(0).time()).isEqualTo(4_102_444_800L);
         }
     }
+
+    @Test
+    void whatIsLeftOutOfTheSnapshotIsCounted() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            fill(git, 8);
+            String text = "def " + words(1) + "(a):\n" + statements(20);
+            git.put("src/one.py", text);
+            git.put("src/other.py", "def " + words(1) + "(a):\n" + statements(20));
+            git.commit("Two that differ");
+            git.put("src/other.py", text + statement());
+            git.commit("Now alike");
+            fill(git, 12);
+        }
+        assertThat(Builds.build(repository(), out()).dropped()).containsEntry("similar_file", 1L);
+    }
+
+    @Test
+    void whatNoDocumentHasRoomForIsCounted() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            fill(git, 4);
+            git.put("src/long.py", "def " + words(1) + "(a):\n    return \"" + words(100) + "\"\n" + statements(20));
+            git.commit("A long line");
+            fill(git, 12);
+        }
+        DatasetReport report = Builds.build(repository(), out(), "samples.context_length", "256");
+        // the line, as part of its file and of its commit
+        assertThat(report.dropped()).containsEntry("too_long_sample", 2L);
+        assertThat(Builds.build(repository(), folder.resolve("roomy")).dropped())
+                .doesNotContainKey("too_long_sample");
+    }
 }
