@@ -74,7 +74,7 @@ final class DatasetVerb implements Callable<Integer> {
     private static final String TRAIN = "train:";
 
     private final LongSupplier nanoTime = System::nanoTime;
-    private final CommandSpec spec = Main.describe("dataset", this);
+    private final CommandSpec spec = Main.command("dataset", this);
 
     private long began;
     private Path repository;
@@ -131,7 +131,7 @@ final class DatasetVerb implements Callable<Integer> {
     }
 
     /** The verb as a command. */
-    static CommandSpec describe() {
+    static CommandSpec command() {
         return new DatasetVerb().spec;
     }
 
@@ -208,6 +208,8 @@ final class DatasetVerb implements Callable<Integer> {
             } catch (NumberFormatException notOne) {
                 throw new ParameterException(
                         spec.commandLine(), "--tokenizer: expected train:N with a number, got " + tokenizer, notOne);
+            } catch (IllegalArgumentException tooFew) {
+                throw new ParameterException(spec.commandLine(), "--tokenizer: " + tooFew.getMessage(), tooFew);
             }
         }
         Path path = Path.of(tokenizer);

@@ -20,7 +20,7 @@ import picocli.CommandLine.ParameterException;
  * {@code starforge VERB ...}.
  *
  * <p>Verbs have their flags as annotations, for each kind of which the JVM makes a class at every start. That takes a tenth
- * of the time in which {@code dataset} reads a short history, so it and what all verbs share are written out.
+ * of the time in which {@code dataset} reads a short history, so its flags, and those before a verb, are written out.
  */
 final class Main implements Runnable {
     private static final List<Class<?>> VERBS = List.of(
@@ -38,7 +38,7 @@ final class Main implements Runnable {
             TrainVerb.class,
             VerifyVerb.class);
 
-    private final CommandSpec spec = describe("starforge", this);
+    private final CommandSpec spec = command("starforge", this);
 
     private Main() {
         spec.usageMessage()
@@ -58,7 +58,7 @@ final class Main implements Runnable {
     }
 
     /** A command with the flags that every command has, after all others. */
-    static CommandSpec describe(String name, Object command) {
+    static CommandSpec command(String name, Object command) {
         return CommandSpec.wrapWithoutInspection(command)
                 .name(name)
                 .versionProvider(new Version())
@@ -88,7 +88,7 @@ final class Main implements Runnable {
                 .filter(verb -> args.length > 0 && verb.getSimpleName().equalsIgnoreCase(args[0] + "Verb"))
                 .toList();
         for (Class<?> verb : named.isEmpty() ? VERBS : named) {
-            starforge.addSubcommand(verb == DatasetVerb.class ? DatasetVerb.describe() : verb);
+            starforge.addSubcommand(verb == DatasetVerb.class ? DatasetVerb.command() : verb);
         }
         return starforge
                 .registerConverter(Path.class, Path::of)

@@ -117,6 +117,7 @@ final class DatasetVerbTest {
                 new Case(List.of("--repo", repo, "--set", "sed=1"), 2, "there is no key sed; the nearest is seed"),
                 new Case(List.of("--repo", repo, "--tokenizer", "none.json"), 1, "there is no such tokenizer"),
                 new Case(List.of("--repo", repo, "--tokenizer", "train:many"), 2, "expected train:N"),
+                new Case(List.of("--repo", repo, "--tokenizer", "train:100"), 2, "expected at least 275"),
                 new Case(List.of("--repo", repo, "--licenses", "free"), 1, "expected any or permissive, got free"),
                 new Case(List.of(), 2, "--repo=PATH"))) {
             List<String> args = new ArrayList<>(List.of("dataset", "--out", out()));

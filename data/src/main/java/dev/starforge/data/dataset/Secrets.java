@@ -34,18 +34,18 @@ final class Secrets implements Patch.Shown {
             + "|eyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}"
             + ")");
     private static final Pattern URL_PASSWORD =
-            Pattern.compile("([a-zA-Z][a-zA-Z0-9+.-]*://[^\\s:/@\"'<>]*:)([^\\s/\"'<>]+)(?=@)");
+            Pattern.compile("(?<=[a-zA-Z0-9+.-])(://[^\\s:/@\"'<>]*:)([^\\s/\"'<>]+)(?=@)");
     private static final Pattern ASSIGNED = Pattern.compile(
             "(?i)((pass(?:word|wd|phrase)?|pwd|secret|(?:api|access|auth|private|secret|signing|encryption)[_-]?key"
-                    + "|(?:auth|access|api|bearer|refresh)?[_-]?token|credentials?)[A-Za-z0-9_-]*[\"']?\\s*"
+                    + "|(?:auth|access|api|bearer|refresh)?[_-]?token|credentials?)[A-Za-z0-9_-]{0,200}[\"']?\\s*"
                     + "(?:[:=]=?>?|,)\\s*[\"'`])([^\"'`\\s]{6,})(?=[\"'`])");
 
     /** Without quotation marks to the end of a line, or to a comment; what ends a statement is not part of the value. */
     private static final String BARE_VALUE = "([^\\s\"'`<(]{8,}?)(?=([;,]?)\\s*(?:\\s(?:#|//|;).*)?$)";
 
-    private static final String BARE_NAME = "(?i)^([+\\- ]?\\s*(?:-\\s+)?(?:export\\s+|env\\s+)?[A-Z0-9_.-]*"
+    private static final String BARE_NAME = "(?i)^([+\\- ]?\\s*(?:-\\s+)?(?:export\\s+|env\\s+)?[A-Z0-9_.-]{0,200}"
             + "(?:password|passwd|passphrase|pwd|_pass|secret|(?:api|access|secret|private)[_-]?key|token(?!iz))";
-    private static final Pattern BARE = Pattern.compile(BARE_NAME + "[A-Z0-9_.-]*\\s*=\\s*)" + BARE_VALUE);
+    private static final Pattern BARE = Pattern.compile(BARE_NAME + "[A-Z0-9_.-]{0,200}\\s*=\\s*)" + BARE_VALUE);
 
     /** The same with a colon, after which types and names of other things stand as well. */
     private static final Pattern BARE_COLON = Pattern.compile(BARE_NAME + "\\s*:\\s+)" + BARE_VALUE);
@@ -83,12 +83,13 @@ final class Secrets implements Patch.Shown {
             Pattern.compile("(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{24,}={0,2}(?![A-Za-z0-9+/_=-])");
     private static final Pattern HASH = Pattern.compile("[0-9a-fA-F-]+");
     private static final Pattern MAIL = Pattern.compile(
-            "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\\.)+[A-Za-z]{2,}(?![A-Za-z0-9-])");
+            "(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]{0,63}\\.){1,20}[A-Za-z]{2,63}(?![A-Za-z0-9-])");
     private static final Pattern FILE_NAME = Pattern.compile(
             "(?i).*\\.(?:png|jpe?g|gif|svg|webp|ico|css|scss|js|ts|json|html?|md|txt|java|py|rs|go|xml|ya?ml|service|socket|timer|target|mount)");
     private static final Pattern TRAILER = Pattern.compile(
             "(?im)^((?:signed-off|co-authored|reviewed|acked|tested|reported|suggested|also|original-patch)-(?:off-)?by"
-                    + "|author|committer|cc)(:\\s*)([^<\\n]+?)(\\s*<)");
+                    + "|author|committer|cc)(:\\s*+)([^<\\n]++)<");
+    private static final int LONGEST_VALUE = 1000;
     private static final String KEY_BEGIN = "-----BEGIN ";
     private static final String KEY_END = "-----END ";
     private static final String KEY_KIND = "PRIVATE KEY";
@@ -181,8 +182,11 @@ final class Secrets implements Patch.Shown {
             return path;
         }
         StringBuilder shown = new StringBuilder();
-        for (String name : path.split("(?<=/)")) {
-            new Secrets().redactLine(name, shown);
+        for (int from = 0, to; from <= path.length(); from = to + 1) {
+            to = path.indexOf('/', from);
+            to = to < 0 ? path.length() : to;
+            new Secrets().redactLine(path.substring(from, to), shown);
+            shown.append(to < path.length() ? "/" : "");
         }
         return shown.toString();
     }
@@ -193,7 +197,11 @@ final class Secrets implements Patch.Shown {
 
     private void redactLine(String line, StringBuilder out) {
         byte[] bytes = line.getBytes(StandardCharsets.ISO_8859_1);
-        int signs = Signs.of(bytes, 0, bytes.length);
+        redactLine(line, Signs.of(bytes, 0, bytes.length), out);
+    }
+
+    /** @param signs what to look for */
+    void redactLine(String line, int signs, StringBuilder out) {
         String text = line;
         if ((signs & Signs.LONG) != 0) {
             text = PROVIDER.matcher(text).replaceAll(found -> key());
@@ -279,7 +287,7 @@ final class Secrets implements Patch.Shown {
 
     /** Not a placeholder, a variable, a sentence or a plain word. */
     private static boolean looksSecret(String value) {
-        if (fillsIn(value) || EXPRESSION.matcher(value).matches()) {
+        if (fillsIn(value) || matches(EXPRESSION, value)) {
             return false;
         }
         boolean digit = false;
@@ -294,17 +302,20 @@ final class Secrets implements Patch.Shown {
         return letter && (digit || sign) && entropy(value) >= 2.5;
     }
 
+    /** An expression takes no time that matters for a value of this length, nor the thread's stack. */
+    private static boolean matches(Pattern pattern, String value) {
+        return value.length() <= LONGEST_VALUE && pattern.matcher(value).matches();
+    }
+
     private static boolean fillsIn(String value) {
-        return PLACEHOLDER.matcher(value).matches();
+        return matches(PLACEHOLDER, value);
     }
 
     /** A value without quotation marks is more often code: a name that ends a statement, or a place. */
     private static boolean looksBare(MatchResult found) {
         String value = found.group(2);
         boolean ends = !found.group(3).isEmpty();
-        return looksSecret(value)
-                && !PLACE.matcher(value).matches()
-                && !(ends && NAME_OF_CODE.matcher(value).matches());
+        return looksSecret(value) && !matches(PLACE, value) && !(ends && matches(NAME_OF_CODE, value));
     }
 
     /** After a colon a single digit may be part of a type's name, and a sign alone of a type. */
@@ -318,8 +329,8 @@ final class Secrets implements Patch.Shown {
     /** Words run together without a digit, in quotation marks, for what is called a password and nothing more. */
     private static boolean looksLikePhrase(MatchResult found) {
         return PASSWORD_NAME.matcher(found.group(1)).matches()
-                && PHRASE.matcher(found.group(3)).matches()
-                && !NO_PHRASE.matcher(found.group(3)).matches();
+                && matches(PHRASE, found.group(3))
+                && !matches(NO_PHRASE, found.group(3));
     }
 
     /**
@@ -328,13 +339,15 @@ final class Secrets implements Patch.Shown {
      */
     private static boolean looksLikeBarePhrase(MatchResult found) {
         String value = found.group(2);
-        String core = value.replaceAll("!+$", "");
+        int end = value.length();
+        while (end > 0 && value.charAt(end - 1) == '!') {
+            end--;
+        }
+        String core = value.substring(0, end);
         return found.group(1).toLowerCase(Locale.ROOT).matches(".*(?:pass|pwd).*")
                 && found.group(3).isEmpty()
-                && !NO_PHRASE.matcher(core).matches()
-                && (SIGNED.matcher(core).matches()
-                        || core.length() < value.length()
-                                && PHRASE.matcher(core).matches());
+                && !matches(NO_PHRASE, core)
+                && (matches(SIGNED, core) || core.length() < value.length() && matches(PHRASE, core));
     }
 
     /** Random, but neither a hash nor a number of words. */
@@ -384,7 +397,11 @@ final class Secrets implements Patch.Shown {
 
     /** A commit message without the names in its trailers, and those given wherever they stand as words. */
     static String withoutNames(String message, String... names) {
-        String text = TRAILER.matcher(message).replaceAll("$1$2" + NAME + "$4");
+        String text = TRAILER.matcher(message).replaceAll(found -> {
+            String name = found.group(3);
+            String blanks = name.substring(name.stripTrailing().length());
+            return Matcher.quoteReplacement(found.group(1) + found.group(2) + NAME + blanks + "<");
+        });
         for (String name : names) {
             if (name.length() >= 3) {
                 text = withoutName(text, name);

@@ -51,7 +51,10 @@ final class Signs {
     /** How keys of known providers begin. */
     private static final byte[][] KEY_BEGINNINGS =
             words("AKIA ASIA AGPA AIDA AROA ANPA ghp_ gho_ ghu_ ghs_ ghr_ github_ glpat- "
-                    + "xox AIza ya29 sk_ rk_ sk- hf_ npm_ pypi- SG SK dop_ eyJ");
+                    + "xox AIza sk_ rk_ sk- hf_ npm_ pypi- SK dop_ eyJ");
+
+    /** One that a dot follows, which ends a run. */
+    private static final byte[] BEGINNING_WITH_DOT = word("ya29.");
 
     /** What makes a key a secret, where the name does not say so in another way. */
     private static final byte[][] KINDS_OF_KEY = words("api access auth private signing encryption");
@@ -134,14 +137,19 @@ final class Signs {
 
     /** Whether an at sign stands between words, or in an address. */
     private static boolean joins(byte[] bytes, int from, int at, int to) {
-        return at > from && at + 1 < to && (inRun(bytes[at - 1]) && inRun(bytes[at + 1]) || inAddress(bytes, from, at));
+        if (at == from || at + 1 == to) {
+            return false;
+        }
+        byte before = bytes[at - 1];
+        boolean named = inRun(before) || before == '.' || before == '%';
+        return named && inRun(bytes[at + 1]) || inAddress(bytes, from, at);
     }
 
     /** In which ways a sign gives something with a telling name a value that may be secret, if it does. */
     private static int assigns(byte[] bytes, int from, int at, int to) {
         int value = pastBlanks(bytes, at + 1, to);
         int ways = 0;
-        if (quotedFollows(bytes, value, to)) {
+        if (quotedFollows(bytes, at + 1, to)) {
             ways = TO_QUOTED;
         } else if (bytes[at] != ',' && bareFollows(bytes, value, to)) {
             ways = bytes[at] == '=' ? TO_BARE : value > at + 1 ? TO_BARE_AFTER_COLON : 0;
@@ -151,7 +159,8 @@ final class Signs {
 
     /** Whether an at sign stands in an address with a scheme. */
     private static boolean inAddress(byte[] bytes, int from, int sign) {
-        for (int at = sign - 1; at >= from + 2 && bytes[at] > ' '; at--) {
+        // of an at sign before this one the same was asked already
+        for (int at = sign - 1; at >= from + 2 && bytes[at] > ' ' && bytes[at] != '@'; at--) {
             if (bytes[at] == '/' && bytes[at - 1] == '/' && bytes[at - 2] == ':') {
                 return true;
             }
@@ -179,9 +188,9 @@ final class Signs {
     /** Whether a word in quotation marks follows, after the rest of what assigns. */
     private static boolean quotedFollows(byte[] bytes, int from, int to) {
         int at = from;
-        while (at < to && (isBlank(bytes[at]) || bytes[at] == '=' || bytes[at] == '>')) {
-            at++;
-        }
+        at += at < to && bytes[at] == '=' ? 1 : 0;
+        at += at < to && bytes[at] == '>' ? 1 : 0;
+        at = pastBlanks(bytes, at, to);
         if (at == to || !isQuote(bytes[at])) {
             return false;
         }
@@ -227,6 +236,9 @@ final class Signs {
                 return LONG;
             }
             before = kind;
+        }
+        if (ends(bytes, 0, from - 1, BEGINNING_WITH_DOT)) {
+            return LONG;
         }
         if (changes < KEY_CHANGES && to - from < KEY_LINE) {
             return 0;

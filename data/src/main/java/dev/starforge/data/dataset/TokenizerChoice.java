@@ -9,5 +9,15 @@ public sealed interface TokenizerChoice {
     record Given(Path file, Tokenizer tokenizer) implements TokenizerChoice {}
 
     /** One learned from the training split, written beside the dataset. */
-    record Trained(int vocabularySize) implements TokenizerChoice {}
+    record Trained(int vocabularySize) implements TokenizerChoice {
+        /** Bytes, and the tokens that samples are marked with. */
+        public static final int LEAST = 256 + SampleFormat.specialTokens().size();
+
+        public Trained {
+            if (vocabularySize < LEAST) {
+                throw new IllegalArgumentException(
+                        "a vocabulary of " + vocabularySize + ", expected at least " + LEAST);
+            }
+        }
+    }
 }

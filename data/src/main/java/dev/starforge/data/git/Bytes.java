@@ -24,7 +24,7 @@ public final class Bytes {
         return (long) WORDS.get(bytes, at);
     }
 
-    /** The high bit of each of eight bytes that is below a bound of at most 128. Only the lowest of them can be relied on. */
+    /** The high bit of each of eight bytes that is below a bound of at most 127, and perhaps of some above the first such. */
     public static long below(long eight, int bound) {
         // such a byte borrows, and had no high bit before; the next one may then borrow too
         return eight - bound * ONES & ~eight & HIGH;

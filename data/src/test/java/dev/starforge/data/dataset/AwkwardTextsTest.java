@@ -329,4 +329,26 @@ final class AwkwardTextsTest {
         assertThat(Builds.build(repository(), folder.resolve("roomy")).dropped())
                 .doesNotContainKey("too_long_sample");
     }
+
+    @Test
+    void ofTwoFilesThatAreAlikeTheOneOfThatNameMoved() throws IOException {
+        String kept = statements(6);
+        String old = kept + statements(4);
+        try (Fixture git = new Fixture(repository())) {
+            git.put("a/one.py", old);
+            git.put("b/other.py", old);
+            git.commit("Two");
+            git.remove("a/one.py");
+            git.remove("b/other.py");
+            git.put("c/other.py", kept + statements(4));
+            git.commit("Move");
+            fill(git, 6);
+        }
+        Builds.build(repository(), out());
+        assertThat(diffs("Move"))
+                .filteredOn(diff -> diff.path("type").stringValue().equals("R"))
+                .singleElement()
+                .satisfies(
+                        diff -> assertThat(diff.path("old_path").stringValue()).isEqualTo("b/other.py"));
+    }
 }

@@ -1,11 +1,14 @@
 package dev.starforge.data.dataset;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import dev.starforge.data.git.Bytes;
 import dev.starforge.data.git.Lines;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
+import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -38,6 +41,15 @@ final class SecretsTest {
                 "password:\t\"Sup3rS3cret\" | password:\t\"<PASSWORD>\"",
                 "my.password.value=Sup3rS3cret! | my.password.value=<PASSWORD>",
                 "ya29.AbcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPqr | <KEY>",
+                "ya29.abcdefghijklmnopqrstuvwxyz | <KEY>",
+                "SG.abcdefghijklmnopqrstuv.abcdefghijklmnopqrstuvwxyzabcdefghijklmnopq | <KEY>",
+                "eyJabcdefghijklmnopq.eyJabcdefgh.abcdefgh | <KEY>",
+                "secret: 'a1b2c3' | secret: '<KEY>'",
+                "signing-key=`a1b2c3` | signing-key=`<KEY>`",
+                "encryption_key = \"a1b2c3\" | encryption_key = \"<KEY>\"",
+                "authKey: \"a1b2c3\" | authKey: \"<KEY>\"",
+                "api-key=a1b2c3d4 | api-key=<KEY>",
+                "credentials = 'a1b2c3' | credentials = '<KEY>'",
                 "DB_PASSWORD=Sup3rS3cret! | DB_PASSWORD=<PASSWORD>",
                 "export API_KEY=x9Kd03nfAq | export API_KEY=<KEY>",
                 "spring.datasource.password=pa$$w0rd99 | spring.datasource.password=<PASSWORD>",
@@ -168,9 +180,92 @@ final class SecretsTest {
                 + "src/main/java/dev/starforge/data/dataset/Base64V2Utf8Reader12Test.java",
         "units/getty@tty1.service, units/getty@tty1.service",
         "icons/logo@2x.png, icons/logo@2x.png",
+        "a/password=abcd1234/x.txt, a/password=<PASSWORD>/x.txt",
     })
     void pathsToo(String path, String expected) {
         assertThat(Secrets.path(path)).isEqualTo(expected);
+    }
+
+    /** The first look may send too many lines on, never too few. */
+    @Test
+    void whatTheFirstLookPassesOverHasNothingToReplace() {
+        String[] names =
+                ("password passwd pwd Passphrase secret api_key apikey access-key authKey private_key signing_key encryption-key "
+                                + "key token auth_token tokenizer credentials _pass user mail http://ann:x")
+                        .split(" ");
+        String[] signs = {"=", ":", " = ", ": ", "==", "=>", " := ", ", ", ",", "':", "\": ", "@", "\t=\t", " "};
+        String[] marks = {"\"", "'", "`", "", "", "<", "(", "${", "//"};
+        String[] values =
+                "Tr0ub4dor&3 CorrectHorse hunter2x hunter2 a1b2c3 a1b2c hunter aB3 x example.org é123456 a!b@c.d #12345678"
+                        .split(" ");
+        Random random = new Random(9);
+        int replaced = 0;
+        for (int round = 0; round < 60_000; round++) {
+            StringBuilder line = new StringBuilder();
+            for (int i = random.nextInt(3); i >= 0; i--) {
+                for (String[] part : List.of(names, signs, marks, values, marks)) {
+                    line.append(random.nextInt(8) == 0 ? " " : part[random.nextInt(part.length)]);
+                }
+            }
+            byte[] bytes = line.toString().getBytes(StandardCharsets.ISO_8859_1);
+            int seen = Signs.of(bytes, 0, bytes.length);
+            int all = Signs.AT | Signs.TO_QUOTED | Signs.TO_BARE | Signs.TO_BARE_AFTER_COLON;
+            StringBuilder looked = new StringBuilder();
+            new Secrets().redactLine(line.toString(), seen, looked);
+            StringBuilder lookedForAll = new StringBuilder();
+            new Secrets().redactLine(line.toString(), seen | all, lookedForAll);
+            assertThat(looked).as(line.toString()).hasToString(lookedForAll.toString());
+            replaced += lookedForAll.compareTo(line) == 0 ? 0 : 1;
+        }
+        assertThat(replaced).isGreaterThan(4_000);
+    }
+
+    /** A minified file, or a hostile one. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "@",
+                "=",
+                "=\n",
+                "a",
+                "0123456789abcdef",
+                "token",
+                "password",
+                "a://",
+                "a@",
+                "aB3/",
+                "eyJabcdefgh.",
+                "sk-abc",
+                "-",
+                "password, '",
+                "a'",
+                "b.",
+                "!",
+                "x=",
+                "\"",
+                "a.b",
+                "$a_",
+                "Aa",
+                " ",
+                "cc: ",
+                "-----BEGIN "
+            })
+    void longLinesTakeNoLonger(String piece) {
+        String line = piece.repeat(200_000 / piece.length());
+        assertTimeoutPreemptively(Duration.ofSeconds(20), () -> {
+            for (String around : List.of(
+                    "%s",
+                    "%s x@y.example token='abcdef1'",
+                    "token='abcdef1' %s",
+                    "a@%s1",
+                    "password=%s",
+                    "secret: %s1!",
+                    "pass='%s1!'",
+                    "a://b:%s@c")) {
+                redact(around.formatted(line));
+            }
+            Secrets.withoutNames("cc:" + line + "\nauthor: " + line, "Ann");
+        });
     }
 
     @Test
