@@ -137,12 +137,12 @@ final class Signs {
 
     /** Whether an at sign stands between words, or in an address. */
     private static boolean joins(byte[] bytes, int from, int at, int to) {
-        if (at == from || at + 1 == to) {
+        if (at == from) {
             return false;
         }
         byte before = bytes[at - 1];
         boolean named = inRun(before) || before == '.' || before == '%';
-        return named && inRun(bytes[at + 1]) || inAddress(bytes, from, at);
+        return named && at + 1 < to && inRun(bytes[at + 1]) || inAddress(bytes, from, at);
     }
 
     /** In which ways a sign gives something with a telling name a value that may be secret, if it does. */
@@ -160,7 +160,7 @@ final class Signs {
     /** Whether an at sign stands in an address with a scheme. */
     private static boolean inAddress(byte[] bytes, int from, int sign) {
         // of an at sign before this one the same was asked already
-        for (int at = sign - 1; at >= from + 2 && bytes[at] > ' ' && bytes[at] != '@'; at--) {
+        for (int at = sign - 1; at >= from + 2 && !isBlank(bytes[at]) && bytes[at] != '@'; at--) {
             if (bytes[at] == '/' && bytes[at - 1] == '/' && bytes[at - 2] == ':') {
                 return true;
             }

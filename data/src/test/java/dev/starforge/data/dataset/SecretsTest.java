@@ -29,6 +29,8 @@ final class SecretsTest {
                 "postgres://app:Tr0ub4dor3!@db/x | postgres://app:<PASSWORD>@db/x",
                 "url = 'postgres://app:hunter2@${HOST}/x' | url = 'postgres://app:<PASSWORD>@${HOST}/x'",
                 "amqp://app:p@ss@queue | amqp://app:<PASSWORD>@queue",
+                "ftp://app:pässwört!@host/ | ftp://app:<PASSWORD>@host/",
+                "ftp://app:s3cret@ | ftp://app:<PASSWORD>@",
                 "password: Sup3rS3cret! | password: <PASSWORD>",
                 "~  - db_password: Sup3rS3cret  # prod~ | ~  - db_password: <PASSWORD>  # prod~",
                 "password=Sup3rS3cret! # prod | password=<PASSWORD> # prod",
@@ -191,7 +193,7 @@ final class SecretsTest {
     void whatTheFirstLookPassesOverHasNothingToReplace() {
         String[] names =
                 ("password passwd pwd Passphrase secret api_key apikey access-key authKey private_key signing_key encryption-key "
-                                + "key token auth_token tokenizer credentials _pass user mail http://ann:x")
+                                + "key token auth_token tokenizer credentials _pass user mail http://ann:x http://ann:é!")
                         .split(" ");
         String[] signs = {"=", ":", " = ", ": ", "==", "=>", " := ", ", ", ",", "':", "\": ", "@", "\t=\t", " "};
         String[] marks = {"\"", "'", "`", "", "", "<", "(", "${", "//"};
