@@ -265,7 +265,7 @@ final class Secrets implements Patch.Shown {
             out.add(lines.bytes(), from, to);
         } else {
             StringBuilder text = new StringBuilder();
-            redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), text);
+            redactLine(new String(lines.bytes(), from, to - from, StandardCharsets.ISO_8859_1), signs, text);
             out.addLatin(text.toString());
         }
     }
