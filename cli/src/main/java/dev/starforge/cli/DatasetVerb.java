@@ -110,6 +110,12 @@ final class DatasetVerb implements Callable<Integer> {
                         "any|permissive",
                         String.class,
                         "permissive leaves out files that no permissive licence covers. Default: any."),
+                flag(
+                                "--skip-missing",
+                                "",
+                                boolean.class,
+                                "Leave out, and count, the files that a partial clone lacks. Default: an error.")
+                        .defaultValue("false"),
                 flag("--threads", "N", Integer.class, "Default: all cores. The result is the same."),
                 flag(
                                 "--preview",
@@ -191,6 +197,9 @@ final class DatasetVerb implements Callable<Integer> {
             settings.forEach(file::set);
             if (licenses != null) {
                 file.set("filters.licenses", licenses);
+            }
+            if (this.<Boolean>given("--skip-missing")) {
+                file.set("history.skip_missing", "true");
             }
             if (threads != null) {
                 file.set("threads", threads.toString());

@@ -5,10 +5,14 @@ import java.io.PrintWriter;
 import java.util.Locale;
 import java.util.function.LongSupplier;
 
-/** Progress as a person wants it: a bar with rate and time left on a terminal, a line for each stage elsewhere. */
+/**
+ * Progress as a person wants it: a bar with rate and time left on a terminal; elsewhere a line for each stage, and one every
+ * ten seconds while it lasts.
+ */
 final class ProgressBar implements Progress {
     private static final int WIDTH = 30;
     private static final long REDRAW = 100_000_000;
+    private static final long REPEAT = 10_000_000_000L;
 
     private final PrintWriter err;
     private final boolean terminal;
@@ -32,18 +36,19 @@ final class ProgressBar implements Progress {
         total = steps;
         done = 0;
         began = nanoTime.getAsLong();
+        drawn = began;
         if (terminal) {
             draw();
         } else {
-            err.println(steps > 0 ? name + ": " + steps : name);
-            err.flush();
+            print(steps > 0 ? name + ": " + steps : name);
         }
     }
 
     @Override
     public void advance() {
         done++;
-        if (terminal && nanoTime.getAsLong() - drawn > REDRAW) {
+        long now = nanoTime.getAsLong();
+        if (now - drawn > (terminal ? REDRAW : REPEAT)) {
             draw();
         }
     }
@@ -51,7 +56,11 @@ final class ProgressBar implements Progress {
     @Override
     public void say(String message) {
         clear();
-        err.println(message);
+        print(message);
+    }
+
+    private void print(String line) {
+        err.println(line);
         err.flush();
     }
 
@@ -69,20 +78,19 @@ final class ProgressBar implements Progress {
 
     private void draw() {
         drawn = nanoTime.getAsLong();
-        err.print("\r\u001b[K" + line());
-        err.flush();
+        if (terminal) {
+            err.print("\r\u001b[K" + line());
+            err.flush();
+        } else {
+            print(String.format(Locale.ROOT, "%s: %d of %d, %s", stage, done, total, pace()));
+        }
     }
 
     private String line() {
         if (total == 0) {
             return stage + "…";
         }
-        double seconds = (nanoTime.getAsLong() - began) / 1e9;
         int filled = (int) (WIDTH * done / total);
-        double rate = done / seconds;
-        String pace = done == 0
-                ? ""
-                : String.format(Locale.ROOT, rate < 10 ? "%.1f/s, %s left" : "%.0f/s, %s left", rate, left(seconds));
         return String.format(
                 Locale.ROOT,
                 "%-10s %s%s %3d%% %d/%d %s",
@@ -92,7 +100,15 @@ final class ProgressBar implements Progress {
                 100 * done / total,
                 done,
                 total,
-                pace);
+                pace());
+    }
+
+    private String pace() {
+        double seconds = (nanoTime.getAsLong() - began) / 1e9;
+        double rate = done / seconds;
+        return done == 0
+                ? ""
+                : String.format(Locale.ROOT, rate < 10 ? "%.1f/s, %s left" : "%.0f/s, %s left", rate, left(seconds));
     }
 
     private String left(double seconds) {

@@ -17,7 +17,11 @@ public final class Hashes {
     private Hashes() {}
 
     public static String sha256(String text) {
-        return HexFormat.of().formatHex(digest().digest(text.getBytes(StandardCharsets.UTF_8)));
+        return sha256(text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    public static String sha256(byte[] bytes) {
+        return HexFormat.of().formatHex(digest().digest(bytes));
     }
 
     /** The first eight bytes, where a number must do. */

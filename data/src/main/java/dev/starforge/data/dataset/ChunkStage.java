@@ -151,13 +151,15 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
     }
 
     private Optional<FileFilter.Reason> reason(
-            String path, FileChange.Side side, Optional<byte[]> content, Secrets secrets, Language language) {
+            String path, FileChange.Side side, Optional<byte[]> content, Secrets secrets, Language language)
+            throws IOException {
         Optional<FileFilter.Reason> reason = filter.byName(path, side);
         if (reason.isPresent()) {
             return reason;
         }
         if (content.isEmpty()) {
-            return Optional.of(FileFilter.Reason.TOO_LARGE);
+            return Optional.of(
+                    reader.blobs().isMissing(side) ? FileFilter.Reason.MISSING : FileFilter.Reason.TOO_LARGE);
         }
         reason = filter.byContent(content.get(), language);
         if (reason.isPresent()) {

@@ -37,6 +37,7 @@ public final class ConfigFile {
         DEFAULTS.put("threads", "0");
         DEFAULTS.put("history.max_blob_bytes", "8388608");
         DEFAULTS.put("history.copies", "false");
+        DEFAULTS.put("history.skip_missing", "false");
         DEFAULTS.put("redact.people", "true");
         DEFAULTS.put("filters.max_lines", "100000");
         DEFAULTS.put("filters.mean_line", "100");
@@ -199,6 +200,7 @@ public final class ConfigFile {
                     threads == 0 ? Runtime.getRuntime().availableProcessors() : threads,
                     whole("history.max_blob_bytes", 1, 1 << 28),
                     flag("history.copies"),
+                    flag("history.skip_missing"),
                     flag("redact.people"),
                     new DatasetConfig.Filters(
                             whole("filters.max_lines", 1, Integer.MAX_VALUE),

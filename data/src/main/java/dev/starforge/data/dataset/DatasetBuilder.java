@@ -89,7 +89,7 @@ public final class DatasetBuilder {
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
         stageBegan = nanoTime.getAsLong();
-        try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob())) {
+        try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob(), config.skipMissing())) {
             ObjectId head = history.resolve(config.revision());
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages
@@ -137,6 +137,13 @@ public final class DatasetBuilder {
                     HtmlReport.write(config.out(), knownTokenizer().orElseThrow());
                 }
                 return nothingNew(known.orElseThrow());
+            }
+            if (!config.skipMissing()) {
+                begin("check", 0);
+                history.firstMissing(commits).ifPresent(blob -> {
+                    throw history.missing(blob);
+                });
+                end("check");
             }
             prepare();
             return build(history, head, known, commits);

@@ -13,6 +13,7 @@ import java.util.List;
  * @param name of the repository in samples
  * @param largestBlob in bytes; a larger file is listed and not read
  * @param copies whether copies are looked for, as with {@code git diff -C}
+ * @param skipMissing whether files that a partial clone lacks are left out, else they are an error
  * @param redactPeople whether names and addresses of authors are replaced
  */
 public record DatasetConfig(
@@ -25,6 +26,7 @@ public record DatasetConfig(
         int threads,
         int largestBlob,
         boolean copies,
+        boolean skipMissing,
         boolean redactPeople,
         Filters filters,
         Duplicates duplicates,

@@ -15,6 +15,7 @@ final class FileFilter {
     enum Reason {
         BINARY,
         TOO_LARGE,
+        MISSING,
         NOT_UTF8,
         SYMLINK,
         SUBMODULE,

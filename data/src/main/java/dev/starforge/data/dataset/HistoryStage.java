@@ -144,7 +144,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     }
 
     /** What is said of a changed file. */
-    private record Diff(boolean binary, boolean tooLarge, int additions, int deletions, int redactions) {
+    private record Diff(boolean binary, boolean tooLarge, boolean missing, int additions, int deletions, int redactions) {
         void write(JsonText json, FileChange change, Bytes patch) {
             json.begin().put("path", Secrets.path(GitPath.text(change.path())));
             if (change.oldSide().exists() && change.newSide().exists()) {
@@ -162,6 +162,9 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
             if (tooLarge) {
                 json.put("too_large", true);
             }
+            if (missing) {
+                json.put("missing", true);
+            }
             if (redactions > 0) {
                 json.put("redactions", redactions);
             }
@@ -176,7 +179,9 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         Blobs.Kind before = blobs.kind(change.oldSide());
         Blobs.Kind after = blobs.kind(change.newSide());
         if (before != Blobs.Kind.TEXT || after != Blobs.Kind.TEXT) {
-            return new Diff(true, before == Blobs.Kind.TOO_LARGE || after == Blobs.Kind.TOO_LARGE, 0, 0, 0);
+            boolean tooLarge = before == Blobs.Kind.TOO_LARGE || after == Blobs.Kind.TOO_LARGE;
+            boolean missing = before == Blobs.Kind.MISSING || after == Blobs.Kind.MISSING;
+            return new Diff(before == Blobs.Kind.BINARY || after == Blobs.Kind.BINARY || tooLarge, tooLarge, missing, 0, 0, 0);
         }
         byte[] oldContent = blobs.read(change.oldSide()).orElseThrow();
         byte[] newContent = blobs.read(change.newSide()).orElseThrow();
@@ -195,7 +200,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
             });
         }
         secrets.add(found);
-        return new Diff(false, false, difference.additions(), difference.deletions(), found.count());
+        return new Diff(false, false, false, difference.additions(), difference.deletions(), found.count());
     }
 
     @Override

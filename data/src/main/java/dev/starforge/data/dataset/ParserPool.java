@@ -1,5 +1,6 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.Hashes;
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.DataInputStream;
@@ -30,6 +31,7 @@ import org.eclipse.jgit.lib.ObjectId;
 final class ParserPool implements AutoCloseable {
     private static final int MOST_DEATHS = 50;
     private static final int REMEMBERED = 4096;
+    private static final int REMEMBERED_PARTS = 1 << 16;
 
     private final ParserStarter starter;
     private final Duration patience;
@@ -44,14 +46,24 @@ final class ParserPool implements AutoCloseable {
     /** The same bytes are another outline in another language, and with blocks. */
     private record Key(ObjectId blob, String asked) {}
 
-    private final Map<Key, Outline> remembered = new LinkedHashMap<>(256, 0.75f, true) {
-        private static final long serialVersionUID = 1;
+    private final Map<Key, Outline> remembered = recent(REMEMBERED);
 
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<Key, Outline> eldest) {
-            return size() > REMEMBERED;
-        }
-    };
+    /** A part of a file, by its text. */
+    private record PartKey(String asked, String hash) {}
+
+    private final Map<PartKey, Outline> rememberedParts = recent(REMEMBERED_PARTS);
+
+    /** A map that forgets what was not asked for the longest. */
+    private static <K> Map<K, Outline> recent(int size) {
+        return new LinkedHashMap<>(256, 0.75f, true) {
+            private static final long serialVersionUID = 1;
+
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<K, Outline> eldest) {
+                return size() > size;
+            }
+        };
+    }
 
     ParserPool(ParserStarter starter, int children, Duration patience) {
         this.starter = starter;
@@ -154,17 +166,49 @@ final class ParserPool implements AutoCloseable {
                 return known;
             }
         }
-        Outline outline = language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(asked, content);
+        Outline outline =
+                language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(language.grammar(), asked, content);
         synchronized (remembered) {
             remembered.put(key, outline);
         }
         return outline;
     }
 
-    private Outline parse(String asked, byte[] content) {
-        Optional<Outline> outline = ask(asked, content, ParserPool::outline);
-        (outline.isPresent() ? parsed : guessed).incrementAndGet();
-        return outline.orElseGet(() -> IndentSplitter.split(content));
+    /** Part by part, if the file is large; parts that an earlier version had too are not parsed again. */
+    Outline parse(String grammar, String asked, byte[] content) {
+        List<TopLevel.Part> parts = TopLevel.parts(content, grammar);
+        List<Outline.Symbol> symbols = new ArrayList<>();
+        int[] declared = new int[parts.size()];
+        boolean all = true;
+        for (int i = 0; i < parts.size(); i++) {
+            TopLevel.Part part = parts.get(i);
+            byte[] text = part.text(content);
+            Outline outline = parts.size() == 1 ? ask(asked, text) : remembered(asked, text);
+            int container = part.container() < 0 ? -1 : declared[part.container()];
+            declared[i] = part.place(outline, symbols, container);
+            all &= outline.parsed();
+        }
+        (all ? parsed : guessed).incrementAndGet();
+        return new Outline(List.copyOf(symbols), all);
+    }
+
+    private Outline remembered(String asked, byte[] text) {
+        PartKey key = new PartKey(asked, Hashes.sha256(text));
+        synchronized (rememberedParts) {
+            Outline known = rememberedParts.get(key);
+            if (known != null) {
+                return known;
+            }
+        }
+        Outline outline = ask(asked, text);
+        synchronized (rememberedParts) {
+            rememberedParts.put(key, outline);
+        }
+        return outline;
+    }
+
+    Outline ask(String asked, byte[] text) {
+        return ask(asked, text, ParserPool::outline).orElseGet(() -> IndentSplitter.split(text));
     }
 
     /** How many places of a text do not fit a grammar; empty where no child can tell. */

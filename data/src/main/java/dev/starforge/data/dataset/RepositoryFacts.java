@@ -28,7 +28,7 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
     }
 
     public static RepositoryFacts of(Path repository) {
-        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE);
+        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, true);
                 GitHistory.Reader reader = history.reader()) {
             ObjectId head = history.resolve("HEAD");
             Map<String, Long> lines = new TreeMap<>();

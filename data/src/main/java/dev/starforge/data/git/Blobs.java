@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Optional;
+import java.util.function.Consumer;
+import org.eclipse.jgit.errors.MissingObjectException;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectLoader;
@@ -22,16 +24,22 @@ public final class Blobs implements AutoCloseable {
     public enum Kind {
         TEXT,
         BINARY,
-        TOO_LARGE
+        TOO_LARGE,
+        MISSING
     }
 
     private final ObjectReader reader;
     private final int largest;
+    private final Consumer<ObjectId> missing;
     private final RecentBlobs recent = new RecentBlobs();
 
-    /** @param reader of its own: JGit reads no large trees with it any more */
-    Blobs(ObjectReader reader, int largest) {
+    /**
+     * @param reader of its own: JGit reads no large trees with it any more
+     * @param missing is told of a blob that is not there, and may throw
+     */
+    Blobs(ObjectReader reader, int largest, Consumer<ObjectId> missing) {
         this.reader = reader;
+        this.missing = missing;
         reader.setStreamFileThreshold(STREAMED);
         this.largest = largest;
     }
@@ -41,12 +49,19 @@ public final class Blobs implements AutoCloseable {
     }
 
     long size(FileChange.Side side) throws IOException {
-        return !side.exists() || side.isSubmodule() ? 0 : reader.getObjectSize(side.id(), Constants.OBJ_BLOB);
+        return !side.exists() || side.isSubmodule() || isMissing(side)
+                ? 0
+                : reader.getObjectSize(side.id(), Constants.OBJ_BLOB);
+    }
+
+    /** Whether the blob is not in the repository, as in a partial clone. */
+    public boolean isMissing(FileChange.Side side) throws IOException {
+        return side.exists() && !side.isSubmodule() && !reader.has(side.id(), Constants.OBJ_BLOB);
     }
 
     /**
      * What git shows as the content: the target of a link, a sentence for a submodule, nothing for no file; empty if the
-     * blob is too large. The array is shared, and not to be written to.
+     * blob is too large or missing. The array is shared, and not to be written to.
      */
     public Optional<byte[]> read(FileChange.Side side) throws IOException {
         if (!side.exists()) {
@@ -64,7 +79,11 @@ public final class Blobs implements AutoCloseable {
         if (!side.exists() || side.isSubmodule() || recent.get(side.id()).isPresent()) {
             beginning = read(side).orElseThrow();
         } else {
-            ObjectLoader loader = reader.open(side.id(), Constants.OBJ_BLOB);
+            Optional<ObjectLoader> opened = open(side.id());
+            if (opened.isEmpty()) {
+                return Kind.MISSING;
+            }
+            ObjectLoader loader = opened.get();
             if (loader.getSize() > largest) {
                 return Kind.TOO_LARGE;
             }
@@ -84,10 +103,19 @@ public final class Blobs implements AutoCloseable {
         if (known.isPresent()) {
             return known;
         }
-        ObjectLoader loader = reader.open(id, Constants.OBJ_BLOB);
-        return loader.getSize() > largest
+        Optional<ObjectLoader> loader = open(id);
+        return loader.isEmpty() || loader.get().getSize() > largest
                 ? Optional.empty()
-                : Optional.of(recent.put(id, loader.getCachedBytes(largest)));
+                : Optional.of(recent.put(id, loader.get().getCachedBytes(largest)));
+    }
+
+    private Optional<ObjectLoader> open(ObjectId id) throws IOException {
+        try {
+            return Optional.of(reader.open(id, Constants.OBJ_BLOB));
+        } catch (MissingObjectException notHere) {
+            missing.accept(id);
+            return Optional.empty();
+        }
     }
 
     /** As git decides it: a zero byte near the beginning. */

@@ -4,7 +4,9 @@ import dev.starforge.data.DatasetException;
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -15,6 +17,7 @@ import java.util.Optional;
 import java.util.TreeSet;
 import org.eclipse.jgit.errors.LargeObjectException;
 import org.eclipse.jgit.errors.MissingObjectException;
+import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.ObjectId;
@@ -44,19 +47,22 @@ public final class GitHistory implements AutoCloseable {
     private final Path path;
     private final Repository repository;
     private final int largestBlob;
+    private final boolean skipMissing;
 
-    private GitHistory(Path path, Repository repository, int largestBlob) {
+    private GitHistory(Path path, Repository repository, int largestBlob, boolean skipMissing) {
         this.path = path;
         this.repository = repository;
         this.largestBlob = largestBlob;
+        this.skipMissing = skipMissing;
     }
 
     /**
      * Opens a repository by its folder, or that of its work tree.
      *
      * @param largestBlob in bytes; contents beyond it are never read
+     * @param skipMissing whether a blob that a partial clone lacks is passed over, else it is an error
      */
-    public static GitHistory open(Path path, int largestBlob) {
+    public static GitHistory open(Path path, int largestBlob, boolean skipMissing) {
         Sealed.install();
         if (!Files.isDirectory(path)) {
             throw new DatasetException(path, "is not a git repository: there is no such folder");
@@ -88,7 +94,7 @@ public final class GitHistory implements AutoCloseable {
                 repository.close();
                 throw new DatasetException(objects, "cannot be read: no permission");
             }
-            return new GitHistory(path, repository, largestBlob);
+            return new GitHistory(path, repository, largestBlob, skipMissing);
         } catch (IOException | IllegalArgumentException failure) {
             throw new DatasetException(path, "cannot be opened as a git repository: " + failure.getMessage(), failure);
         }
@@ -139,6 +145,64 @@ public final class GitHistory implements AutoCloseable {
                     path, "lacks the commit " + failure.getObjectId().name(), failure);
         } catch (IOException | LargeObjectException failure) {
             throw unreadable(failure);
+        }
+    }
+
+    /**
+     * The first blob that these commits wrote and that is not here. Only partial clones are searched: elsewhere a missing
+     * blob is damage, and met when it is read.
+     */
+    public Optional<ObjectId> firstMissing(List<ObjectId> commits) {
+        if (!isPartialClone()) {
+            return Optional.empty();
+        }
+        try (Reader reader = reader()) {
+            for (ObjectId commit : commits) {
+                for (FileChange change : reader.rawChanges(reader.commit(commit))) {
+                    FileChange.Side side = change.newSide();
+                    if (side.exists() && !side.isSubmodule() && !reader.objects.has(side.id())) {
+                        return Optional.of(side.id());
+                    }
+                }
+            }
+            return Optional.empty();
+        } catch (IOException failure) {
+            throw unreadable(failure);
+        }
+    }
+
+    /** git marks the packs that it fetched with a filter. */
+    private boolean isPartialClone() {
+        Path packs = repository.getCommonDirectory().toPath().resolve("objects").resolve("pack");
+        try (DirectoryStream<Path> marks = Files.newDirectoryStream(packs, "*.promisor")) {
+            return marks.iterator().hasNext();
+        } catch (NoSuchFileException none) {
+            return false;
+        } catch (IOException failure) {
+            throw unreadable(failure);
+        }
+    }
+
+    /** What to say, and to do, about a blob that is not here. */
+    public DatasetException missing(ObjectId id) {
+        Config config = repository.getConfig();
+        String remote = config.getSubsections("remote").stream()
+                .filter(name -> config.getBoolean("remote", name, "promisor", false))
+                .findFirst()
+                .orElse("origin");
+        return new DatasetException(
+                path,
+                isPartialClone()
+                        ? "is a partial clone: blob " + id.name() + " is not in it, and maybe others. Fetch them with: git -C "
+                                + path + " fetch --refetch --no-filter " + remote
+                                + "; or leave those files out with --skip-missing"
+                        : "lacks blob " + id.name() + ": it is damaged (git fsck says more). Clone it again, or leave such "
+                                + "files out with --skip-missing");
+    }
+
+    private void skipOrRefuse(ObjectId id) {
+        if (!skipMissing) {
+            throw missing(id);
         }
     }
 
@@ -197,7 +261,7 @@ public final class GitHistory implements AutoCloseable {
 
         private Reader(ObjectReader objects) {
             this.objects = objects;
-            blobs = new Blobs(repository.newObjectReader(), largestBlob);
+            blobs = new Blobs(repository.newObjectReader(), largestBlob, GitHistory.this::skipOrRefuse);
             walk = new RevWalk(objects);
             trees = new TreeWalk(objects);
         }
@@ -225,6 +289,15 @@ public final class GitHistory implements AutoCloseable {
         /** What a commit changed against its first parent; without one, against nothing. */
         public List<FileChange> changes(RevCommit commit, boolean copies) {
             try {
+                return Renames.detect(rawChanges(commit), blobs, copies);
+            } catch (IOException failure) {
+                throw unreadable(failure);
+            }
+        }
+
+        /** Without renames. */
+        private List<FileChange> rawChanges(RevCommit commit) {
+            try {
                 trees.reset();
                 trees.setRecursive(true);
                 trees.setFilter(TreeFilter.ANY_DIFF);
@@ -238,7 +311,7 @@ public final class GitHistory implements AutoCloseable {
                 while (trees.next()) {
                     changes.add(change());
                 }
-                return Renames.detect(changes, blobs, copies);
+                return changes;
             } catch (IOException failure) {
                 throw unreadable(failure);
             }

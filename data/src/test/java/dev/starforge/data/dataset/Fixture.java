@@ -156,7 +156,7 @@ final class Fixture implements AutoCloseable {
     }
 
     static GitHistory open(Path folder) {
-        return GitHistory.open(folder, 1 << 23);
+        return GitHistory.open(folder, 1 << 23, false);
     }
 
     @Override

@@ -25,7 +25,7 @@ final class SampleHistoryTest {
 
     private static List<ObjectId> write(Path repository) throws IOException {
         SampleHistory.write(repository);
-        try (GitHistory history = GitHistory.open(repository, 1 << 20)) {
+        try (GitHistory history = GitHistory.open(repository, 1 << 20, false)) {
             return history.commits(history.resolve("HEAD"), List.of());
         }
     }

@@ -46,7 +46,7 @@ final class BlobsTest {
                 if (packed) {
                     git.gc().call();
                 }
-                try (GitHistory history = GitHistory.open(folder, LARGEST);
+                try (GitHistory history = GitHistory.open(folder, LARGEST, false);
                         GitHistory.Reader reader = history.reader()) {
                     Blobs blobs = reader.blobs();
                     for (int again = 0; again < 2; again++) {
@@ -81,7 +81,7 @@ final class BlobsTest {
                 if (packed) {
                     git.gc().call();
                 }
-                try (GitHistory history = GitHistory.open(folder, LARGEST);
+                try (GitHistory history = GitHistory.open(folder, LARGEST, false);
                         GitHistory.Reader reader = history.reader()) {
                     assertThat(reader.changes(reader.commit(history.resolve("HEAD")), false))
                             .hasSize(MANY);

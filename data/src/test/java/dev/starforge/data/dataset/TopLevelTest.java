@@ -1,0 +1,142 @@
+package dev.starforge.data.dataset;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.eclipse.jgit.lib.ObjectId;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Large files are parsed part by part, and nobody can tell from what is found. */
+final class TopLevelTest {
+    private static final int FUNCTIONS = 400;
+
+    @TempDir
+    Path folder;
+
+    /** A file of many functions; {@code %} is the number of each. */
+    private record Source(String path, String head, String function, String tail) {
+        byte[] text(int changed) {
+            StringBuilder text = new StringBuilder(head);
+            for (int i = 0; i < FUNCTIONS; i++) {
+                text.append((i == changed ? function.replace("1", "2 + 2") : function).replace("%", String.valueOf(i)));
+            }
+            return text.append(tail).toString().getBytes(StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public String toString() {
+            return path;
+        }
+    }
+
+    static Stream<Source> sources() {
+        return Stream.of(
+                new Source(
+                        "a.cpp",
+                        "#include <a>\n\nnamespace n {\n\n#ifdef A\n\n",
+                        "/* { */ static int f%(int a) {\n#if B\n    a++;\n#else\n    a--;\n#endif\n"
+                                + "    return '{' + L'{' + \"}\\\"\"[1] + R\"x(}\")x\"[0];\n\n    return 1'000;\n}\n\n",
+                        "#endif\n\n}\n"),
+                new Source(
+                        "a.c",
+                        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+                        "#define M% { \\\n    (\n\nstruct s% {\n    int a;\n};\n\nstruct s% * f%(int a) {\n    return a + 1;\n}\n\n",
+                        "#ifdef __cplusplus\n}\n#endif\n"),
+                new Source(
+                        "A.java",
+                        "package p;\n\nimport a.B;\n\n/** A class. {@code {} */\npublic final class A<T> extends B {\n",
+                        "    @Test\n    int f%(int a) {\n        String s = \"\"\"\n            }}}\n            \"\"\";\n\n"
+                                + "        return '}' + 1; // }\n    }\n\n",
+                        "}\n"),
+                new Source(
+                        "a.py",
+                        "import a\n\n",
+                        "@d\ndef f%(x):\n    '''Has (\n\nno end.'''\n    return [\n\n1, x]  # (\n\n\nclass C%:\n    def g(self):\n        pass\n\n\n",
+                        ""),
+                new Source(
+                        "a.rs",
+                        "use a::b;\n\nimpl<'a> S<'a> {\n",
+                        "    fn f%(&'a self) -> u8 {\n        let s = r#\"}\"#;\n        b'{' as u8 + 1\n    }\n\n",
+                        "}\n"),
+                new Source(
+                        "a.go", "package p\n\n", "func F%(a int) int {\n\ts := `}\n\n{`\n\treturn a + '{' + 1\n}\n\n", ""),
+                new Source(
+                        "a.ts",
+                        "import { a } from 'b';\n\nexport class A extends B {\n",
+                        "    f%(a: string): number {\n        const t = `x ${ { a: `}` }.a } {`;\n\n        return t.replace(/[/{]\\/\"/, '').length + 1;\n    }\n\n",
+                        "}\n"),
+                new Source(
+                        "a.js",
+                        "'use strict';\n\n",
+                        "function f%(a) {\n    return a / 1 / 2;\n}\n\nconst g% = async () => {\n    await f%('{');\n};\n\n",
+                        ""));
+    }
+
+    private static List<String> names(Outline outline) {
+        return outline.symbols().stream()
+                .map(symbol -> symbol.kind() + " " + outline.qualifiedName(symbol) + " " + symbol.from() + " " + symbol.to()
+                        + " " + symbol.body())
+                .toList();
+    }
+
+    @ParameterizedTest
+    @MethodSource("sources")
+    void findsWhatTheWholeFileHas(Source source) throws IOException {
+        Files.createDirectories(DatasetBuilder.parserFolder(folder));
+        byte[] text = source.text(-1);
+        Language language = Language.of(source.path);
+        assertThat(TopLevel.parts(text, language.grammar())).hasSizeGreaterThan(10);
+        try (ParserPool pool = new ParserPool(Builds.parsers(folder), 1, Duration.ofSeconds(20))) {
+            Outline found = pool.outline(ObjectId.zeroId(), language, text);
+            assertThat(pool.guessed()).isZero();
+            assertThat(found.symbols().stream().filter(symbol -> symbol.kind() == Outline.Kind.FUNCTION))
+                    .hasSizeGreaterThanOrEqualTo(FUNCTIONS);
+            assertThat(names(found)).isEqualTo(names(pool.ask(language.grammar(), text)));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("sources")
+    void ofTheNextVersionLittleIsNew(Source source) {
+        String grammar = Language.of(source.path).grammar();
+        byte[] before = source.text(-1);
+        byte[] after = source.text(FUNCTIONS / 3);
+        Set<String> known = new HashSet<>(texts(before, grammar));
+        List<String> fresh = new ArrayList<>(texts(after, grammar));
+        assertThat(fresh).hasSizeGreaterThan(10);
+        fresh.removeAll(known);
+        assertThat(fresh).hasSizeBetween(1, 5);
+    }
+
+    private static List<String> texts(byte[] text, String grammar) {
+        return TopLevel.parts(text, grammar).stream()
+                .map(part -> new String(part.text(text), StandardCharsets.UTF_8))
+                .toList();
+    }
+
+    @Test
+    void aFunctionWithTwoHeadsEnds() {
+        byte[] text = "#if A\nint f(int a) {\n#else\nint f() {\n#endif\n    return 1;\n}\n\n"
+                .repeat(1000)
+                .getBytes(StandardCharsets.UTF_8);
+        assertThat(TopLevel.parts(text, "c")).hasSize(1000);
+    }
+
+    @Test
+    void whatDoesNotMatchIsLeftWhole() {
+        byte[] text = ("void f() {\n\n".repeat(2000)).getBytes(StandardCharsets.UTF_8);
+        assertThat(TopLevel.parts(text, "c")).containsExactly(new TopLevel.Part(0, text.length, "", -1, -1));
+    }
+}
