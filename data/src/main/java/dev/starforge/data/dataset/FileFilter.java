@@ -52,6 +52,14 @@ final class FileFilter {
     private static final Pattern ESCAPES =
             Pattern.compile("(?:\\\\x[0-9a-fA-F]{2}|0x[0-9a-fA-F]{2},\\s*+){16,}+|(?:\\\\u[0-9a-fA-F]{4}){16,}+");
     private static final int LEAST_RUN = 64;
+
+    /** The characters of base64, and so of hexadecimal. */
+    private static final boolean[] ENCODING = new boolean[128];
+
+    static {
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=".chars().forEach(c -> ENCODING[c] = true);
+    }
+
     private static final String LFS = "version https://git-lfs.github.com/spec/";
 
     private final DatasetConfig.Filters filters;
@@ -167,8 +175,7 @@ final class FileFilter {
         boolean escapes = false;
         for (int i = 0; i <= content.length; i++) {
             int c = i < content.length ? content[i] : 0;
-            int lower = c | 0x20;
-            if (lower >= 'a' && lower <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '=') {
+            if (c >= 0 && ENCODING[c]) {
                 run++;
                 continue;
             }

@@ -14,18 +14,14 @@ import java.util.regex.Pattern;
  * itself: of the next version of a file of 20,000 lines, only what changed is parsed. Where a file is cut depends on its
  * text alone, so what is found in it does not depend on what was parsed before.
  *
- * <p>Cuts are made at blank lines outside of all brackets, and within the bodies of large namespaces and classes. A member
- * of a class is parsed inside an empty class, since outside of one it would mean something else. Lines with {@code #if} and
+ * <p>Cuts are made at blank lines outside of all brackets, and within the bodies of large namespaces, classes and functions.
+ * A member of a class is parsed inside an empty class, and a statement inside an empty function, since outside of one they
+ * would mean something else. Lines with {@code #if} and
  * the like between declarations belong to no part.
  */
 final class TopLevel {
     /** Smaller files, and declarations, are parsed whole: that takes a few milliseconds. */
-    private static final int WHOLE = 16 << 10;
-
-    /** One place of so many where a file could be cut is where it is: chosen by its text, so that a change moves no other. */
-    private static final int JOINED = 4;
-
-    private static final int LOOKED_AT = 200;
+    private static final int WHOLE = 8 << 10;
 
     private static final String MODIFIERS = "(?:(?:public|private|protected|static|final|abstract|sealed|non-sealed|export"
             + "|default|declare|pub|unsafe|inline)\\s+|pub\\([^)]*\\)\\s*|template\\s*<[^{}]*>\\s*"
@@ -34,6 +30,8 @@ final class TopLevel {
             "\\s*" + MODIFIERS + "(class|interface|record|struct|namespace|module|impl|trait|mod|extern\\s*\"C\")(?![\\w$])"
                     + "[^;={}]*",
             Pattern.DOTALL);
+    private static final Pattern FUNCTION = Pattern.compile(
+            "\\s*(?!(?:if|for|while|switch|do|try|return|else)\\b)[^;{}]*\\)(?:[^;{}=]*[\\w)>&*\\]])?\\s*", Pattern.DOTALL);
     private static final Pattern COMMENT = Pattern.compile("//[^\\n]*|/\\*.*?\\*/", Pattern.DOTALL);
     private static final Pattern GOES_ON =
             Pattern.compile("[.)}\\]:?|&=,+*<>-].*|(?:else|catch|finally|while|elif|except)\\b.*", Pattern.DOTALL);
@@ -42,23 +40,24 @@ final class TopLevel {
      * A part of a file that can be parsed.
      *
      * @param prefix what must stand before it to be parsed, such as the head of a class; empty at the top
+     * @param suffix what must stand after it
      * @param container the number of the part whose first declaration it is inside of, or -1
      * @param end where the declaration ends of which this is only the head, or -1 for a whole part
      */
-    record Part(int from, int to, String prefix, int container, int end) {
+    record Part(int from, int to, String prefix, String suffix, int container, int end) {
         private boolean isHead() {
             return end >= 0;
         }
 
         /** What is parsed. */
         byte[] text(byte[] content) {
-            if (prefix.isEmpty() && !isHead()) {
+            if (prefix.isEmpty() && suffix.isEmpty()) {
                 return from == 0 && to == content.length ? content : Arrays.copyOfRange(content, from, to);
             }
             ByteArrayOutputStream text = new ByteArrayOutputStream();
             text.writeBytes(prefix.getBytes(StandardCharsets.UTF_8));
             text.write(content, from, to - from);
-            text.writeBytes((isHead() ? "};" : "\n}").getBytes(StandardCharsets.UTF_8));
+            text.writeBytes(suffix.getBytes(StandardCharsets.UTF_8));
             return text.toByteArray();
         }
 
@@ -91,6 +90,7 @@ final class TopLevel {
     private final Lines lines;
     private final boolean python;
     private final boolean c;
+    private final String functionHead;
     private final List<Part> parts = new ArrayList<>();
 
     private TopLevel(byte[] text, BracketLexer lexer, String grammar) {
@@ -98,12 +98,19 @@ final class TopLevel {
         this.lexer = lexer;
         python = grammar.equals("python");
         c = grammar.equals("c") || grammar.equals("cpp");
+        // elsewhere what is declared anywhere in a function counts, not only its statements
+        functionHead = switch (grammar) {
+            case "c", "cpp" -> "void x() {\n";
+            case "go" -> "func x() {\n";
+            case "rust" -> "fn x() {\n";
+            default -> null;
+        };
         lines = lexer.lines();
     }
 
     /** The parts in their order; one if the file is small, or its brackets do not match. */
     static List<Part> parts(byte[] text, String grammar) {
-        Part whole = new Part(0, text.length, "", -1, -1);
+        Part whole = new Part(0, text.length, "", "", -1, -1);
         if (text.length <= WHOLE) {
             return List.of(whole);
         }
@@ -116,41 +123,25 @@ final class TopLevel {
         return cut.parts;
     }
 
-    /** Between the cuts of a region; neighbours are joined while they are small. */
     private void region(int from, int to, int depth, String prefix, int container) {
         int begin = from;
-        int cut = from;
         for (int line = firstLineFrom(from); line < lines.count() && lines.start(line) < to; line++) {
             int start = lines.start(line);
             if (lexer.depth(line) != depth) {
                 continue;
             }
             if (lexer.isCondition(line)) {
-                declarations(begin, cut, start, depth, prefix, container);
+                part(begin, start, depth, prefix, container);
                 while (line + 1 < lines.count() && lexer.isCondition(line + 1) && lexer.depth(line + 1) < 0) {
                     line++;
                 }
-                begin = cut = Math.min(to, lines.end(line));
+                begin = Math.min(to, lines.end(line));
             } else if (start > from && isBlank(line - 1) && begins(line)) {
-                if (start - cut > WHOLE || start - begin > WHOLE || isCut(cut)) {
-                    part(begin, cut, depth, prefix, container);
-                    begin = cut;
-                }
-                if (start - cut > WHOLE) {
-                    part(cut, start, depth, prefix, container);
-                    begin = start;
-                }
-                cut = start;
+                part(begin, start, depth, prefix, container);
+                begin = start;
             }
         }
-        declarations(begin, cut, to, depth, prefix, container);
-    }
-
-    /** What is left before a cut, and after it. */
-    private void declarations(int begin, int cut, int end, int depth, String prefix, int container) {
-        boolean large = end - cut > WHOLE;
-        part(begin, large ? cut : end, depth, prefix, container);
-        part(large ? cut : end, end, depth, prefix, container);
+        part(begin, to, depth, prefix, container);
     }
 
     private int firstLineFrom(int place) {
@@ -165,14 +156,6 @@ final class TopLevel {
             }
         }
         return low;
-    }
-
-    private boolean isCut(int start) {
-        int hash = 1;
-        for (int i = start; i < Math.min(text.length, start + LOOKED_AT); i++) {
-            hash = 31 * hash + text[i];
-        }
-        return Math.floorMod(hash, JOINED) == 0;
     }
 
     private boolean isBlank(int line) {
@@ -203,7 +186,7 @@ final class TopLevel {
             return;
         }
         if (to - begin <= WHOLE || python || !container(begin, to, depth, container)) {
-            parts.add(new Part(from, to, prefix, container, -1));
+            parts.add(new Part(from, to, prefix, prefix.isEmpty() ? "" : "\n}", container, -1));
         }
     }
 
@@ -220,20 +203,29 @@ final class TopLevel {
         }
         String head = COMMENT.matcher(new String(text, from, body.open() - from, StandardCharsets.UTF_8))
                 .replaceAll(" ");
-        Matcher found = CONTAINER.matcher(head);
-        // in C, what has parameters is a function that returns a struct
-        if (!found.matches() || c && head.indexOf('(') >= 0) {
+        String inside = prefix(head);
+        if (inside == null) {
             return false;
         }
-        String keyword = found.group(1);
         int number = parts.size();
-        parts.add(new Part(from, body.open() + 1, "", container, body.close() + 1));
-        String prefix = switch (keyword) {
-            case "namespace", "module", "mod" -> "";
-            case "record" -> "class X {\n";
-            default -> keyword.startsWith("extern") ? "" : keyword + " X {\n";
-        };
-        region(body.open() + 1, body.close(), depth + 1, prefix, number);
+        // an empty body of a function would be a value to initialize it with
+        String rest = inside.equals(functionHead) ? ";}" : "};";
+        parts.add(new Part(from, body.open() + 1, "", rest, container, body.close() + 1));
+        region(body.open() + 1, body.close(), depth + 1, inside, number);
         return true;
+    }
+
+    /** What must stand before a part of the body of a declaration; null if it cannot be taken apart. */
+    private String prefix(String head) {
+        Matcher container = CONTAINER.matcher(head);
+        // in C, what has parameters is a function that returns a struct
+        if (container.matches() && !(c && head.indexOf('(') >= 0)) {
+            return switch (container.group(1)) {
+                case "class", "record" -> "class X {\n";
+                case "interface", "struct", "impl", "trait" -> container.group(1) + " X {\n";
+                default -> "";
+            };
+        }
+        return FUNCTION.matcher(head).matches() ? functionHead : null;
     }
 }

@@ -117,7 +117,7 @@ final class TopLevelTest {
         List<String> fresh = new ArrayList<>(texts(after, grammar));
         assertThat(fresh).hasSizeGreaterThan(10);
         fresh.removeAll(known);
-        assertThat(fresh).hasSizeBetween(1, 5);
+        assertThat(fresh).hasSize(1);
     }
 
     private static List<String> texts(byte[] text, String grammar) {
@@ -137,6 +137,6 @@ final class TopLevelTest {
     @Test
     void whatDoesNotMatchIsLeftWhole() {
         byte[] text = ("void f() {\n\n".repeat(2000)).getBytes(StandardCharsets.UTF_8);
-        assertThat(TopLevel.parts(text, "c")).containsExactly(new TopLevel.Part(0, text.length, "", -1, -1));
+        assertThat(TopLevel.parts(text, "c")).containsExactly(new TopLevel.Part(0, text.length, "", "", -1, -1));
     }
 }
