@@ -46,7 +46,7 @@ final class ProgressBarTest {
     }
 
     @Test
-    void aPipeGetsALineForEachStage() {
+    void aPipeGetsALineForEachStageAndEveryTenSeconds() {
         ProgressBar bar = bar(false);
         bar.begin("history", 12);
         for (int i = 0; i < 12; i++) {
@@ -55,6 +55,7 @@ final class ProgressBarTest {
         }
         bar.begin("leaks", 0);
         bar.finish();
-        assertThat(written.toString()).isEqualTo(String.format("history: 12%nleaks%n"));
+        assertThat(written.toString())
+                .isEqualTo(String.format("history: 12%nhistory: 11 of 12, 1.0/s, 1 s left%nleaks%n"));
     }
 }

@@ -28,9 +28,13 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
     }
 
     public static RepositoryFacts of(Path repository) {
-        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, true);
+        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, false);
                 GitHistory.Reader reader = history.reader()) {
             ObjectId head = history.resolve("HEAD");
+            List<ObjectId> commits = history.commits(head, List.of());
+            history.firstMissing(commits).ifPresent(blob -> {
+                throw history.missing(blob);
+            });
             Map<String, Long> lines = new TreeMap<>();
             int files = 0;
             for (FileChange.Side side : reader.tree(reader.commit(head))) {
@@ -44,8 +48,7 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
                     lines.merge(language.name(), lines(content.get()), Long::sum);
                 }
             }
-            return new RepositoryFacts(
-                    head.name(), history.commits(head, List.of()).size(), files, lines);
+            return new RepositoryFacts(head.name(), commits.size(), files, lines);
         } catch (IOException failure) {
             throw new DatasetException(repository, "cannot be read: " + failure.getMessage(), failure);
         }

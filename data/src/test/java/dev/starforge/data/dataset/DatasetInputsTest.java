@@ -93,6 +93,57 @@ final class DatasetInputsTest {
     }
 
     @Test
+    void aPartialCloneIsToldAtOnceWithWhatHelps() throws IOException, InterruptedException {
+        try (Fixture git = new Fixture(repository())) {
+            for (int i = 0; i < 8; i++) {
+                git.put("Kept.java", Histories.javaClass("Kept", 3, i));
+                git.put("Gone.java", Histories.javaClass("Gone", 3, i));
+                git.commit("Step " + i);
+            }
+        }
+        git(repository(), "config", "uploadpack.allowFilter", "true");
+        Path clone = folder.resolve("clone");
+        String source = repository().toUri().toString();
+        git(folder, "clone", "--no-checkout", "--filter=blob:none", source, clone.toString());
+        // as a checkout fetches it
+        String kept = git(repository(), "rev-parse", "main:Kept.java").strip();
+        git(clone, "cat-file", "blob", kept);
+
+        String help = "git -C " + clone + " fetch --refetch --no-filter origin";
+        assertThatThrownBy(() -> Builds.build(clone, out()))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("is a partial clone")
+                .hasMessageContaining(help)
+                .hasMessageContaining("--skip-missing");
+        assertThat(out()).doesNotExist();
+        assertThatThrownBy(() -> RepositoryFacts.of(clone)).hasMessageContaining(help);
+
+        DatasetReport report = Builds.build(clone, out(), "history.skip_missing", "true");
+        assertThat(report.dropped()).containsEntry("missing", 15L);
+        assertThat(report.filesKept()).isEqualTo(1);
+        assertThat(Builds.lines(out().resolve("commits.jsonl")).getLast().path("diffs"))
+                .allSatisfy(diff -> assertThat(diff.path("missing").booleanValue()).isTrue());
+
+        git(clone, "fetch", "--refetch", "--no-filter", "origin");
+        assertThat(Builds.build(clone, folder.resolve("whole")).dropped()).doesNotContainKey("missing");
+    }
+
+    @Test
+    void aDamagedRepositoryIsNotTakenForAPartialClone() throws IOException, InterruptedException {
+        try (Fixture git = new Fixture(repository())) {
+            git.put("Gone.java", Histories.javaClass("Gone", 3, 1));
+            git.commit("Only");
+        }
+        String gone = git(repository(), "rev-parse", "main:Gone.java").strip();
+        Files.delete(repository().resolve("objects").resolve(gone.substring(0, 2)).resolve(gone.substring(2)));
+        assertThatThrownBy(() -> Builds.build(repository(), out()))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("lacks blob " + gone)
+                .hasMessageContaining("git fsck");
+        assertThat(out()).doesNotExist();
+    }
+
+    @Test
     void copiesAreGits() throws IOException, InterruptedException {
         String original = Histories.javaClass("Original", 8, 3);
         try (Fixture git = new Fixture(repository())) {
