@@ -1,13 +1,12 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Merger;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
-import dev.starforge.train.Checkpoints;
 import dev.starforge.train.MergeProof;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -149,17 +148,19 @@ final class MergeVerb implements Callable<Integer> {
         if (out != null && Files.exists(out)) {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
         }
-        Path updates = Checkpoints.resolve(adapter);
-        String named = base != null
-                ? base
-                : Config.read(updates.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
-        Path model = ModelPlace.find(named);
+        Path updates = TunedModel.adapterOf(
+                adapter,
+                "it can be used as it is, and `starforge export " + adapter + " --out NAME.gguf` makes a GGUF file of it");
+        Path model = base != null
+                ? ModelPlace.find(base, ModelFlags.WANTED)
+                : TunedModel.baseOf(updates, each -> ModelPlace.find(each, ModelFlags.WANTED));
         ObjectNode report = Json.object();
         Quantization trainedOn = LoraAdapter.trainedOn(updates);
         Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
         report.put("base", model.toString()).put("adapter", updates.toString());
         report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
-        try (Device device = place.open(place.choose(), false)) {
+        try (Interruption _ = Interruption.removing(out == null ? ggufAdapter : out, spec.commandLine().getErr());
+                Device device = place.open(place.choose(), false)) {
             try (Merger merger = new Merger(model, updates, numbers, device)) {
                 if (ggufAdapter != null) {
                     merger.writeGgufAdapter(ggufAdapter);

@@ -3,6 +3,7 @@ package dev.starforge.cli;
 import dev.starforge.model.ModelException;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,7 +13,12 @@ final class ModelPlace {
     private ModelPlace() {}
 
     static Path find(String name) {
-        Path path = Path.of(name);
+        return find(name, "A folder with config.json and safetensors, a .gguf file, or `scratch` will do");
+    }
+
+    /** The same; {@code expected} is a sentence on what else could be named. */
+    static Path find(String name, String expected) {
+        Path path = path(name);
         if (Files.exists(path)) {
             return path;
         }
@@ -36,8 +42,15 @@ final class ModelPlace {
         }
         throw new ModelException(
                 path,
-                "there is no such model here; looked for " + String.join(", ", searched) + ". A folder with "
-                        + "config.json and safetensors, a .gguf file, or `scratch` will do");
+                "there is no such model here; looked for " + String.join(", ", searched) + ". " + expected);
+    }
+
+    private static Path path(String name) {
+        try {
+            return Path.of(name);
+        } catch (InvalidPathException none) {
+            throw new ModelException(Path.of(""), "expected a path or an id, got " + name, none);
+        }
     }
 
     private static List<Path> hubs() {
