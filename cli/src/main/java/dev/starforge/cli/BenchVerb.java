@@ -195,7 +195,7 @@ final class BenchVerb implements Callable<Integer> {
             Model loaded = load(tuned, files, weights);
             opened.device().synchronize();
             double load = since(start);
-            int room = Math.max(promptTokens, depth) + genTokens;
+            long room = (long) Math.max(promptTokens, depth) + genTokens;
             if (room > loaded.facts().context()) {
                 throw new ParameterException(
                         spec.commandLine(),

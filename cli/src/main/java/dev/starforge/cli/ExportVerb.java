@@ -78,7 +78,7 @@ final class ExportVerb implements Callable<Integer> {
                     spec.commandLine(), "--out " + out + ": expected a name in .gguf that is not there yet");
         }
         TunedModel tuned = ModelFlags.describe(
-                TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelPlace::find),
+                TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
                 spec.commandLine().getErr());
         Path folder = tuned.model();
         if (tuned.adapter().isPresent()) {

@@ -59,14 +59,14 @@ final class InspectVerb implements Callable<Integer> {
     private boolean plan;
 
     @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
-    private int context;
+    private Integer context;
 
     @Option(names = "--json", description = "For machines.")
     private boolean json;
 
     @Override
     public Integer call() {
-        if (context < 0 || context > 0 && !plan) {
+        if (context != null && (context < 1 || !plan)) {
             throw new ParameterException(
                     spec.commandLine(), "--context: expected a number above 0, together with --plan");
         }
@@ -141,7 +141,13 @@ final class InspectVerb implements Callable<Integer> {
 
     /** The weights, a cache for the whole context, and the widest step: the prompt in one go. */
     private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
-        int tokens = context > 0 ? context : loaded.facts().context();
+        int tokens = context != null ? context : loaded.facts().context();
+        if (tokens > loaded.facts().context()) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--context: expected at most the model's, "
+                            + loaded.facts().context() + ", got " + tokens);
+        }
         Precision precision = flags.precision();
         NullOps session = new NullOps(opened.device(), precision, flags.fallback());
         int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;

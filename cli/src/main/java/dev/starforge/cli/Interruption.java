@@ -8,6 +8,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Comparator;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -26,6 +27,7 @@ final class Interruption implements AutoCloseable {
     private final CountDownLatch over = new CountDownLatch(1);
     private final Thread hook = Thread.ofPlatform().unstarted(this::interrupt);
     private volatile boolean wanted;
+    private volatile boolean finished;
 
     /** The work ended because it was told to. */
     static final class Interrupted extends RuntimeException {
@@ -46,15 +48,14 @@ final class Interruption implements AutoCloseable {
     /** While something is written that gets its name when it is whole: what has another name until then goes. */
     static Interruption removing(Path out, PrintWriter err) {
         String name = out.getFileName().toString();
-        Runnable clearUp = () -> Stream.of("", ".gguf")
-                .flatMap(ending -> Stream.of(".partial-" + name + ending, ".partial-" + name + ending + ".partial"))
-                .forEach(partial -> remove(out.resolveSibling(partial)));
+        Stream<String> partial = Stream.of(name, ".partial-" + name, ".partial-" + name + ".gguf");
+        List<Path> left = partial.flatMap(each -> Stream.of(each, each + ".partial"))
+                .filter(each -> !each.equals(name))
+                .map(out::resolveSibling)
+                .toList();
         return watch(
                 Duration.ZERO,
-                () -> {
-                    remove(out.resolveSibling(name + ".partial"));
-                    clearUp.run();
-                },
+                () -> left.forEach(Interruption::remove),
                 "interrupted; " + out + " was not written",
                 err);
     }
@@ -86,8 +87,9 @@ final class Interruption implements AutoCloseable {
         }
     }
 
-    boolean wanted() {
-        return wanted;
+    /** All is written, so a signal that came too late changes nothing. */
+    void finished() {
+        finished = true;
     }
 
     /** What the signal does. */
@@ -103,8 +105,10 @@ final class Interruption implements AutoCloseable {
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
         }
-        err.println("starforge: " + Escaped.of(said));
-        err.flush();
+        if (!finished) {
+            err.println("starforge: " + Escaped.of(said));
+            err.flush();
+        }
     }
 
     @Override

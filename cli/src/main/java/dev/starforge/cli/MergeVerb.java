@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import picocli.CommandLine;
@@ -151,9 +152,7 @@ final class MergeVerb implements Callable<Integer> {
         Path updates = TunedModel.adapterOf(
                 adapter,
                 "it can be used as it is, and `starforge export " + adapter + " --out NAME.gguf` makes a GGUF file of it");
-        Path model = base != null
-                ? ModelPlace.find(base, ModelFlags.WANTED)
-                : TunedModel.baseOf(updates, each -> ModelPlace.find(each, ModelFlags.WANTED));
+        Path model = TunedModel.baseOf(updates, Optional.ofNullable(base), ModelFlags::base);
         ObjectNode report = Json.object();
         Quantization trainedOn = LoraAdapter.trainedOn(updates);
         Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;

@@ -39,9 +39,13 @@ final class ModelFlags {
 
     /** What a name stands for; says so where it is not the model itself. */
     TunedModel find(String name) {
-        TunedModel found = TunedModel.of(ModelPlace.find(name, WANTED), Optional.ofNullable(base), each -> ModelPlace.find(each, WANTED));
+        TunedModel found = TunedModel.of(ModelPlace.find(name, WANTED), Optional.ofNullable(base), ModelFlags::base);
         PrintWriter err = verb.commandLine().getErr();
         describe(found, err);
+        if (base != null && found.adapter().isEmpty()) {
+            throw new ParameterException(
+                    verb.commandLine(), "--base: is for an adapter, and " + name + " is a whole model; leave it out");
+        }
         if (adapter != null) {
             if (found.adapter().isPresent()) {
                 throw new ParameterException(
@@ -55,6 +59,11 @@ final class ModelFlags {
         found.adapter().ifPresent(each -> Adapters.noteBase(each, err));
         err.flush();
         return found;
+    }
+
+    /** The base of an adapter, by its name. */
+    static Path base(String name) {
+        return ModelPlace.find(name, "Give it with --base MODEL");
     }
 
     /** Says what a name was found to stand for. */

@@ -3,10 +3,18 @@ package dev.starforge.cli;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 
 /** The flags that say where to compute, for verbs in which how is not a matter of choice. */
 final class PlaceFlags {
+    private static final int MOST_THREADS = 1024;
+
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec verb;
+
     @Option(
             names = "--device",
             defaultValue = "auto",
@@ -32,6 +40,17 @@ final class PlaceFlags {
     }
 
     Device open(Selection selection, boolean roundActivations) {
+        require("--device-index", index, Integer.MAX_VALUE);
+        require("--threads", threads, MOST_THREADS);
         return selection.backend().open(new DeviceOptions(index, threads, DeviceFlags.kernelCache(), roundActivations));
+    }
+
+    private void require(String flag, int value, int most) {
+        if (value < 0 || value > most) {
+            throw new ParameterException(
+                    verb.commandLine(),
+                    flag + ": expected at least 0" + (most < Integer.MAX_VALUE ? " and at most " + most : "") + ", got "
+                            + value);
+        }
     }
 }

@@ -29,17 +29,17 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
      */
     public static TunedModel of(Path place, Optional<String> base, Function<String, Path> named) {
         if (!Files.isDirectory(place)) {
-            return whole(place, place, "", base);
+            return new TunedModel(place, Optional.empty(), "");
         }
         Path found = Checkpoints.resolve(place);
         String route = found.equals(place) ? "" : place + " -> " + checkpoint(place, found);
         if (isAdapter(found)) {
-            Path model = base.map(named).orElseGet(() -> baseOf(found, named));
+            Path model = baseOf(found, base, named);
             String start = route.isEmpty() ? place.toString() : route;
             return new TunedModel(model, Optional.of(found), start + " -> base " + model + " + adapter");
         }
         if (Files.isRegularFile(found.resolve("config.json"))) {
-            return whole(place, found, route, base);
+            return new TunedModel(found, Optional.empty(), route);
         }
         if (Files.exists(place.resolve(Metrics.FILE)) || Files.exists(place.resolve("config.yaml"))) {
             throw new TrainException(place + ": this run has no checkpoint yet; `starforge train --output " + place
@@ -52,11 +52,14 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         throw new ModelException(place, EXPECTED);
     }
 
-    private static TunedModel whole(Path place, Path found, String route, Optional<String> base) {
-        if (base.isPresent()) {
-            throw new TrainException(place + ": is a whole model, so there is no base to give; leave --base out");
+    /** A model to put an adapter on: what was named, or the best state of a run that trained every weight. */
+    private static Path whole(Path place) {
+        Path found = Files.isDirectory(place) ? Checkpoints.resolve(place) : place;
+        if (isAdapter(found)) {
+            throw new TrainException(place + ": is an adapter itself, so it cannot be the base of one; `starforge merge "
+                    + place + " --out MODEL` makes a model of it");
         }
-        return new TunedModel(found, Optional.empty(), route);
+        return found;
     }
 
     /**
@@ -78,19 +81,24 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
                                 + LoraAdapter.WEIGHTS));
     }
 
-    /** The model that an adapter names as its base. */
-    public static Path baseOf(Path adapter, Function<String, Path> named) {
-        String base = Config.read(adapter.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
-        if (base.equals(Scratch.NAME)) {
+    /**
+     * The model that an adapter goes on.
+     *
+     * @param base as for {@link #of}
+     */
+    public static Path baseOf(Path adapter, Optional<String> base, Function<String, Path> named) {
+        if (base.isPresent()) {
+            return whole(named.apply(base.get()));
+        }
+        String own = Config.read(adapter.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
+        if (own.equals(Scratch.NAME)) {
             // a checkpoint is in its run, as is the new model that the run began with
             return adapter.toAbsolutePath().normalize().resolveSibling("base");
         }
         try {
-            return named.apply(base);
+            return whole(named.apply(own));
         } catch (ModelException missing) {
-            throw new TrainException(
-                    adapter + ": its base is not at hand: " + missing.getMessage() + "; give it with --base MODEL",
-                    missing);
+            throw new TrainException(adapter + ": its base is not at hand: " + missing.getMessage(), missing);
         }
     }
 
