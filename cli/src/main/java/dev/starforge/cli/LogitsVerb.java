@@ -96,8 +96,7 @@ final class LogitsVerb implements Callable<Integer> {
             long tokens = 0;
             for (String text : texts) {
                 int[] ids = ids(text, loaded.facts());
-                StreamedLogits logits = new StreamedLogits(loaded, ops, step, ids, piece);
-                entries.add(SafetensorsWriter.Entry.of("logits." + entries.size(), "F32", logits.shape(), logits));
+                entries.add(new StreamedLogits(loaded, ops, step, ids, piece).entry("logits." + entries.size()));
                 tokens += ids.length;
             }
             SafetensorsWriter.write(out, entries);

@@ -4,17 +4,19 @@ import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.SafetensorsWriter;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import java.nio.ByteBuffer;
 import java.util.List;
 
 /**
  * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
  * whose result may be larger than memory, runs for some rows at a time as they are asked for.
  */
-final class StreamedLogits implements SafetensorsWriter.Values {
+final class StreamedLogits implements SafetensorsWriter.Body {
     private final Model model;
     private final EagerOps ops;
     private final Scope step;
@@ -22,8 +24,9 @@ final class StreamedLogits implements SafetensorsWriter.Values {
     private final int vocabulary;
     private final int rowsAtOnce;
     private Tensor hidden;
-    private float[] rows = new float[0];
-    private long firstElement;
+    private Tensor logits;
+    private int firstRow;
+    private int endRow;
 
     /** @param elements logits to have at one time; at least a row is */
     StreamedLogits(Model model, EagerOps ops, Scope step, int[] ids, int elements) {
@@ -35,37 +38,47 @@ final class StreamedLogits implements SafetensorsWriter.Values {
         rowsAtOnce = Math.max(1, elements / vocabulary);
     }
 
-    Shape shape() {
+    SafetensorsWriter.Entry entry(String name) {
+        return new SafetensorsWriter.Entry(name, DType.F32.name(), shape(), this);
+    }
+
+    private Shape shape() {
         return Shape.of(ids.length, vocabulary);
     }
 
     @Override
-    public void read(long first, float[] out, int count) {
+    public void put(long first, int count, ByteBuffer into) {
         if (first == 0) {
             step.mark();
-            hidden = step.within(
-                    () -> model.hidden(ops, Batches.packed(model, step, List.of(ids)), KvCache.NONE));
+            hidden = step.within(() -> model.hidden(ops, Batches.packed(model, step, List.of(ids)), KvCache.NONE));
         }
-        for (int done = 0; done < count; ) {
-            long at = first + done;
-            if (at >= firstElement + rows.length) {
-                compute(Math.toIntExact(at / vocabulary));
+        for (long at = first; at < first + count; ) {
+            if (at / vocabulary >= endRow) {
+                compute();
             }
-            int from = Math.toIntExact(at - firstElement);
-            int copied = Math.min(count - done, rows.length - from);
-            System.arraycopy(rows, from, out, done, copied);
-            done += copied;
+            long from = at - (long) firstRow * vocabulary;
+            int taken = (int) Math.min(first + count - at, logits.shape().size() - from);
+            int bytes = taken * Float.BYTES;
+            step.device().read(logits.view(from, Shape.of(taken)), into.slice(into.position(), bytes));
+            into.position(into.position() + bytes);
+            at += taken;
         }
         if (first + count == shape().size()) {
+            step.release();
             step.release();
         }
     }
 
-    private void compute(int row) {
-        int count = Math.min(rowsAtOnce, ids.length - row);
+    /** The next rows, in place of the ones before. */
+    private void compute() {
+        if (endRow > 0) {
+            step.release();
+        }
+        step.mark();
+        firstRow = endRow;
+        endRow = Math.min(firstRow + rowsAtOnce, ids.length);
         long width = hidden.shape().last();
-        rows = step.within(() -> step.device()
-                .floats(model.logits(ops, hidden.view(row * width, Shape.of(count, width)))));
-        firstElement = (long) row * vocabulary;
+        Tensor rows = hidden.view(firstRow * width, Shape.of(endRow - firstRow, width));
+        logits = step.within(() -> model.logits(ops, rows));
     }
 }
