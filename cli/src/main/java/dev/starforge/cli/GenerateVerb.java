@@ -229,6 +229,12 @@ final class GenerateVerb implements Callable<Integer> {
                         + " new ones exceed the model's context of "
                         + loaded.facts().context());
             }
+            for (int id : prompt) {
+                if (id < 0 || id >= loaded.facts().vocabulary()) {
+                    throw wrong("--prompt-ids: token " + id + " is outside the vocabulary of "
+                            + loaded.facts().vocabulary());
+                }
+            }
             Sampler sampler = new Sampler(sampling, loaded.facts().vocabulary(), prompt);
             try (Generator generator =
                     new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), (int) room)) {

@@ -1,8 +1,12 @@
 package dev.starforge.cli;
 
+import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;
+import java.util.List;
+import java.util.stream.Stream;
+import picocli.CommandLine;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -36,6 +40,18 @@ final class PlaceFlags {
     private int threads;
 
     Selection choose() {
+        return choose(name, verb.commandLine());
+    }
+
+    /** The device of a name; one that is not there on this machine is another kind of error than one that is nowhere. */
+    static Selection choose(String name, CommandLine verb) {
+        List<String> known = Stream.concat(
+                        Stream.of("auto", "mps"), Selection.backends().stream().map(Backend::name))
+                .toList();
+        if (!known.contains(name)) {
+            throw new ParameterException(
+                    verb, "--device: expected one of " + String.join(", ", known) + ", got " + name);
+        }
         return Selection.choose(name.equals("mps") ? "metal" : name);
     }
 
