@@ -185,7 +185,7 @@ final class DatasetVerb implements Callable<Integer> {
         ProgressBar progress = new ProgressBar(spec.commandLine().getErr(), terminal(), nanoTime);
         began = nanoTime.getAsLong();
         DatasetReport report;
-        boolean made = !Files.exists(out);
+        List<Path> made = DatasetBuilder.missing(out);
         try (Interruption interruption = Interruption.watch(
                 PATIENCE,
                 () -> DatasetBuilder.discard(out, made),

@@ -73,10 +73,10 @@ final class ExportVerb implements Callable<Integer> {
         if (!List.of("", "F32", "BF16", "F16").contains(stored)) {
             throw new ParameterException(spec.commandLine(), "--type: expected F32, BF16 or F16, got " + type);
         }
-        if (!out.toString().endsWith(".gguf") || Files.exists(out)) {
-            throw new ParameterException(
-                    spec.commandLine(), "--out " + out + ": expected a name in .gguf that is not there yet");
+        if (!out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
         }
+        OutPath.require("--out", out, spec.commandLine());
         TunedModel tuned = ModelFlags.describe(
                 TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
                 spec.commandLine().getErr());

@@ -7,7 +7,6 @@ import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.TunedModel;
 import java.io.PrintWriter;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -81,9 +80,7 @@ final class LogitsVerb implements Callable<Integer> {
     @Override
     public Integer call() {
         flags.refuseKv();
-        if (Files.exists(out)) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
-        }
+        OutPath.require("--out", out, spec.commandLine());
         TunedModel tuned = models.find(name);
         try (ModelFiles files = ModelFiles.open(tuned.model());
                 DeviceFlags.Opened opened = flags.open();

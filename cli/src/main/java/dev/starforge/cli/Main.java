@@ -3,6 +3,9 @@ package dev.starforge.cli;
 import dev.starforge.data.Nearest;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -133,6 +136,16 @@ final class Main implements Runnable {
                         .orElse(verb ? "; expected one of " + String.join(", ", known) : "");
     }
 
+    /** The system says little more than the name of a file; the kind of error says the rest. */
+    private static String message(IOException failure) {
+        return switch (failure) {
+            case NoSuchFileException none -> none.getFile() + ": there is no such file or folder";
+            case AccessDeniedException denied -> denied.getFile() + ": no permission";
+            case FileAlreadyExistsException there -> there.getFile() + ": is there already";
+            default -> failure.toString();
+        };
+    }
+
     /** What we foresaw is one line; anything else is our defect and shows where it happened. */
     private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
         PrintWriter err = command.getErr();
@@ -141,7 +154,7 @@ final class Main implements Runnable {
         }
         if (ExitCode.foreseen(failure)) {
             err.println("starforge: "
-                    + Escaped.of(failure instanceof IOException ? failure.toString() : failure.getMessage()));
+                    + Escaped.of(failure instanceof IOException file ? message(file) : failure.getMessage()));
         } else {
             failure.printStackTrace(err);
         }

@@ -146,8 +146,11 @@ final class MergeVerb implements Callable<Integer> {
         if (format != null && !List.of("hf", "gguf").contains(format)) {
             throw new ParameterException(spec.commandLine(), "--format: expected hf or gguf, got " + format);
         }
-        if (out != null && Files.exists(out)) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
+        if (out != null) {
+            OutPath.require("--out", out, spec.commandLine());
+        }
+        if (ggufAdapter != null) {
+            OutPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
         }
         Path updates = TunedModel.adapterOf(
                 adapter,

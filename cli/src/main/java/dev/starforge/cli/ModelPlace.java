@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
+import dev.starforge.train.TunedModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
@@ -12,8 +13,10 @@ import java.util.List;
 final class ModelPlace {
     private ModelPlace() {}
 
+    /** A model with all its weights: what was named, or the best state of a run that trained every weight. */
     static Path find(String name) {
-        return find(name, "A folder with config.json and safetensors, a .gguf file, or `scratch` will do");
+        Path place = find(name, "A folder with config.json and safetensors, a .gguf file, or `scratch` will do");
+        return TunedModel.whole(place);
     }
 
     /** The same; {@code expected} is a sentence on what else could be named. */

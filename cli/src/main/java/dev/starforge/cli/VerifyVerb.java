@@ -82,11 +82,11 @@ final class VerifyVerb implements Callable<Integer> {
         if (replays < 0) {
             throw new ParameterException(spec.commandLine(), "--replays: expected at least 0, got " + replays);
         }
+        PrintWriter out = spec.commandLine().getOut();
+        List<String> names = names();
         if (dump != null) {
             Files.createDirectories(dump);
         }
-        PrintWriter out = spec.commandLine().getOut();
-        List<String> names = names();
         ObjectNode root = Json.object();
         boolean pass = true;
         try (DeviceFlags.Opened opened = flags.open()) {

@@ -145,6 +145,16 @@ final class DatasetVerbTest {
     }
 
     @Test
+    void aBuildThatFailsLeavesNoFolder() {
+        Path nested = folder.resolve("new").resolve("newer").resolve("newest");
+        Outcome outcome =
+                run("dataset", "--repo", repository().toString(), "--since", "HEAD", "--out", nested.toString());
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).contains("has no commits between HEAD and HEAD");
+        assertThat(folder.resolve("new")).doesNotExist();
+    }
+
+    @Test
     void saysWhatAUserWouldWonderAbout() throws IOException, InterruptedException {
         git("git", "clone", "-q", "--depth", "2", "file://" + repository(), folder.resolve("shallow").toString());
         Outcome outcome = run("dataset", "--repo", folder.resolve("shallow").toString(), "--out", out());

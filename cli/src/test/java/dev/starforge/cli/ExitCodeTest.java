@@ -121,6 +121,16 @@ final class ExitCodeTest {
     }
 
     @Test
+    void noFolderIsMadeByTheWay() throws IOException {
+        String nested = folder.resolve("new").resolve("newer.gguf").toString();
+        expect(ExitCode.WRONG_USE, "export", MODEL, "--out", nested);
+        expect(ExitCode.WRONG_USE, "logits", MODEL, "--ids", "1", "--out", nested);
+        expect(ExitCode.WRONG_USE, "merge", MODEL + "/adapter", "--base", MODEL, "--out", nested);
+        expect(ExitCode.WRONG_USE, "merge", MODEL + "/adapter", "--base", MODEL, "--gguf-adapter", nested);
+        expect(ExitCode.FAILED, "verify", broken.toString(), "--dump", nested);
+    }
+
+    @Test
     void pathsAreTakenAsTheyAreAndShownOnOneLine() throws IOException {
         Path odd = folder.resolve("two\nlines\u001b[31m");
         StringWriter err = new StringWriter();

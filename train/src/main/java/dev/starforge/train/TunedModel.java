@@ -52,11 +52,11 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         throw new ModelException(place, EXPECTED);
     }
 
-    /** A model to put an adapter on: what was named, or the best state of a run that trained every weight. */
-    private static Path whole(Path place) {
+    /** A model to put an adapter on, or to train: what was named, or the best state of a run that trained every weight. */
+    public static Path whole(Path place) {
         Path found = Files.isDirectory(place) ? Checkpoints.resolve(place) : place;
         if (isAdapter(found)) {
-            throw new TrainException(place + ": is an adapter itself, so it cannot be the base of one; `starforge merge "
+            throw new TrainException(place + ": is an adapter, so nothing can be put on it; `starforge merge "
                     + place + " --out MODEL` makes a model of it");
         }
         return found;

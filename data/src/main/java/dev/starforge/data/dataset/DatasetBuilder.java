@@ -87,6 +87,11 @@ public final class DatasetBuilder {
         return out.resolve(BUILDING).resolve(NATIVE);
     }
 
+    /** The folders that a build into {@code out} would make. */
+    public static List<Path> missing(Path out) {
+        return FolderLock.missing(out);
+    }
+
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
         stageBegan = nanoTime.getAsLong();
@@ -102,14 +107,12 @@ public final class DatasetBuilder {
                         given.tokenizer(), given.file(), config.samples().family());
             }
             Manifest.refuseForeign(config.out(), work);
-            boolean made = !Files.exists(config.out());
+            List<Path> made = FolderLock.missing(config.out());
             Files.createDirectories(config.out());
             try (FolderLock _ = FolderLock.take(config.out())) {
                 return build(history, head);
             } finally {
-                if (made) {
-                    FolderLock.removeIfAlone(config.out());
-                }
+                FolderLock.removeIfAlone(made);
             }
         } catch (IOException failure) {
             throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);
@@ -160,9 +163,9 @@ public final class DatasetBuilder {
     /**
      * Removes what an interrupted build has left so far, which may still be at work.
      *
-     * @param made whether the folder was made for it
+     * @param made what {@link #missing} said before
      */
-    public static void discard(Path out, boolean made) {
+    public static void discard(Path out, List<Path> made) {
         for (int i = 0; i < 20 && Files.exists(out.resolve(BUILDING)); i++) {
             try {
                 remove(out.resolve(BUILDING));
@@ -171,9 +174,7 @@ public final class DatasetBuilder {
             }
         }
         try {
-            if (made && Files.isDirectory(out)) {
-                FolderLock.removeIfAlone(out);
-            }
+            FolderLock.removeIfAlone(made);
         } catch (IOException left) {
             throw new DatasetException(out, "cannot be removed: " + left.getMessage(), left);
         }
