@@ -5,6 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -87,6 +90,40 @@ final class ExitCodeTest {
         Path file = Files.writeString(folder.resolve("not.gguf"), "GGUF?");
         expect(ExitCode.FAILED, "generate", file.toString(), "--prompt", "x");
         expect(ExitCode.FAILED, "merge", MODEL + "/adapter", "--base", file.toString(), "--out", out("a.gguf"));
+    }
+
+    @Test
+    void whatIsNestedTooDeeply() throws IOException {
+        String deep = "{\"model_type\": " + "[".repeat(200_000);
+        for (String name : List.of("config.json", "generation_config.json", "tokenizer.json", "model.safetensors")) {
+            Path copy = Files.createDirectory(folder.resolve("deep-" + name));
+            for (String file : List.of("config.json", "tokenizer.json", "model.safetensors")) {
+                Files.copy(MODELS.resolve("starcoder2").resolve(file), copy.resolve(file));
+            }
+            ByteBuffer header = ByteBuffer.allocate(8 + deep.length()).order(ByteOrder.LITTLE_ENDIAN);
+            header.putLong(deep.length()).put(deep.getBytes(StandardCharsets.UTF_8));
+            Files.write(
+                    copy.resolve(name),
+                    name.endsWith(".safetensors") ? header.array() : deep.getBytes(StandardCharsets.UTF_8));
+            expect(ExitCode.FAILED, "generate", copy.toString(), "--prompt", "x");
+        }
+        Path adapter = Files.createDirectory(folder.resolve("deep-adapter"));
+        Files.writeString(adapter.resolve("adapter_config.json"), deep);
+        expect(ExitCode.FAILED, "generate", MODEL, "--adapter", adapter.toString(), "--prompt-ids", "1");
+        expect(ExitCode.FAILED, "merge", adapter.toString(), "--base", MODEL, "--out", out("a"));
+        Path dataset = Files.createDirectory(folder.resolve("deep-dataset"));
+        Files.writeString(dataset.resolve("manifest.json"), deep);
+        expect(ExitCode.FAILED, "dataset", "--out", dataset.toString(), "--preview");
+        Path settings = Files.writeString(folder.resolve("deep.yaml"), "a: " + "[".repeat(200_000));
+        for (String verb : List.of("doctor", "eval", "train")) {
+            StringWriter out = new StringWriter();
+            int code = Main.commandLine()
+                    .setOut(new PrintWriter(out))
+                    .setErr(new PrintWriter(out))
+                    .execute(verb, "--config", settings.toString());
+            assertThat(code).isEqualTo(ExitCode.WRONG_USE);
+            assertThat(out.toString()).contains("deep.yaml:1: is not YAML: expected at most 64 levels of nesting");
+        }
     }
 
     @Test
