@@ -1,7 +1,7 @@
 /** Tokenizers, and the way from a git repository to tokenized samples; no tensors, nothing of the other modules. */
 module dev.starforge.data {
     requires org.eclipse.jgit;
-    requires org.snakeyaml.engine;
+    requires transitive org.snakeyaml.engine;
     requires transitive tools.jackson.databind;
     // JGit, no module itself yet, cannot say that it needs these
     requires com.googlecode.javaewah;

@@ -13,7 +13,7 @@ final class Adapters {
     static void noteBase(Path adapter, PrintWriter err) {
         Quantization trainedOn = LoraAdapter.trainedOn(adapter);
         if (!trainedOn.equals(Quantization.NONE)) {
-            err.println("note: " + adapter + " was trained on a base of " + trainedOn
+            err.println("note: " + Escaped.of(adapter) + " was trained on a base of " + trainedOn
                     + "; here it is the base as its file has it. `starforge merge` adds it to what it was trained on");
             err.flush();
         }

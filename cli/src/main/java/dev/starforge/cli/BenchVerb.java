@@ -11,6 +11,7 @@ import dev.starforge.tensor.Limits;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Selection;
+import dev.starforge.train.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,6 +28,7 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -49,8 +51,9 @@ import tools.jackson.databind.node.ObjectNode;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge bench --model model.gguf",
-            "  starforge bench --model model.gguf --prompt-tokens 512 --gen-tokens 64 --threads 2 --repeat 5 --json",
+            "  starforge bench model.gguf",
+            "  starforge bench RUN                                        (what train wrote, on its base)",
+            "  starforge bench model.gguf --prompt-tokens 512 --gen-tokens 64 --threads 2 --repeat 5 --json",
             "  starforge bench --random llama-3.2-1b --format Q4_K_M      (no file needed)",
             "  starforge bench --random starcoder2-3b --depth 4096        (with a long text before)",
         })
@@ -80,13 +83,19 @@ final class BenchVerb implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
+    @Mixin
+    private ModelFlags models;
+
     @ArgGroup(multiplicity = "1")
     private What what;
 
     /** The weights to time. */
     private static final class What {
-        @Option(names = "--model", paramLabel = "MODEL", description = "A folder or a .gguf file.")
-        private Path model;
+        @Parameters(index = "0", paramLabel = "MODEL", description = ModelFlags.KINDS)
+        private String positional;
+
+        @Option(names = "--model", paramLabel = "MODEL", description = "The same.")
+        private String named;
 
         @Option(
                 names = "--random",
@@ -94,6 +103,10 @@ final class BenchVerb implements Callable<Integer> {
                 completionCandidates = Shapes.class,
                 description = "Random weights of a known shape, without any file: ${COMPLETION-CANDIDATES}.")
         private String random;
+
+        Optional<String> model() {
+            return Optional.ofNullable(positional).or(() -> Optional.ofNullable(named));
+        }
     }
 
     private static final class Shapes implements Iterable<String> {
@@ -170,21 +183,26 @@ final class BenchVerb implements Callable<Integer> {
                     spec.commandLine(),
                     "--prompt-tokens, --gen-tokens and --repeat: expected at least 1, --depth: at least 0");
         }
-        try (ModelFiles files = files();
+        if (what.model().isPresent() && format != null) {
+            throw new ParameterException(spec.commandLine(), "--format is for --random; a file has its own");
+        }
+        Optional<TunedModel> tuned = what.model().map(models::find);
+        try (ModelFiles files = tuned.map(found -> ModelFiles.open(found.model()))
+                        .orElseGet(() -> ModelFiles.random(what.random, format == null ? "Q4_0" : format));
                 DeviceFlags.Opened opened = flags.openFast();
                 Scope weights = new Scope(opened.device())) {
             long start = nanoTime.getAsLong();
-            Model loaded = files.load(weights, flags.precision());
+            Model loaded = load(tuned, files, weights);
             opened.device().synchronize();
             double load = since(start);
-            int room = Math.max(promptTokens, depth) + genTokens;
+            long room = (long) Math.max(promptTokens, depth) + genTokens;
             if (room > loaded.facts().context()) {
                 throw new ParameterException(
                         spec.commandLine(),
                         room + " tokens exceed the model's context of "
                                 + loaded.facts().context());
             }
-            Optional<Double> difference = unchecked ? Optional.empty() : Optional.of(check(files, loaded, opened));
+            Optional<Double> difference = unchecked ? Optional.empty() : Optional.of(check(tuned, files, loaded, opened));
             Work work = Work.of(files);
             List<Times> times = new ArrayList<>();
             for (int i = 0; i <= repeat; i++) {
@@ -201,13 +219,9 @@ final class BenchVerb implements Callable<Integer> {
         return 0;
     }
 
-    private ModelFiles files() {
-        if (what.model != null && format != null) {
-            throw new ParameterException(spec.commandLine(), "--format is for --random; a file has its own");
-        }
-        return what.model != null
-                ? ModelFiles.open(what.model)
-                : ModelFiles.random(what.random, format == null ? "Q4_0" : format);
+    private Model load(Optional<TunedModel> tuned, ModelFiles files, Scope weights) {
+        return tuned.map(found -> ModelFlags.load(found, files, weights, flags.precision()))
+                .orElseGet(() -> files.load(weights, flags.precision()));
     }
 
     private void progress(int done, Times now) {
@@ -255,7 +269,7 @@ final class BenchVerb implements Callable<Integer> {
     }
 
     /** The largest difference of a logit from the reference's, in parts of their range. */
-    private double check(ModelFiles files, Model loaded, DeviceFlags.Opened opened) {
+    private double check(Optional<TunedModel> tuned, ModelFiles files, Model loaded, DeviceFlags.Opened opened) {
         long parameters = parameters(files);
         int[] ids = ids(CHECKED, loaded);
         double estimate = parameters * ids.length * REFERENCE_SECONDS;
@@ -274,7 +288,7 @@ final class BenchVerb implements Callable<Integer> {
         Precision precision = flags.precision();
         try (Device reference = Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")));
                 Scope weights = new Scope(reference)) {
-            Model again = files.load(weights, precision);
+            Model again = load(tuned, files, weights);
             try (Generator generator = new Generator(again, reference, precision, Fallback.QUIET, ids.length)) {
                 generator.feed(ids);
                 double difference = difference(here, generator.logits());
@@ -350,7 +364,7 @@ final class BenchVerb implements Callable<Integer> {
                 files.tensors().stream().mapToLong(ModelFiles.Stored::bytes).sum();
         ProcessMemory process = ProcessMemory.now();
         ObjectNode root = Json.object();
-        root.put("model", what.model == null ? files.path().toString() : what.model.toString());
+        root.put("model", what.model().orElseGet(() -> files.path().toString()));
         root.put("architecture", files.architecture());
         root.put("parameters", parameters(files));
         root.put("device", opened.device().name());

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Yaml;
 import dev.starforge.train.RunConfig;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -61,7 +62,7 @@ final class ConfigFlags {
 
     private static void add(List<String> all, String key, String value) {
         if (value != null) {
-            all.add(key + "=\"" + value.replace("\\", "\\\\").replace("\"", "\\\"") + "\"");
+            all.add(key + "=" + Yaml.quoted(value));
         }
     }
 }

@@ -10,6 +10,7 @@ import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.DatasetReport;
 import dev.starforge.data.dataset.Preview;
+import dev.starforge.data.dataset.Progress;
 import dev.starforge.data.dataset.TokenizerChoice;
 import dev.starforge.train.ChatTemplates;
 import java.io.Console;
@@ -20,6 +21,7 @@ import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -67,11 +69,34 @@ final class DatasetVerb implements Callable<Integer> {
         "  starforge dataset --repo . --out data --set samples.context_length=4096",
         "  starforge dataset --out data --preview 3 --split test",
         "",
-        "Ends with 0 when done or up to date, with 2 for flags it does not know, and with 1 for everything else that goes "
-                + "wrong: a sentence says what, and DIR is as it was.",
+        "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and with 1 for "
+                + "everything else that goes wrong: a sentence says what, and DIR is as it was.",
     };
 
     private static final String TRAIN = "train:";
+
+    /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
+    private static final Duration PATIENCE = Duration.ofSeconds(5);
+
+    /** Progress that ends the work when somebody wants it to end. */
+    private record Interruptible(Progress progress, Interruption interruption) implements Progress {
+        @Override
+        public void begin(String stage, long total) {
+            interruption.check();
+            progress.begin(stage, total);
+        }
+
+        @Override
+        public void advance() {
+            interruption.check();
+            progress.advance();
+        }
+
+        @Override
+        public void say(String message) {
+            progress.say(message);
+        }
+    }
 
     private final LongSupplier nanoTime = System::nanoTime;
     private final CommandSpec spec = Main.command("dataset", this);
@@ -152,6 +177,9 @@ final class DatasetVerb implements Callable<Integer> {
         tokenizer = given("--tokenizer");
         Integer preview = given("--preview");
         if (preview != null) {
+            if (preview < 1) {
+                throw new ParameterException(spec.commandLine(), "--preview: expected at least 1, got " + preview);
+            }
             preview(preview, given("--split"));
             return 0;
         }
@@ -163,14 +191,20 @@ final class DatasetVerb implements Callable<Integer> {
         ProgressBar progress = new ProgressBar(spec.commandLine().getErr(), terminal(), nanoTime);
         began = nanoTime.getAsLong();
         DatasetReport report;
-        try {
+        List<Path> made = DatasetBuilder.missing(out);
+        try (Interruption interruption = Interruption.watch(
+                PATIENCE,
+                () -> DatasetBuilder.discard(out, made),
+                "interrupted; nothing was changed in " + out,
+                spec.commandLine().getErr())) {
             report = new DatasetBuilder(
                             effective,
                             choice,
                             GrammarProcess.starter(DatasetBuilder.parserFolder(out)),
-                            progress,
+                            new Interruptible(progress, interruption),
                             nanoTime)
                     .build();
+            interruption.finished();
         } finally {
             progress.finish();
         }
@@ -327,14 +361,14 @@ final class DatasetVerb implements Callable<Integer> {
 
     private void summary(PrintWriter print, DatasetReport report, double seconds) {
         if (report.generation() < 0) {
-            print.println(out + ": up to date, no new commits");
+            print.println(Escaped.of(out) + ": up to date, no new commits");
             print.flush();
             return;
         }
         print.printf(
                 Locale.ROOT,
                 "%s: generation %d, %d commits, %d of %d files, %d of %d chunks, %.1f s%n",
-                out,
+                Escaped.of(out),
                 report.generation(),
                 report.commits(),
                 report.filesKept(),
@@ -360,7 +394,7 @@ final class DatasetVerb implements Callable<Integer> {
                 report.redacted().keys(),
                 report.redacted().passwords(),
                 report.redacted().emails());
-        print.println("Samples for " + report.family() + "; see " + out.resolve("report.html"));
+        print.println("Samples for " + report.family() + "; see " + Escaped.of(out.resolve("report.html")));
         print.flush();
     }
 }

@@ -41,7 +41,7 @@ final class DevicesVerb implements Callable<Integer> {
     public Integer call() {
         PrintWriter out = spec.commandLine().getOut();
         List<Backend> backends = Selection.backends();
-        Selection selection = Selection.choose(name.equals("mps") ? "metal" : name);
+        Selection selection = PlaceFlags.choose(name, spec.commandLine());
         if (json) {
             Json.print(out, describe(backends, selection));
         } else {

@@ -38,7 +38,7 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks between their",
             "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side. Every",
-            "figure has its 95 % bootstrap interval.",
+            "figure has its 95 %% bootstrap interval.",
             "The base is quantized as the adapter was trained on it, unless load_in_4bit or load_in_8bit are set.",
             "",
         },

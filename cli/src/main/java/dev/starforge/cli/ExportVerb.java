@@ -2,9 +2,9 @@ package dev.starforge.cli;
 
 import dev.starforge.model.GgufConversion;
 import dev.starforge.tensor.Device;
-import dev.starforge.train.Checkpoints;
 import dev.starforge.train.ExportProof;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -13,6 +13,7 @@ import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -72,16 +73,26 @@ final class ExportVerb implements Callable<Integer> {
         if (!List.of("", "F32", "BF16", "F16").contains(stored)) {
             throw new ParameterException(spec.commandLine(), "--type: expected F32, BF16 or F16, got " + type);
         }
-        if (!out.toString().endsWith(".gguf") || Files.exists(out)) {
-            throw new ParameterException(
-                    spec.commandLine(), "--out " + out + ": expected a name in .gguf that is not there yet");
+        if (!out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
         }
-        Path found = ModelPlace.find(model);
-        Path folder = Files.isDirectory(found) ? Checkpoints.resolve(found) : found;
+        OutPath.require("--out", out, spec.commandLine());
+        TunedModel tuned = ModelFlags.describe(
+                TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
+                spec.commandLine().getErr());
+        Path folder = tuned.model();
+        if (tuned.adapter().isPresent()) {
+            throw new TrainException(model + ": is an adapter, which has to be added to its base: `starforge merge " + model
+                    + " --out " + out + "` does that");
+        }
+        if (!Files.isDirectory(folder)) {
+            throw new TrainException(folder + ": is a GGUF file already; export takes a folder with safetensors");
+        }
         Path partial = out.resolveSibling(".partial-" + out.getFileName());
         List<String> notes = new ArrayList<>();
         ObjectNode report = Json.object();
-        try (Device device = place.open(place.choose(), false)) {
+        try (Interruption _ = Interruption.removing(out, spec.commandLine().getErr());
+                Device device = place.open(place.choose(), false)) {
             notes.addAll(GgufConversion.write(folder, partial, stored, Tokenizers.metadata(folder), device));
             if (Tokenizers.find(folder).isEmpty()) {
                 notes.add("the model has no tokenizer.json, so the file has no vocabulary");

@@ -4,13 +4,13 @@ import dev.starforge.data.Tokenizer;
 import dev.starforge.model.GenerationException;
 import dev.starforge.model.GenerationException.Violation;
 import dev.starforge.model.Generator;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Sampler;
 import dev.starforge.model.Sampling;
 import dev.starforge.model.StopStrings;
 import dev.starforge.tensor.Scope;
+import dev.starforge.train.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -51,6 +51,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge generate MODEL --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt",
             "  starforge generate MODEL --fim 'def add(a, b):' 'print(add(1, 2))'",
             "  starforge generate MODEL --prompt 'import' --stop $'\\n\\n' --stop 'def '",
+            "  starforge generate RUN --prompt 'def fibonacci(n):'     (what train wrote, on its base)",
             "  starforge generate MODEL --prompt-ids 5,6,7 --adapter ADAPTER --json",
         })
 final class GenerateVerb implements Callable<Integer> {
@@ -63,9 +64,12 @@ final class GenerateVerb implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(
-            paramLabel = "MODEL",
-            description = "A folder with config.json, safetensors and tokenizer.json, or a .gguf file.")
+    @Mixin
+    private ModelFlags models;
+
+    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String name;
+
     private Path model;
 
     @ArgGroup
@@ -172,9 +176,6 @@ final class GenerateVerb implements Callable<Integer> {
     @Option(names = "--ignore-eos", description = "Go on after the model's end-of-text tokens.")
     private boolean ignoreEos;
 
-    @Option(names = "--adapter", paramLabel = "DIR", description = "A PEFT LoRA adapter to apply.")
-    private Path adapter;
-
     @Option(
             names = "--ids",
             negatable = true,
@@ -199,6 +200,8 @@ final class GenerateVerb implements Callable<Integer> {
             throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
         }
         Sampling sampling = sampling();
+        TunedModel tuned = models.find(name);
+        model = tuned.model();
         try (ModelFiles files = ModelFiles.open(model)) {
             PrintWriter out = spec.commandLine().getOut();
             Answer.Shown shown = json ? Answer.Shown.NOTHING : showsIds() ? Answer.Shown.IDS : Answer.Shown.TEXT;
@@ -211,20 +214,26 @@ final class GenerateVerb implements Callable<Integer> {
             Answer answer = tokenizer
                     .map(t -> new Answer(shown, out, ends, new Continuation(t, prompt, stops)))
                     .orElseGet(() -> new Answer(shown, out, ends));
-            answer(files, prompt, sampling, answer);
+            answer(tuned, files, prompt, sampling, answer);
         }
         return 0;
     }
 
-    private void answer(ModelFiles files, int[] prompt, Sampling sampling, Answer answer) {
+    private void answer(TunedModel tuned, ModelFiles files, int[] prompt, Sampling sampling, Answer answer) {
         try (DeviceFlags.Opened opened = flags.openFast();
                 Scope weights = new Scope(opened.device())) {
-            Model loaded = load(files, weights);
+            Model loaded = ModelFlags.load(tuned, files, weights, flags.precision());
             long room = (long) prompt.length + maxTokens;
             if (room > loaded.facts().context()) {
                 throw wrong(prompt.length + " prompt tokens and " + maxTokens
                         + " new ones exceed the model's context of "
                         + loaded.facts().context());
+            }
+            for (int id : prompt) {
+                if (id < 0 || id >= loaded.facts().vocabulary()) {
+                    throw wrong("--prompt-ids: token " + id + " is outside the vocabulary of "
+                            + loaded.facts().vocabulary());
+                }
             }
             Sampler sampler = new Sampler(sampling, loaded.facts().vocabulary(), prompt);
             try (Generator generator =
@@ -320,20 +329,10 @@ final class GenerateVerb implements Callable<Integer> {
         }
     }
 
-    private Model load(ModelFiles files, Scope weights) {
-        if (adapter == null) {
-            return files.load(weights, flags.precision());
-        }
-        try (LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
-            Adapters.noteBase(adapter, spec.commandLine().getErr());
-            return files.load(weights, flags.precision(), lora);
-        }
-    }
-
     private ObjectNode describe(
             ModelFiles files, DeviceFlags.Opened opened, int[] prompt, Answer answer, double seconds) {
         ObjectNode root = Json.object();
-        root.put("model", model.toString());
+        root.put("model", name);
         root.put("architecture", files.architecture());
         root.put("device", opened.device().name());
         root.put("device_reason", opened.selection().reason());

@@ -128,7 +128,7 @@ final class Golden {
                 keep("long_logits_last8", expected, ending);
                 logitsError("long_logits_max_abs_error", ending, last, range);
             }
-            if (expected.has("greedy_ids")) {
+            if (expected.has("greedy_ids") && finite(ours)) {
                 verifyGreedy(expected, model, replays);
             }
             if (Files.exists(this.folder.resolve("model.gguf"))) {
@@ -182,6 +182,16 @@ final class Golden {
             report.put(field, worst);
             pass &= worst <= tolerances.logits() * range;
         }
+    }
+
+    /** No token follows logits that are not; the comparison before has failed then. */
+    private static boolean finite(float[] logits) {
+        for (float logit : logits) {
+            if (!Float.isFinite(logit)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private void verifyGreedy(SafetensorsFile expected, Model model, int replays) {

@@ -1,11 +1,15 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.Batches;
+import dev.starforge.model.Config;
+import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.PagedKvCache;
+import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
+import dev.starforge.train.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;
@@ -33,6 +37,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge inspect MODEL",
             "  starforge inspect MODEL --plan --context 4096 --json",
             "  starforge inspect MODEL --tensors",
+            "  starforge inspect RUN",
         })
 final class InspectVerb implements Callable<Integer> {
     @Spec
@@ -41,8 +46,11 @@ final class InspectVerb implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(paramLabel = "MODEL", description = "A folder with config.json and safetensors, or a .gguf file.")
-    private Path model;
+    @Mixin
+    private ModelFlags models;
+
+    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String name;
 
     @Option(names = "--tensors", description = "List every tensor.")
     private boolean tensors;
@@ -51,23 +59,25 @@ final class InspectVerb implements Callable<Integer> {
     private boolean plan;
 
     @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
-    private int context;
+    private Integer context;
 
     @Option(names = "--json", description = "For machines.")
     private boolean json;
 
     @Override
     public Integer call() {
-        if (context < 0 || context > 0 && !plan) {
+        if (context != null && (context < 1 || !plan)) {
             throw new ParameterException(
                     spec.commandLine(), "--context: expected a number above 0, together with --plan");
         }
         PrintWriter out = spec.commandLine().getOut();
-        try (ModelFiles folder = ModelFiles.open(model);
+        TunedModel tuned = models.find(name);
+        try (ModelFiles folder = ModelFiles.open(tuned.model());
                 DeviceFlags.Opened opened = flags.open()) {
             NullOps weights = new NullOps(opened.device(), flags.precision(), flags.fallback());
-            Model loaded = folder.load(weights.scope(), flags.precision());
+            Model loaded = ModelFlags.load(tuned, folder, weights.scope(), flags.precision());
             ObjectNode root = describe(folder, loaded);
+            tuned.adapter().ifPresent(adapter -> describe(adapter, root));
             if (plan) {
                 root.set("plan", planned(loaded, opened, weights.scope().usedBytes()));
             }
@@ -82,7 +92,7 @@ final class InspectVerb implements Callable<Integer> {
 
     private ObjectNode describe(ModelFiles folder, Model loaded) {
         ObjectNode root = Json.object();
-        root.put("model", model.toString());
+        root.put("model", name);
         root.put("architecture", folder.architecture());
         root.put("vocabulary", loaded.facts().vocabulary());
         root.put("context", loaded.facts().context());
@@ -113,9 +123,31 @@ final class InspectVerb implements Callable<Integer> {
         return root;
     }
 
+    private static void describe(Path adapter, ObjectNode root) {
+        Config config = Config.read(adapter.resolve(LoraAdapter.CONFIG));
+        try (SafetensorsFile file = SafetensorsFile.open(adapter.resolve(LoraAdapter.WEIGHTS))) {
+            root.putObject("adapter")
+                    .put("folder", adapter.toString())
+                    .put("rank", config.size("r"))
+                    .put("alpha", config.number("lora_alpha"))
+                    .put(
+                            "parameters",
+                            file.tensors().values().stream()
+                                    .mapToLong(tensor -> tensor.shape().size())
+                                    .sum())
+                    .put("trained_on", LoraAdapter.trainedOn(adapter).toString());
+        }
+    }
+
     /** The weights, a cache for the whole context, and the widest step: the prompt in one go. */
     private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
-        int tokens = context > 0 ? context : loaded.facts().context();
+        int tokens = context != null ? context : loaded.facts().context();
+        if (tokens > loaded.facts().context()) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--context: expected at most the model's, "
+                            + loaded.facts().context() + ", got " + tokens);
+        }
         Precision precision = flags.precision();
         NullOps session = new NullOps(opened.device(), precision, flags.fallback());
         int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;

@@ -1,15 +1,12 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Batches;
-import dev.starforge.model.KvCache;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.SafetensorsWriter;
+import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
+import dev.starforge.train.TunedModel;
 import java.io.PrintWriter;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -42,14 +39,22 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge logits MODEL --adapter ADAPTER --ids 5,6,7 --ids 1,2 --out LOGITS.safetensors",
         })
 final class LogitsVerb implements Callable<Integer> {
+    /** Logits that are in memory at one time. */
+    private static final int PIECE = 1 << 24;
+
+    private final int piece;
+
     @Spec
     private CommandSpec spec;
 
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(paramLabel = "MODEL", description = "A folder with config.json and safetensors, or a .gguf file.")
-    private Path model;
+    @Mixin
+    private ModelFlags models;
+
+    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String name;
 
     @Option(
             names = "--ids",
@@ -58,79 +63,75 @@ final class LogitsVerb implements Callable<Integer> {
             description = "Token ids, separated by commas. May be given several times.")
     private List<String> texts;
 
-    @Option(names = "--adapter", paramLabel = "DIR", description = "A PEFT LoRA adapter to apply.")
-    private Path adapter;
-
     @Option(names = "--out", required = true, paramLabel = "FILE", description = "Where to write; not there yet.")
     private Path out;
 
     @Option(names = "--json", description = "For machines.")
     private boolean json;
 
+    LogitsVerb() {
+        this(PIECE);
+    }
+
+    LogitsVerb(int piece) {
+        this.piece = piece;
+    }
+
     @Override
     public Integer call() {
         flags.refuseKv();
-        if (Files.exists(out)) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
-        }
-        try (ModelFiles files = ModelFiles.open(model);
+        OutPath.require("--out", out, spec.commandLine());
+        TunedModel tuned = models.find(name);
+        try (ModelFiles files = ModelFiles.open(tuned.model());
                 DeviceFlags.Opened opened = flags.open();
                 Scope weights = new Scope(opened.device());
-                Scope step = new Scope(opened.device())) {
-            Model loaded = load(files, weights);
-            List<int[]> ids = new ArrayList<>();
-            texts.forEach(text -> ids.add(ids(text, loaded.facts().vocabulary())));
-            var ops = opened.device().ops(step, flags.convertedPrecision(), flags.fallback());
-            List<SafetensorsFile.Entry> entries = new ArrayList<>();
-            for (int i = 0; i < ids.size(); i++) {
-                int[] text = ids.get(i);
-                float[] logits = step.within(() -> opened.device()
-                        .floats(loaded.forward(ops, Batches.packed(loaded, step, List.of(text)), KvCache.NONE)));
-                Shape shape = Shape.of(ids.get(i).length, logits.length / ids.get(i).length);
-                entries.add(SafetensorsFile.Entry.of("logits." + i, shape, logits));
+                Scope step = new Scope(opened.device());
+                Interruption _ = Interruption.removing(out, spec.commandLine().getErr())) {
+            Model loaded = ModelFlags.load(tuned, files, weights, flags.convertedPrecision());
+            EagerOps ops = opened.device().ops(step, flags.convertedPrecision(), flags.fallback());
+            List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+            long tokens = 0;
+            for (String text : texts) {
+                int[] ids = ids(text, loaded.facts());
+                entries.add(new StreamedLogits(loaded, ops, step, ids, piece).entry("logits." + entries.size()));
+                tokens += ids.length;
             }
-            SafetensorsFile.write(out, entries);
-            print(files, opened, ids);
+            SafetensorsWriter.write(out, entries);
+            print(files, opened, tokens);
         }
         return 0;
     }
 
-    private int[] ids(String text, int vocabulary) {
+    private int[] ids(String text, Model.Facts facts) {
         try {
             int[] ids = Arrays.stream(text.split(",", -1))
                     .mapToInt(Integer::parseInt)
                     .toArray();
-            if (Arrays.stream(ids).allMatch(id -> id >= 0 && id < vocabulary)) {
+            if (ids.length > facts.context()) {
+                throw new ParameterException(
+                        spec.commandLine(),
+                        "--ids: " + ids.length + " tokens exceed the model's context of " + facts.context());
+            }
+            if (Arrays.stream(ids).allMatch(id -> id >= 0 && id < facts.vocabulary())) {
                 return ids;
             }
         } catch (NumberFormatException wrong) {
             // answered below, with the value
         }
         throw new ParameterException(
-                spec.commandLine(), "--ids: expected numbers from 0 to " + (vocabulary - 1) + ", got " + text);
+                spec.commandLine(), "--ids: expected numbers from 0 to " + (facts.vocabulary() - 1) + ", got " + text);
     }
 
-    private Model load(ModelFiles files, Scope weights) {
-        if (adapter == null) {
-            return files.load(weights, flags.convertedPrecision());
-        }
-        try (LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
-            Adapters.noteBase(adapter, spec.commandLine().getErr());
-            return files.load(weights, flags.convertedPrecision(), lora);
-        }
-    }
-
-    private void print(ModelFiles files, DeviceFlags.Opened opened, List<int[]> ids) {
+    private void print(ModelFiles files, DeviceFlags.Opened opened, long tokens) {
         PrintWriter writer = spec.commandLine().getOut();
-        int tokens = ids.stream().mapToInt(text -> text.length).sum();
         if (json) {
             ObjectNode root = Json.object();
-            root.put("model", model.toString()).put("architecture", files.architecture());
+            root.put("model", name).put("architecture", files.architecture());
             root.put("device", opened.device().name()).put("tokens", tokens).put("out", out.toString());
             Json.print(writer, root);
             return;
         }
-        writer.println("logits of " + tokens + " tokens written to " + out);
+        writer.println("logits of " + tokens + " tokens written to " + Escaped.of(out));
         writer.flush();
     }
 }

@@ -1,20 +1,20 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.TokenizerException;
-import dev.starforge.model.ModelException;
-import dev.starforge.tensor.TensorException;
-import dev.starforge.train.ConfigException;
-import dev.starforge.train.TrainException;
+import dev.starforge.data.Nearest;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Model.OptionSpec;
-import picocli.CommandLine.Model.UsageMessageSpec;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
  * {@code starforge VERB ...}.
@@ -44,10 +44,7 @@ final class Main implements Runnable {
         spec.usageMessage()
                 .description("Turns a git repository into a code model tuned on it, and serves that model.")
                 .exitCodeListHeading("%nExit codes:%n")
-                .exitCodeList(UsageMessageSpec.keyValuesMap(
-                        "0:done",
-                        "1:the work failed; the last line says why",
-                        "2:the command line or a config is wrong"))
+                .exitCodeList(ExitCode.table())
                 .footerHeading("%nExamples:%n")
                 .footer(
                         "  starforge devices",
@@ -107,29 +104,61 @@ final class Main implements Runnable {
     /** One line on what is wrong, and where the rest can be read. */
     private static int correct(ParameterException wrong, String[] args) {
         CommandLine command = wrong.getCommandLine();
-        command.getErr().println(wrong.getMessage());
+        command.getErr().println(Escaped.of(message(wrong)));
         command.getErr().println("Try '" + command.getCommandSpec().qualifiedName() + " --help'.");
-        return command.getCommandSpec().exitCodeOnInvalidInput();
+        return ExitCode.WRONG_USE;
+    }
+
+    private static String message(ParameterException wrong) {
+        if (!(wrong instanceof UnmatchedArgumentException unmatched)) {
+            return wrong.getMessage();
+        }
+        CommandSpec command = wrong.getCommandLine().getCommandSpec();
+        String given = unmatched.getUnmatched().getFirst();
+        boolean option = unmatched.isUnknownOption();
+        boolean verb = !option && command.parent() == null;
+        String message = verb ? "there is no verb " + given : option ? "there is no option " + given : "";
+        if (message.isEmpty()) {
+            return "there is no place for the argument '" + given + "'";
+        }
+        List<String> known = verb
+                ? command.subcommands().entrySet().stream()
+                        .filter(each -> !each.getValue().getCommandSpec().usageMessage().hidden())
+                        .map(Map.Entry::getKey)
+                        .toList()
+                : command.options().stream()
+                        .flatMap(each -> Stream.of(each.names()))
+                        .toList();
+        String name = given.startsWith("--") ? given.replaceAll("=.*", "") : given;
+        return message
+                + Nearest.name(name, known)
+                        .map(nearest -> "; did you mean " + nearest + "?")
+                        .orElse(verb ? "; expected one of " + String.join(", ", known) : "");
+    }
+
+    /** The system says little more than the name of a file; the kind of error says the rest. */
+    private static String message(IOException failure) {
+        return switch (failure) {
+            case NoSuchFileException none -> none.getFile() + ": there is no such file or folder";
+            case AccessDeniedException denied -> denied.getFile() + ": no permission";
+            case FileAlreadyExistsException there -> there.getFile() + ": is there already";
+            default -> failure.toString();
+        };
     }
 
     /** What we foresaw is one line; anything else is our defect and shows where it happened. */
     private static int explain(Exception failure, CommandLine command, CommandLine.ParseResult parsed) {
         PrintWriter err = command.getErr();
-        if (failure instanceof DatasetException
-                || failure instanceof ModelException
-                || failure instanceof TensorException
-                || failure instanceof TokenizerException
-                || failure instanceof TrainException) {
-            err.println("starforge: " + failure.getMessage());
-        } else if (failure instanceof ConfigException) {
-            err.println("starforge: " + failure.getMessage());
-            return command.getCommandSpec().exitCodeOnInvalidInput();
-        } else if (failure instanceof IOException) {
-            err.println("starforge: " + failure);
+        if (failure instanceof Interruption.Interrupted) {
+            return ExitCode.of(failure); // whoever interrupted has been told
+        }
+        if (ExitCode.foreseen(failure)) {
+            err.println("starforge: "
+                    + Escaped.of(failure instanceof IOException file ? message(file) : failure.getMessage()));
         } else {
             failure.printStackTrace(err);
         }
-        return 1;
+        return ExitCode.of(failure);
     }
 
     static final class Version implements CommandLine.IVersionProvider {

@@ -1,13 +1,12 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Merger;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
-import dev.starforge.train.Checkpoints;
 import dev.starforge.train.MergeProof;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -17,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import picocli.CommandLine;
@@ -146,20 +146,23 @@ final class MergeVerb implements Callable<Integer> {
         if (format != null && !List.of("hf", "gguf").contains(format)) {
             throw new ParameterException(spec.commandLine(), "--format: expected hf or gguf, got " + format);
         }
-        if (out != null && Files.exists(out)) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
+        if (out != null) {
+            OutPath.require("--out", out, spec.commandLine());
         }
-        Path updates = Checkpoints.resolve(adapter);
-        String named = base != null
-                ? base
-                : Config.read(updates.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
-        Path model = ModelPlace.find(named);
+        if (ggufAdapter != null) {
+            OutPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
+        }
+        Path updates = TunedModel.adapterOf(
+                adapter,
+                "it can be used as it is, and `starforge export " + adapter + " --out NAME.gguf` makes a GGUF file of it");
+        Path model = TunedModel.baseOf(updates, Optional.ofNullable(base), ModelFlags::base);
         ObjectNode report = Json.object();
         Quantization trainedOn = LoraAdapter.trainedOn(updates);
         Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
         report.put("base", model.toString()).put("adapter", updates.toString());
         report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
-        try (Device device = place.open(place.choose(), false)) {
+        try (Interruption _ = Interruption.removing(out == null ? ggufAdapter : out, spec.commandLine().getErr());
+                Device device = place.open(place.choose(), false)) {
             try (Merger merger = new Merger(model, updates, numbers, device)) {
                 if (ggufAdapter != null) {
                     merger.writeGgufAdapter(ggufAdapter);

@@ -1,8 +1,10 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
+import dev.starforge.train.TunedModel;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -11,8 +13,15 @@ import java.util.List;
 final class ModelPlace {
     private ModelPlace() {}
 
+    /** A model with all its weights: what was named, or the best state of a run that trained every weight. */
     static Path find(String name) {
-        Path path = Path.of(name);
+        Path place = find(name, "A folder with config.json and safetensors, a .gguf file, or `scratch` will do");
+        return TunedModel.whole(place);
+    }
+
+    /** The same; {@code expected} is a sentence on what else could be named. */
+    static Path find(String name, String expected) {
+        Path path = path(name);
         if (Files.exists(path)) {
             return path;
         }
@@ -36,8 +45,15 @@ final class ModelPlace {
         }
         throw new ModelException(
                 path,
-                "there is no such model here; looked for " + String.join(", ", searched) + ". A folder with "
-                        + "config.json and safetensors, a .gguf file, or `scratch` will do");
+                "there is no such model here; looked for " + String.join(", ", searched) + ". " + expected);
+    }
+
+    private static Path path(String name) {
+        try {
+            return Path.of(name);
+        } catch (InvalidPathException none) {
+            throw new ModelException(Path.of(""), "expected a path or an id, got " + name, none);
+        }
     }
 
     private static List<Path> hubs() {

@@ -1,12 +1,24 @@
 package dev.starforge.cli;
 
+import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;
+import java.util.List;
+import java.util.stream.Stream;
+import picocli.CommandLine;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 
 /** The flags that say where to compute, for verbs in which how is not a matter of choice. */
 final class PlaceFlags {
+    private static final int MOST_THREADS = 1024;
+
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec verb;
+
     @Option(
             names = "--device",
             defaultValue = "auto",
@@ -28,10 +40,33 @@ final class PlaceFlags {
     private int threads;
 
     Selection choose() {
+        return choose(name, verb.commandLine());
+    }
+
+    /** The device of a name; one that is not there on this machine is another kind of error than one that is nowhere. */
+    static Selection choose(String name, CommandLine verb) {
+        List<String> known = Stream.concat(
+                        Stream.of("auto", "mps"), Selection.backends().stream().map(Backend::name))
+                .toList();
+        if (!known.contains(name)) {
+            throw new ParameterException(
+                    verb, "--device: expected one of " + String.join(", ", known) + ", got " + name);
+        }
         return Selection.choose(name.equals("mps") ? "metal" : name);
     }
 
     Device open(Selection selection, boolean roundActivations) {
+        require("--device-index", index, Integer.MAX_VALUE);
+        require("--threads", threads, MOST_THREADS);
         return selection.backend().open(new DeviceOptions(index, threads, DeviceFlags.kernelCache(), roundActivations));
+    }
+
+    private void require(String flag, int value, int most) {
+        if (value < 0 || value > most) {
+            throw new ParameterException(
+                    verb.commandLine(),
+                    flag + ": expected at least 0" + (most < Integer.MAX_VALUE ? " and at most " + most : "") + ", got "
+                            + value);
+        }
     }
 }

@@ -82,11 +82,11 @@ final class VerifyVerb implements Callable<Integer> {
         if (replays < 0) {
             throw new ParameterException(spec.commandLine(), "--replays: expected at least 0, got " + replays);
         }
+        PrintWriter out = spec.commandLine().getOut();
+        List<String> names = names();
         if (dump != null) {
             Files.createDirectories(dump);
         }
-        PrintWriter out = spec.commandLine().getOut();
-        List<String> names = names();
         ObjectNode root = Json.object();
         boolean pass = true;
         try (DeviceFlags.Opened opened = flags.open()) {
@@ -202,7 +202,7 @@ final class VerifyVerb implements Callable<Integer> {
     private List<String> names() throws IOException {
         Path models = folder.resolve("models");
         if (!Files.isDirectory(models)) {
-            throw new ParameterException(spec.commandLine(), folder + ": expected a folder with models/ in it");
+            throw new ModelException(folder, "expected a folder with models/ in it");
         }
         TreeSet<String> found = new TreeSet<>();
         try (Stream<Path> entries = Files.list(models)) {
@@ -210,7 +210,7 @@ final class VerifyVerb implements Callable<Integer> {
                     .forEach(path -> found.add(path.getFileName().toString()));
         }
         if (found.isEmpty()) {
-            throw new ParameterException(spec.commandLine(), models + ": expected a folder for each model in it");
+            throw new ModelException(models, "expected a folder for each model in it");
         }
         for (String name : only) {
             if (!found.contains(name)) {

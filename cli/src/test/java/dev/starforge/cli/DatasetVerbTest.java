@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -17,6 +18,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledOnOs;
+import org.junit.jupiter.api.condition.OS;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 import tools.jackson.databind.JsonNode;
@@ -101,24 +104,36 @@ final class DatasetVerbTest {
         Path config = folder.resolve("c.yaml");
         Path bad = Files.writeString(folder.resolve("bad.yaml"), "samples:\n  context_length: many\n");
         Files.writeString(config, "seed: 1\nsamples:\n  contxt_length: 5\n");
+        Path deep = Files.writeString(folder.resolve("deep.yaml"), "a: " + "[".repeat(100_000));
+        Path part = Files.createDirectories(repository().resolve("src").resolve("core"));
         for (Case each : List.of(
+                new Case(
+                        List.of("--repo", repo, "--config", deep.toString()),
+                        2,
+                        "deep.yaml: line 1: is not YAML: expected at most 64 levels of nesting"),
+                new Case(List.of("--repo", repo, "--config", "none.yaml"), 2, "none.yaml: cannot be read"),
+                new Case(
+                        List.of("--repo", part.toString()),
+                        1,
+                        "it is a part of " + repo + ": give that, with --set 'filters.include=src/core/**'"),
+                new Case(List.of("--preview", "-3"), 2, "--preview: expected at least 1, got -3"),
                 new Case(List.of("--repo", folder.resolve("none").toString()), 1, "none: is not a git repository"),
                 new Case(List.of("--repo", folder.toString()), 1, "is not a git repository"),
                 new Case(List.of("--repo", repo, "--rev", "nope"), 1, "has no commit called nope"),
                 new Case(List.of("--repo", repo, "--since", "nope"), 1, "has no commit called nope"),
                 new Case(
                         List.of("--repo", repo, "--config", config.toString()),
-                        1,
+                        2,
                         "c.yaml: line 3: there is no key samples.contxt_length; the nearest is samples.context_length"),
                 new Case(
                         List.of("--repo", repo, "--config", bad.toString()),
-                        1,
+                        2,
                         "bad.yaml: line 2: samples.context_length: expected a whole number, got many"),
                 new Case(List.of("--repo", repo, "--set", "sed=1"), 2, "there is no key sed; the nearest is seed"),
                 new Case(List.of("--repo", repo, "--tokenizer", "none.json"), 1, "there is no such tokenizer"),
                 new Case(List.of("--repo", repo, "--tokenizer", "train:many"), 2, "expected train:N"),
                 new Case(List.of("--repo", repo, "--tokenizer", "train:100"), 2, "expected at least 275"),
-                new Case(List.of("--repo", repo, "--licenses", "free"), 1, "expected any or permissive, got free"),
+                new Case(List.of("--repo", repo, "--licenses", "free"), 2, "expected any or permissive, got free"),
                 new Case(List.of(), 2, "--repo=PATH"))) {
             List<String> args = new ArrayList<>(List.of("dataset", "--out", out()));
             args.addAll(each.args);
@@ -127,6 +142,71 @@ final class DatasetVerbTest {
             assertThat(outcome.err()).contains(each.message);
             assertThat(Path.of(out())).doesNotExist();
         }
+    }
+
+    @Test
+    void aBuildThatFailsLeavesNoFolder() {
+        Path nested = folder.resolve("new").resolve("newer").resolve("newest");
+        Outcome outcome =
+                run("dataset", "--repo", repository().toString(), "--since", "HEAD", "--out", nested.toString());
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).contains("has no commits between HEAD and HEAD");
+        assertThat(folder.resolve("new")).doesNotExist();
+    }
+
+    @Test
+    void saysWhatAUserWouldWonderAbout() throws IOException, InterruptedException {
+        git("git", "clone", "-q", "--depth", "2", "file://" + repository(), folder.resolve("shallow").toString());
+        Outcome outcome = run("dataset", "--repo", folder.resolve("shallow").toString(), "--out", out());
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        assertThat(outcome.err())
+                .contains("shallow is a shallow clone, so its older commits are missing; `git fetch --unshallow`")
+                .containsPattern("The tokenizer has \\d+ tokens, not 8,192: in the training files no two neighbouring");
+        Outcome whole = run(
+                "dataset", "--repo", repository().toString(), "--out", out() + "2", "--tokenizer", "train:290");
+        assertThat(whole.err()).doesNotContain("shallow clone").doesNotContain("The tokenizer has");
+    }
+
+    /** The process itself, since a signal is for a process. */
+    @Test
+    @EnabledOnOs({OS.LINUX, OS.MAC})
+    void anInterruptedBuildLeavesNothingAndSaysSo() throws IOException, InterruptedException {
+        for (int i = 4; i < 10; i++) {
+            StringBuilder code = new StringBuilder();
+            for (int k = 0; k < 3000; k++) {
+                code.append("def f").append(k).append("_").append(i).append("(x):\n    return x * ").append(k).append("\n");
+            }
+            Files.writeString(repository().resolve("large" + i + ".py"), code);
+            git("git", "add", ".");
+            git("git", "commit", "-q", "-m", "Large " + i);
+        }
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        "dev.starforge.cli.Main",
+                        "dataset",
+                        "--repo",
+                        repository().toString(),
+                        "--out",
+                        out())
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        try (BufferedReader err = process.errorReader()) {
+            String line = err.readLine();
+            while (line != null && !line.startsWith("chunks")) {
+                line = err.readLine();
+            }
+            assertThat(line).as("still at work").isNotNull();
+            assertThat(Path.of(out(), ".building")).exists();
+            assertThat(new ProcessBuilder("kill", "-INT", Long.toString(process.pid()))
+                            .start()
+                            .waitFor())
+                    .isZero();
+            assertThat(err.lines().toList()).last().isEqualTo("starforge: interrupted; nothing was changed in " + out());
+        }
+        assertThat(process.waitFor()).isEqualTo(ExitCode.INTERRUPTED);
+        assertThat(Path.of(out())).doesNotExist();
     }
 
     @Test

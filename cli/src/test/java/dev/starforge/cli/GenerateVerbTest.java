@@ -351,8 +351,8 @@ final class GenerateVerbTest {
                 "MODEL --prompt-ids 5 --max-tokens 256 | 2 | exceed the model's context of 256",
                 "MODEL --prompt-ids 5 --max-tokens 2147483647 | 2 | exceed the model's context of 256",
                 "MODEL --prompt-ids 5,x | 2 | 'x' is not an int",
-                "MODEL --prompt-ids 640 | 1 | token 640 is outside the vocabulary of 640",
-                "MODEL --prompt-ids -1 | 1 | token -1 is outside the vocabulary of 640",
+                "MODEL --prompt-ids 640 | 2 | token 640 is outside the vocabulary of 640",
+                "MODEL --prompt-ids -1 | 2 | token -1 is outside the vocabulary of 640",
                 "MODEL --prompt x --temperature 2.5 | 2 | --temperature: expected 0 to 2, got 2.5",
                 "MODEL --prompt x --temperature warm | 2 | 'warm' is not a double",
                 "MODEL --prompt x --top-k -1 | 2 | --top-k: expected 0 or more, got -1",
@@ -365,15 +365,15 @@ final class GenerateVerbTest {
                 "MODEL --prompt x --top-k -1 --top-p 2 | 2 | got -1; --top-p: expected",
                 "MODEL --prompt x --seed 1.5 | 2 | '1.5' is not a long",
                 "MODEL --prompt x --stop= | 2 | --stop: expected strings of 1 to 128 characters, got one of 0",
-                "nowhere --prompt-ids 5 | 1 | nowhere: expected a folder",
-                "nowhere --prompt x | 1 | nowhere: expected a folder",
+                "nowhere --prompt-ids 5 | 1 | nowhere: there is no such model here",
+                "nowhere --prompt x | 1 | nowhere: there is no such model here",
                 "LLAMA --fim x y | 1 | its tokenizer has no tokens for filling in; looked for <fim_prefix>",
-                "MODEL --prompt-ids 5 --adapter nowhere | 1 | adapter_config.json: cannot be read",
-                "MODEL --prompt-ids 5 --device tpu | 1 | device tpu is unknown; known are auto,",
+                "MODEL --prompt-ids 5 --adapter nowhere | 1 | nowhere: there is no such folder; expected a run",
+                "MODEL --prompt-ids 5 --device tpu | 2 | --device: expected one of auto, mps, ",
                 "MODEL --prompt-ids 5 --device metal | 1 | device metal is not available:",
                 "MODEL --prompt-ids 5 --weights I32 | 2 | expected stored or a type of weights, got I32",
                 "MODEL --prompt-ids 5 --weights q9 | 2 | expected stored or a type of weights, got q9",
-                "MODEL --prompt-ids 5 --threads -1 | 1 | must not be negative",
+                "MODEL --prompt-ids 5 --threads -1 | 2 | --threads: expected at least 0 and at most 1024, got -1",
             })
     void wrongUseIsExplained(String line, int code, String message) {
         String[] words = line.replace("MODEL", MODEL)
@@ -392,6 +392,45 @@ final class GenerateVerbTest {
                 Files.createDirectories(copy.getParent());
                 Files.copy(file, copy);
             }
+        }
+    }
+
+    /** An untied head of which one row is broken: the logit of token 3 alone, or of all. */
+    private Path broken(float value, boolean all) throws IOException {
+        Path from = MODELS.resolve("starcoder2-untied-nowindow");
+        Path copy = Files.createDirectory(folder.resolve(value + "-" + all));
+        Files.copy(from.resolve("config.json"), copy.resolve("config.json"));
+        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        try (SafetensorsFile file = SafetensorsFile.open(from.resolve("model.safetensors"))) {
+            for (String name : file.tensors().keySet()) {
+                float[] values = file.readFloats(name);
+                if (name.equals("lm_head.weight")) {
+                    int width = (int) file.tensor(name).shape().last();
+                    for (int row = 0; row < values.length / width; row++) {
+                        values[row * width] = all || row == 3 ? value : values[row * width];
+                    }
+                }
+                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+            }
+        }
+        SafetensorsFile.write(copy.resolve("model.safetensors"), entries);
+        return copy;
+    }
+
+    @ParameterizedTest
+    @CsvSource({"reference, NaN, false", "cpu, NaN, false", "cpu, NaN, true", "reference, Infinity, true"})
+    void logitsThatAreNotFiniteAreAnError(String device, float value, boolean all) throws IOException {
+        String model = broken(value, all).toString();
+        for (List<String> choice : List.of(
+                List.<String>of(), List.of("--temperature", "0.8"), List.of("--repetition-penalty", "1.5"))) {
+            List<String> args = new ArrayList<>(List.of("--prompt-ids", "5,6,7", "--device", device));
+            args.addAll(choice);
+            Outcome outcome = generate(model, args.toArray(String[]::new));
+            assertThat(outcome.code()).isEqualTo(1);
+            assertThat(outcome.err())
+                    .contains("no token can follow token 2 of the sequence", "check the weights")
+                    .contains(all ? "logits" : "1 of 640 are not, the first is NaN of token 3")
+                    .doesNotContain("\tat ");
         }
     }
 }

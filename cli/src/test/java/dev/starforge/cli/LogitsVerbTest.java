@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.model.SafetensorsFile;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
@@ -12,6 +13,7 @@ import java.util.Arrays;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
 
 final class LogitsVerbTest {
     private static final Path GOLDEN = Path.of("..", "golden", "models", "llama2");
@@ -58,6 +60,24 @@ final class LogitsVerbTest {
                     assertThat(second[i]).isCloseTo(theirs[theirs.length / 2 + i], within(1e-3f));
                 }
             }
+        }
+    }
+
+    @Test
+    void piecesMakeTheSameFile() throws IOException {
+        String text = "1,2,3,4,5,6,7,8,9,10,11";
+        Path whole = folder.resolve("whole.safetensors");
+        assertThat(run("logits", GOLDEN.toString(), "--ids", text, "--ids", "5,6", "--out", whole.toString()))
+                .isZero();
+        for (int elements : new int[] {1, 640, 3 * 640 + 7}) {
+            Path out = folder.resolve("pieces-" + elements + ".safetensors");
+            CommandLine command = Main.commandLine();
+            command.getCommandSpec().removeSubcommand("logits");
+            command.addSubcommand(new LogitsVerb(elements));
+            assertThat(command.setOut(new PrintWriter(new StringWriter()))
+                            .execute("logits", GOLDEN.toString(), "--ids", text, "--ids", "5,6", "--out", out.toString()))
+                    .isZero();
+            assertThat(Files.mismatch(whole, out)).isEqualTo(-1);
         }
     }
 

@@ -306,7 +306,7 @@ final class MergeVerbTest {
         Outcome refused =
                 run("export", gguf.toString(), "--out", folder.resolve("a.gguf").toString(), "--device", "cpu");
         assertThat(refused.code()).isEqualTo(1);
-        assertThat(refused.err()).contains("is no folder with safetensors");
+        assertThat(refused.err()).contains("is a GGUF file already; export takes a folder with safetensors");
         assertThat(run("export", gguf.toString(), "--out", folder.resolve("a").toString())
                         .code())
                 .isEqualTo(2);

@@ -3,13 +3,16 @@ package dev.starforge.cli;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.SafetensorsFile;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -172,14 +175,31 @@ final class VerbsTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "verify nowhere | 2 | nowhere: expected a folder with models/ in it",
+                "verify nowhere | 1 | nowhere: expected a folder with models/ in it",
                 "verify GOLDEN --only bert | 2 | --only bert: not among deepseek_v2",
-                "inspect nowhere | 1 | nowhere: expected a folder",
-                "fly | 2 | Unmatched argument",
+                "inspect nowhere | 1 | nowhere: there is no such model here",
+                "fly | 2 | there is no verb fly; expected one of bench, dataset, devices",
+                "genrate | 2 | there is no verb genrate; did you mean generate?",
+                "generate MODEL --tempratur 1 | 2 | there is no option --tempratur; did you mean --temperature?",
+                "dataset --out x --previw=3 | 2 | there is no option --previw=3; did you mean --preview?",
+                "devices now | 2 | there is no place for the argument 'now'",
+                "generate MODEL --prompt x --threads -3 | 2 | --threads: expected at least 0 and at most 1024, got -3",
+                "logits MODEL --ids 1 --out x --device-index -1 | 2 | --device-index: expected at least 0, got -1",
+                "generate MODEL --prompt x --temperature NaN | 2 | --temperature: expected 0 to 2, got NaN",
+                "inspect MODEL --plan --context 0 | 2 | --context: expected a number above 0",
+                "inspect MODEL --plan --context 2000000000 | 2 | --context: expected at most the model's, ",
+                "bench MODEL --prompt-tokens 2000000000 --gen-tokens 2000000000 | 2 | 4000000000 tokens exceed",
+                "bench --random tiny --repeat 0 | 2 | expected at least 1",
+                "logits MODEL --ids IDS --out x | 2 | --ids: 300 tokens exceed the model's context of ",
+                "dataset --out x --preview -3 | 2 | --preview: expected at least 1, got -3",
+                "dataset --out x --repo . --threads -3 | 2 | threads: expected a whole number from 0 to 1024, got -3",
             })
     void wrongUseIsExplained(String line, int code, String message) {
         Outcome outcome =
-                run(line.replace("MODEL", MODEL).replace("GOLDEN", GOLDEN).split(" "));
+                run(line.replace("MODEL", MODEL)
+                        .replace("GOLDEN", GOLDEN)
+                        .replace("IDS", "1" + ",1".repeat(299))
+                        .split(" "));
         assertThat(outcome.err()).contains(message).doesNotContain("\tat ");
         assertThat(outcome.code()).isEqualTo(code);
     }
@@ -217,11 +237,26 @@ final class VerbsTest {
 
     @Test
     void helpTeaches() {
-        for (String verb : List.of("bench", "devices", "generate", "inspect", "verify")) {
-            Outcome outcome = run(verb, "--help");
-            assertThat(outcome.code()).isZero();
-            assertThat(outcome.out()).contains("Examples:", "starforge " + verb);
+        List<String> verbs = Main.commandLine().getSubcommands().entrySet().stream()
+                .filter(verb ->
+                        !verb.getValue().getCommandSpec().usageMessage().hidden())
+                .map(Map.Entry::getKey)
+                .toList();
+        assertThat(verbs).hasSize(12);
+        PrintStream before = System.err;
+        ByteArrayOutputStream warnings = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(warnings, true)); // where picocli complains about a text it cannot format
+        try {
+            for (String verb : verbs) {
+                Outcome outcome = run(verb, "--help");
+                assertThat(outcome.code()).isZero();
+                assertThat(outcome.err()).isEmpty();
+                assertThat(outcome.out()).contains("Examples:", "  starforge " + verb);
+            }
+        } finally {
+            System.setErr(before);
         }
+        assertThat(warnings.toString()).isEmpty();
     }
 
     @Test

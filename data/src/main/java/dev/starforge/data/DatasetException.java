@@ -3,7 +3,7 @@ package dev.starforge.data;
 import java.nio.file.Path;
 
 /** A dataset that cannot be built or read as asked; the message begins with the file or folder. */
-public final class DatasetException extends RuntimeException {
+public class DatasetException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     public DatasetException(Path file, String message) {

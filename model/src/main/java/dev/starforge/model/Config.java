@@ -3,6 +3,7 @@ package dev.starforge.model;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -43,6 +44,8 @@ public final class Config {
                 throw new ModelException(path, "expected a JSON object");
             }
             return new Config(path, "", node);
+        } catch (NoSuchFileException failure) {
+            throw new ModelException(path, "there is no such file", failure);
         } catch (IOException failure) {
             throw new ModelException(path, "cannot be read: " + failure, failure);
         } catch (JacksonException failure) {

@@ -127,9 +127,38 @@ public final class Generator implements AutoCloseable {
         device.synchronize();
     }
 
-    /** The most likely token after everything fed so far; the lowest among equals. */
+    /**
+     * The most likely token after everything fed so far; the lowest among equals.
+     *
+     * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
+     */
     public int next() {
-        return step.within(() -> device.ints(ops.run(new Plain.Argmax(), logits))[0]);
+        return step.within(() -> {
+            int best = device.ints(ops.run(new Plain.Argmax(), logits))[0];
+            if (!Float.isFinite(device.floats(ops.run(new Plain.LogSumExp(), logits))[0])) {
+                throw unusable(device.floats(logits));
+            }
+            return best;
+        });
+    }
+
+    private TensorException unusable(float[] row) {
+        int first = 0;
+        int count = 0;
+        int ruledOut = 0;
+        for (int id = row.length - 1; id >= 0; id--) {
+            ruledOut += row[id] == Float.NEGATIVE_INFINITY ? 1 : 0;
+            if (!(row[id] < Float.POSITIVE_INFINITY)) {
+                first = id;
+                count++;
+            }
+        }
+        return new TensorException("generate: no token can follow token " + (fed.size() - 1) + " of the sequence: "
+                + (ruledOut == row.length
+                        ? "all " + ruledOut + " logits are -Infinity"
+                        : "expected finite logits, but " + count + " of " + row.length + " are not, the first is "
+                                + row[first] + " of token " + first)
+                + "; check the weights (and the adapter) for NaN, or try --weights f32");
     }
 
     /** The logits after everything fed so far. */
@@ -151,7 +180,21 @@ public final class Generator implements AutoCloseable {
 
     private int sampled(Sampler sampler, float[] row) {
         device.floats(logits, row);
+        requireUsable(row);
         return sampler.next(row);
+    }
+
+    private void requireUsable(float[] row) {
+        boolean possible = false;
+        for (float logit : row) {
+            if (!(logit < Float.POSITIVE_INFINITY)) {
+                throw unusable(row);
+            }
+            possible |= logit > Float.NEGATIVE_INFINITY;
+        }
+        if (!possible) {
+            throw unusable(row);
+        }
     }
 
     private void continued(int[] prompt, IntSupplier choice, int count, IntPredicate each) {

@@ -1,5 +1,6 @@
 package dev.starforge.train;
 
+import dev.starforge.data.Nearest;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
@@ -99,7 +100,7 @@ public final class Evaluation {
                         Sources.open(setup.config(), setup.model(), vocabulary(files), Optional.of(tokenizer))) {
             TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
             if (documents.count() == 0) {
-                throw new ConfigException("eval: the " + setup.split() + " split has no documents");
+                throw Sources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
             }
             report.put("model", setup.model().toString());
             report.put("split", setup.split());
@@ -374,7 +375,7 @@ public final class Evaluation {
     /** 1 - distance / length of the longer. */
     static double similarity(String a, String b) {
         int longest = Math.max(a.length(), b.length());
-        return longest == 0 ? 1 : 1 - (double) RunConfig.distance(a, b) / longest;
+        return longest == 0 ? 1 : 1 - (double) Nearest.distance(a, b) / longest;
     }
 
     static double identifierF1(String written, String expected) {

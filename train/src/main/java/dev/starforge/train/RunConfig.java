@@ -1,5 +1,7 @@
 package dev.starforge.train;
 
+import dev.starforge.data.Nearest;
+import dev.starforge.data.Yaml;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
@@ -16,9 +18,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import org.snakeyaml.engine.v2.api.LoadSettings;
 import org.snakeyaml.engine.v2.common.ScalarStyle;
-import org.snakeyaml.engine.v2.composer.Composer;
 import org.snakeyaml.engine.v2.exceptions.MarkedYamlEngineException;
 import org.snakeyaml.engine.v2.exceptions.YamlEngineException;
 import org.snakeyaml.engine.v2.nodes.MappingNode;
@@ -26,9 +26,6 @@ import org.snakeyaml.engine.v2.nodes.Node;
 import org.snakeyaml.engine.v2.nodes.NodeTuple;
 import org.snakeyaml.engine.v2.nodes.ScalarNode;
 import org.snakeyaml.engine.v2.nodes.SequenceNode;
-import org.snakeyaml.engine.v2.parser.ParserImpl;
-import org.snakeyaml.engine.v2.scanner.StreamReader;
-import org.snakeyaml.engine.v2.schema.CoreSchema;
 
 /**
  * All settings of a run: from a YAML 1.2 file, changed by single assignments, with defaults for the rest. The file is
@@ -55,8 +52,12 @@ public final class RunConfig {
     public static RunConfig read(Path file) {
         RunConfig config = new RunConfig(new LinkedHashMap<>(), new LinkedHashMap<>());
         try (InputStream in = Files.newInputStream(file)) {
-            String text = new String(in.readNBytes(LONGEST_FILE), StandardCharsets.UTF_8);
-            Optional<Node> root = compose(file.toString(), text);
+            byte[] bytes = in.readNBytes(LONGEST_FILE + 1);
+            if (bytes.length > LONGEST_FILE) {
+                throw new ConfigException(file + ": expected settings, at most " + LONGEST_FILE + " bytes, got more");
+            }
+            String text = new String(bytes, StandardCharsets.UTF_8);
+            Optional<Node> root = Yaml.compose(file.toString(), text);
             root.ifPresent(node -> config.section(file.toString(), "", node));
         } catch (IOException failure) {
             throw new ConfigException(file + ": cannot be read: " + failure, failure);
@@ -71,16 +72,6 @@ public final class RunConfig {
         return config;
     }
 
-    private static Optional<Node> compose(String label, String text) {
-        LoadSettings settings = LoadSettings.builder()
-                .setLabel(label)
-                .setSchema(new CoreSchema())
-                .setAllowDuplicateKeys(false)
-                .setMaxAliasesForCollections(10)
-                .build();
-        return new Composer(settings, new ParserImpl(settings, new StreamReader(settings, text))).getSingleNode();
-    }
-
     /** With single settings as {@code section.key=value}, the value in YAML. */
     public RunConfig set(List<String> assignments) {
         RunConfig changed = copy();
@@ -91,11 +82,11 @@ public final class RunConfig {
             }
             String place = "--set " + assignment;
             try {
-                Optional<Node> node = compose(place, assignment.substring(equals + 1));
-                changed.put(
-                        place,
-                        assignment.substring(0, equals),
-                        node.map(RunConfig::value).orElse(""));
+                String text = assignment.substring(equals + 1);
+                Object value = Yaml.compose(place, text)
+                        .map(node -> unquoted(node) ? plain(text.strip()) : value(node))
+                        .orElse("");
+                changed.put(place, assignment.substring(0, equals), value);
             } catch (YamlEngineException failure) {
                 throw new ConfigException(place + ": is not YAML: " + failure.getMessage(), failure);
             }
@@ -131,6 +122,11 @@ public final class RunConfig {
     private static String at(String file, Node node) {
         return file
                 + node.getStartMark().map(mark -> ":" + (mark.getLine() + 1)).orElse("");
+    }
+
+    /** YAML takes line breaks and what follows {@code #} out of such a text, which may be a path. */
+    private static boolean unquoted(Node node) {
+        return node instanceof ScalarNode scalar && scalar.getScalarStyle() == ScalarStyle.PLAIN;
     }
 
     /** A node as Boolean, Long, Double, String, List or Map; null is the empty text. */
@@ -217,40 +213,7 @@ public final class RunConfig {
     }
 
     private static String nearest(String path) {
-        String best = "";
-        int least = Integer.MAX_VALUE;
-        for (Key<?> key : Keys.ALL) {
-            int whole = distance(path, key.path());
-            int name = 1 + distance(last(path), last(key.path()));
-            if (Math.min(whole, name) < least) {
-                least = Math.min(whole, name);
-                best = key.path();
-            }
-        }
-        return best;
-    }
-
-    private static String last(String path) {
-        return path.substring(path.lastIndexOf('.') + 1);
-    }
-
-    /** Levenshtein's. */
-    static int distance(String a, String b) {
-        int[] row = new int[b.length() + 1];
-        for (int j = 0; j <= b.length(); j++) {
-            row[j] = j;
-        }
-        for (int i = 1; i <= a.length(); i++) {
-            int diagonal = row[0];
-            row[0] = i;
-            for (int j = 1; j <= b.length(); j++) {
-                int above = row[j];
-                int changed = diagonal + (a.charAt(i - 1) == b.charAt(j - 1) ? 0 : 1);
-                row[j] = Math.min(changed, 1 + Math.min(above, row[j - 1]));
-                diagonal = above;
-            }
-        }
-        return row[b.length()];
+        return Nearest.key(path, Keys.ALL.stream().map(Key::path).toList());
     }
 
     @SuppressWarnings("unchecked") // only values that the key accepted are put under its path
@@ -382,7 +345,7 @@ public final class RunConfig {
 
     private static String text(Object value) {
         return switch (value) {
-            case String text -> "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
+            case String text -> Yaml.quoted(text);
             case List<?> list -> {
                 List<String> items = new ArrayList<>();
                 list.forEach(item -> items.add(text(item)));

@@ -160,7 +160,7 @@ final class Sources implements AutoCloseable {
         }
         Path file = Path.of(config.get(key));
         if (!Files.isRegularFile(file)) {
-            throw config.wrong(key, "there is no such file");
+            throw new TrainException(file + ": there is no such file; " + key.path() + " names it");
         }
         hashes.put(key.path(), hash(file));
         if (file.toString().endsWith(".jsonl")) {
@@ -177,15 +177,27 @@ final class Sources implements AutoCloseable {
                     ? JsonDocuments.enhanced(file, vocabulary)
                     : JsonDocuments.tokenSequences(file, vocabulary);
         } catch (IOException failure) {
-            throw new ConfigException(file + ": cannot be read: " + failure, failure);
+            throw new TrainException(file + ": cannot be read: " + failure, failure);
         }
+    }
+
+    /** An error about a split without a token to learn or to measure; it names the setting that chose the documents. */
+    static ConfigException empty(RunConfig config, Key<String> file) {
+        String split = file.path().substring(file.path().indexOf('.') + 1);
+        if (config.get(Keys.DATASET).isEmpty()) {
+            return config.wrong(file, "there is no document with a token that counts in the loss");
+        }
+        return config.wrong(
+                Keys.DATASET,
+                "the " + split + " split of this dataset has no document with a token that counts in the loss; see "
+                        + Path.of(config.get(Keys.DATASET)).resolve("report.html") + " for what was dropped");
     }
 
     private static String hash(Path file) {
         try {
             return Hashes.of(file);
         } catch (IOException failure) {
-            throw new ConfigException(file + ": cannot be read: " + failure, failure);
+            throw new TrainException(file + ": cannot be read: " + failure, failure);
         }
     }
 

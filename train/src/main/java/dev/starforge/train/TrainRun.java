@@ -207,7 +207,7 @@ public final class TrainRun implements AutoCloseable {
             validation = new Corpus(
                     sources.validation(), vocabulary, document -> 1, Corpus.Settings.plain(config.get(Keys.CONTEXT)));
             if (corpus.windows() == 0) {
-                throw config.wrong(Keys.TRAIN, "none of the documents has a token to learn");
+                throw Sources.empty(config, Keys.TRAIN);
             }
             trainer = trainer();
             opened.add(trainer);

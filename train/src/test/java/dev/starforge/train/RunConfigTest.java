@@ -3,6 +3,7 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.data.Yaml;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -101,6 +102,40 @@ final class RunConfigTest {
                 .hasMessage("--set training.sed=7: unknown key training.sed; the nearest one is training.seed");
         assertThatThrownBy(() -> config.set(List.of("training.seed")))
                 .hasMessage("--set training.seed: expected section.key=value");
+    }
+
+    @Test
+    void aPathIsTakenAsItIs() throws IOException {
+        for (String path : List.of("a\nb", "a\tb", "a #b", "data/\u2028x")) {
+            RunConfig plain = RunConfig.defaults().set(List.of("data.path=" + path));
+            RunConfig quoted = RunConfig.defaults().set(List.of("data.path=" + Yaml.quoted(path)));
+            assertThat(plain.show("data.path")).isEqualTo(path);
+            assertThat(quoted.show("data.path")).isEqualTo(path);
+            assertThat(read(quoted.yaml()).show("data.path")).isEqualTo(path);
+        }
+    }
+
+    @Test
+    void nestingHasALimit() {
+        assertThatThrownBy(() -> read("a: " + "[".repeat(100_000)))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("train.yaml:1: is not YAML: expected at most 64 levels of nesting");
+        assertThatThrownBy(() -> RunConfig.defaults().set(List.of("data.path=" + "[".repeat(100_000))))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("expected at most 64 levels of nesting");
+        assertThatThrownBy(() -> read("model: &a {b: *a}"))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("*a is inside what it stands for");
+    }
+
+    @Test
+    void anEmptySplitNamesTheKeyThatChoseIt() {
+        RunConfig files = RunConfig.defaults().set(List.of("data.train=a.jsonl"));
+        assertThat(Sources.empty(files, Keys.TRAIN)).hasMessageContaining("key data.train: a.jsonl: ");
+        RunConfig dataset = RunConfig.defaults().set(List.of("data.path=made"));
+        assertThat(Sources.empty(dataset, Keys.TRAIN))
+                .hasMessageContaining("key data.path: made: the train split of this dataset has no document");
+        assertThat(Sources.empty(dataset, Keys.TEST)).hasMessageContaining("the test split");
     }
 
     @Test

@@ -1,27 +1,25 @@
 package dev.starforge.data.dataset;
 
-import dev.starforge.data.DatasetException;
+import dev.starforge.data.Nearest;
+import dev.starforge.data.Yaml;
 import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
-import org.snakeyaml.engine.v2.api.LoadSettings;
-import org.snakeyaml.engine.v2.composer.Composer;
+import org.snakeyaml.engine.v2.exceptions.MarkedYamlEngineException;
 import org.snakeyaml.engine.v2.exceptions.YamlEngineException;
 import org.snakeyaml.engine.v2.nodes.MappingNode;
 import org.snakeyaml.engine.v2.nodes.Node;
 import org.snakeyaml.engine.v2.nodes.NodeTuple;
 import org.snakeyaml.engine.v2.nodes.ScalarNode;
 import org.snakeyaml.engine.v2.nodes.SequenceNode;
-import org.snakeyaml.engine.v2.parser.ParserImpl;
-import org.snakeyaml.engine.v2.scanner.StreamReader;
 
 /**
  * The settings of a dataset: defaults, what a YAML file says, and what the command line says, later ones winning. A key is
@@ -75,7 +73,9 @@ public final class ConfigFile {
     }
 
     private static final Set<String> LISTS = Set.of("filters.include", "filters.exclude");
-    private static final String SEPARATOR = "\n";
+    
+    /** No path has it. */
+    private static final String SEPARATOR = "\0";
 
     /** A value and where it was written: the file or flag, and the line. */
     private record Value(String text, Path source, String place) {}
@@ -93,50 +93,50 @@ public final class ConfigFile {
     /** Takes the values of a file. */
     public ConfigFile read(Path file) {
         try {
-            LoadSettings settings = LoadSettings.builder()
-                    .setLabel(file.toString())
-                    .setAllowDuplicateKeys(false)
-                    .build();
-            StreamReader text = new StreamReader(settings, Files.readString(file));
-            new Composer(settings, new ParserImpl(settings, text))
-                    .getSingleNode()
-                    .ifPresent(root -> take(file, "", root));
+            Yaml.compose(file.toString(), Files.readString(file)).ifPresent(root -> take(file, "", root));
             return this;
+        } catch (MarkedYamlEngineException failure) {
+            String line = failure.getProblemMark()
+                    .map(mark -> "line " + (mark.getLine() + 1) + ": ")
+                    .orElse("");
+            throw new SettingException(file, line + "is not YAML: " + failure.getProblem(), failure);
         } catch (YamlEngineException failure) {
-            throw new DatasetException(
-                    file,
-                    "is not YAML: " + failure.getMessage().lines().findFirst().orElse(""),
-                    failure);
+            throw new SettingException(file, "is not YAML: " + failure.getMessage(), failure);
+        } catch (CharacterCodingException failure) {
+            throw new SettingException(file, "is not YAML: expected UTF-8", failure);
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be read: " + failure, failure);
+            throw new SettingException(file, "cannot be read: " + failure, failure);
         }
     }
 
     private void take(Path file, String prefix, Node node) {
         if (!(node instanceof MappingNode mapping)) {
-            throw new DatasetException(file, place(node) + prefix + ": expected keys and values");
+            throw new SettingException(file, place(node) + prefix + ": expected keys and values");
         }
         for (NodeTuple entry : mapping.getValue()) {
-            String key = prefix + ((ScalarNode) entry.getKeyNode()).getValue();
+            if (!(entry.getKeyNode() instanceof ScalarNode name)) {
+                throw new SettingException(file, place(entry.getKeyNode()) + "expected the name of a key");
+            }
+            String key = prefix + name.getValue();
             Node value = entry.getValueNode();
             boolean section = DEFAULTS.keySet().stream().anyMatch(known -> known.startsWith(key + "."));
             if (section) {
                 take(file, key + ".", value);
             } else if (!DEFAULTS.containsKey(key)) {
-                throw new DatasetException(file, place(entry.getKeyNode()) + unknown(key));
+                throw new SettingException(file, place(entry.getKeyNode()) + unknown(key));
             } else if (value instanceof ScalarNode scalar) {
                 values.put(key, new Value(scalar.getValue(), file, place(value)));
             } else if (value instanceof SequenceNode sequence && LISTS.contains(key)) {
                 List<String> items = new ArrayList<>();
                 for (Node item : sequence.getValue()) {
                     if (!(item instanceof ScalarNode scalar)) {
-                        throw new DatasetException(file, place(item) + key + ": expected texts");
+                        throw new SettingException(file, place(item) + key + ": expected texts");
                     }
                     items.add(scalar.getValue());
                 }
                 values.put(key, new Value(String.join(SEPARATOR, items), file, place(value)));
             } else {
-                throw new DatasetException(file, place(value) + key + ": expected one value");
+                throw new SettingException(file, place(value) + key + ": expected one value");
             }
         }
     }
@@ -157,28 +157,7 @@ public final class ConfigFile {
     }
 
     private static String unknown(String key) {
-        String nearest = DEFAULTS.keySet().stream()
-                .min(Comparator.comparingInt(known -> distance(known, key)))
-                .orElseThrow();
-        return "there is no key " + key + "; the nearest is " + nearest;
-    }
-
-    /** Edits that make one text of another. */
-    private static int distance(String one, String other) {
-        int[] row = new int[other.length() + 1];
-        for (int j = 0; j < row.length; j++) {
-            row[j] = j;
-        }
-        for (int i = 1; i <= one.length(); i++) {
-            int diagonal = row[0];
-            row[0] = i;
-            for (int j = 1; j < row.length; j++) {
-                int changed = diagonal + (one.charAt(i - 1) == other.charAt(j - 1) ? 0 : 1);
-                diagonal = row[j];
-                row[j] = Math.min(changed, 1 + Math.min(row[j], row[j - 1]));
-            }
-        }
-        return row[other.length()];
+        return "there is no key " + key + "; the nearest is " + Nearest.key(key, DEFAULTS.keySet());
     }
 
     /** The settings for a repository and a folder. */
@@ -247,13 +226,13 @@ public final class ConfigFile {
                                     "plain")),
                     DatasetConfig.Export.valueOf(upper("export", "none", "sequences", "enhanced", "both")));
         } catch (IllegalArgumentException wrong) {
-            throw new DatasetException(repository, wrong.getMessage(), wrong);
+            throw new SettingException(repository, wrong.getMessage(), wrong);
         }
     }
 
-    private DatasetException wrong(String key, String expected) {
+    private SettingException wrong(String key, String expected) {
         Value value = values.get(key);
-        return new DatasetException(
+        return new SettingException(
                 value.source(), value.place() + key + ": expected " + expected + ", got " + value.text());
     }
 

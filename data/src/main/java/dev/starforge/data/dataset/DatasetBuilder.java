@@ -22,6 +22,7 @@ import java.util.EnumMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -86,25 +87,32 @@ public final class DatasetBuilder {
         return out.resolve(BUILDING).resolve(NATIVE);
     }
 
+    /** The folders that a build into {@code out} would make. */
+    public static List<Path> missing(Path out) {
+        return FolderLock.missing(out);
+    }
+
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
         stageBegan = nanoTime.getAsLong();
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob(), config.skipMissing())) {
             ObjectId head = history.resolve(config.revision());
+            if (history.isShallow()) {
+                progress.say("Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
+                        + "`git fetch --unshallow` gets them.");
+            }
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages
                 new SampleFormat(
                         given.tokenizer(), given.file(), config.samples().family());
             }
             Manifest.refuseForeign(config.out(), work);
-            boolean made = !Files.exists(config.out());
+            List<Path> made = FolderLock.missing(config.out());
             Files.createDirectories(config.out());
             try (FolderLock _ = FolderLock.take(config.out())) {
                 return build(history, head);
             } finally {
-                if (made) {
-                    FolderLock.removeIfAlone(config.out());
-                }
+                FolderLock.removeIfAlone(made);
             }
         } catch (IOException failure) {
             throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);
@@ -157,6 +165,26 @@ public final class DatasetBuilder {
         remove(work);
         Files.createDirectory(work);
         Files.createDirectory(work.resolve(NATIVE));
+    }
+
+    /**
+     * Removes what an interrupted build has left so far, which may still be at work.
+     *
+     * @param made what {@link #missing} said before
+     */
+    public static void discard(Path out, List<Path> made) {
+        for (int i = 0; i < 20 && Files.exists(out.resolve(BUILDING)); i++) {
+            try {
+                remove(out.resolve(BUILDING));
+            } catch (DatasetException | UncheckedIOException changed) {
+                continue; // there is something new in it
+            }
+        }
+        try {
+            FolderLock.removeIfAlone(made);
+        } catch (IOException left) {
+            throw new DatasetException(out, "cannot be removed: " + left.getMessage(), left);
+        }
     }
 
     private static void remove(Path folder) {
@@ -232,6 +260,16 @@ public final class DatasetBuilder {
                     choice instanceof TokenizerChoice.Given given ? given.tokenizer() : Tokenizer.read(tokenizerFile);
             SampleFormat format =
                     new SampleFormat(tokenizer, tokenizerFile, config.samples().family());
+            if (choice instanceof TokenizerChoice.Trained trained
+                    && tokenizerFile.startsWith(work)
+                    && tokenizer.size() < trained.vocabularySize()) {
+                progress.say(String.format(
+                        Locale.ROOT,
+                        "The tokenizer has %,d tokens, not %,d: in the training files no two neighbouring tokens of a word "
+                                + "are left that occur twice.",
+                        tokenizer.size(),
+                        trained.vocabularySize()));
+            }
             if (!format.fillsIn()) {
                 progress.say("The vocabulary has no tokens for filling in: samples are plain text.");
             }

@@ -5,9 +5,12 @@ import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.List;
 import java.util.stream.Stream;
 
 /**
@@ -33,15 +36,38 @@ record FolderLock(FileChannel channel) implements AutoCloseable {
         throw busy(folder);
     }
 
-    /** Removes a folder that holds nothing but its lock: a first build that came to nothing leaves nothing. */
-    static void removeIfAlone(Path folder) throws IOException {
+    /** A folder and those around it, as far as they are not there: what making it would make. */
+    static List<Path> missing(Path folder) {
+        return Stream.iterate(
+                        folder.toAbsolutePath().normalize(),
+                        each -> each != null && !Files.exists(each, LinkOption.NOFOLLOW_LINKS),
+                        Path::getParent)
+                .toList();
+    }
+
+    /**
+     * Removes a folder that was made and holds nothing but its lock: a first build that came to nothing leaves nothing.
+     *
+     * @param made what was {@link #missing} before
+     */
+    static void removeIfAlone(List<Path> made) throws IOException {
+        if (made.isEmpty() || !Files.isDirectory(made.getFirst())) {
+            return;
+        }
+        Path folder = made.getFirst();
         try (Stream<Path> inside = Files.list(folder)) {
             if (inside.anyMatch(path -> !path.getFileName().toString().equals(FILE))) {
                 return;
             }
         }
         Files.deleteIfExists(folder.resolve(FILE));
-        Files.deleteIfExists(folder);
+        for (Path each : made) {
+            try {
+                Files.deleteIfExists(each);
+            } catch (DirectoryNotEmptyException used) {
+                return; // by somebody else, by now
+            }
+        }
     }
 
     private static DatasetException busy(Path folder) {

@@ -55,8 +55,10 @@ final class Manifest {
             Manifest manifest = new Manifest(config, (ObjectNode) Jackson.JSON.readTree(file));
             manifest.requireSame(file, choice);
             return Optional.of(manifest);
-        } catch (JacksonException | ClassCastException failure) {
-            throw new DatasetException(file, "is not a manifest: " + failure.getMessage(), failure);
+        } catch (ClassCastException failure) {
+            throw new DatasetException(file, "is not a manifest: it has other kinds of values", failure);
+        } catch (JacksonException failure) {
+            throw new DatasetException(file, "is not a manifest: " + failure.getOriginalMessage(), failure);
         }
     }
 

@@ -76,7 +76,8 @@ public final class GitHistory implements AutoCloseable {
         builder.findGitDir(own);
         File folder = builder.getGitDir();
         if (folder == null) {
-            throw new DatasetException(path, "is not a git repository: it has no .git, and no objects and refs either");
+            throw new DatasetException(
+                    path, "is not a git repository: it has no .git, and no objects and refs either" + enclosing(own));
         }
         for (String part : List.of("HEAD", "config")) {
             Path file = folder.toPath().resolve(part);
@@ -97,6 +98,26 @@ public final class GitHistory implements AutoCloseable {
             return new GitHistory(path, repository, largestBlob, skipMissing);
         } catch (IOException | IllegalArgumentException failure) {
             throw new DatasetException(path, "cannot be opened as a git repository: " + failure.getMessage(), failure);
+        }
+    }
+
+    /** A hint for the part of a work tree, which is not a repository by itself. */
+    private static String enclosing(File part) {
+        for (File folder = part.getParentFile(); folder != null; folder = folder.getParentFile()) {
+            if (new File(folder, Constants.DOT_GIT).exists()) {
+                String inside = folder.toPath().relativize(part.toPath()).toString().replace(File.separatorChar, '/');
+                return "; it is a part of " + folder + ": give that, with --set 'filters.include=" + inside + "/**'";
+            }
+        }
+        return "";
+    }
+
+    /** Whether older commits were left out when it was cloned. */
+    public boolean isShallow() {
+        try {
+            return !repository.getObjectDatabase().getShallowCommits().isEmpty();
+        } catch (IOException failure) {
+            throw unreadable(failure);
         }
     }
 

@@ -1,0 +1,84 @@
+package dev.starforge.cli;
+
+import dev.starforge.model.Batches;
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
+import dev.starforge.model.SafetensorsWriter;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Tensor;
+import java.nio.ByteBuffer;
+import java.util.List;
+
+/**
+ * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
+ * whose result may be larger than memory, runs for some rows at a time as they are asked for.
+ */
+final class StreamedLogits implements SafetensorsWriter.Body {
+    private final Model model;
+    private final EagerOps ops;
+    private final Scope step;
+    private final int[] ids;
+    private final int vocabulary;
+    private final int rowsAtOnce;
+    private Tensor hidden;
+    private Tensor logits;
+    private int firstRow;
+    private int endRow;
+
+    /** @param elements logits to have at one time; at least a row is */
+    StreamedLogits(Model model, EagerOps ops, Scope step, int[] ids, int elements) {
+        this.model = model;
+        this.ops = ops;
+        this.step = step;
+        this.ids = ids;
+        vocabulary = model.facts().vocabulary();
+        rowsAtOnce = Math.max(1, elements / vocabulary);
+    }
+
+    SafetensorsWriter.Entry entry(String name) {
+        return new SafetensorsWriter.Entry(name, DType.F32.name(), shape(), this);
+    }
+
+    private Shape shape() {
+        return Shape.of(ids.length, vocabulary);
+    }
+
+    @Override
+    public void put(long first, int count, ByteBuffer into) {
+        if (first == 0) {
+            step.mark();
+            hidden = step.within(() -> model.hidden(ops, Batches.packed(model, step, List.of(ids)), KvCache.NONE));
+        }
+        for (long at = first; at < first + count; ) {
+            if (at / vocabulary >= endRow) {
+                compute();
+            }
+            long from = at - (long) firstRow * vocabulary;
+            int taken = (int) Math.min(first + count - at, logits.shape().size() - from);
+            int bytes = taken * Float.BYTES;
+            step.device().read(logits.view(from, Shape.of(taken)), into.slice(into.position(), bytes));
+            into.position(into.position() + bytes);
+            at += taken;
+        }
+        if (first + count == shape().size()) {
+            step.release();
+            step.release();
+        }
+    }
+
+    /** The next rows, in place of the ones before. */
+    private void compute() {
+        if (endRow > 0) {
+            step.release();
+        }
+        step.mark();
+        firstRow = endRow;
+        endRow = Math.min(firstRow + rowsAtOnce, ids.length);
+        long width = hidden.shape().last();
+        Tensor rows = hidden.view(firstRow * width, Shape.of(endRow - firstRow, width));
+        logits = step.within(() -> model.logits(ops, rows));
+    }
+}
