@@ -46,7 +46,7 @@ final class ProgressBar implements Progress {
 
     @Override
     public void advance() {
-        done++;
+        done = total > 0 ? Math.min(done + 1, total) : done + 1;
         long now = nanoTime.getAsLong();
         if (now - drawn > (terminal ? REDRAW : REPEAT)) {
             draw();

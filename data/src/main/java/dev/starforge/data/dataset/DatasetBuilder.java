@@ -277,8 +277,8 @@ public final class DatasetBuilder {
             Map<String, List<String>> byBlob = new TreeMap<>();
             Map<Split, DatasetReport.Count> counts =
                     samples(history, ledger, split, leakage, snapshot, format, parsers, byBlob);
-            begin("leakage check", 0);
-            LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer);
+            begin("leakage check", counts.get(Split.TRAIN).documents());
+            LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer, this::advance);
             Set<String> leaking = check.drop();
             if (!leaking.isEmpty()) {
                 ledger.drop(Ledger.LEAKING_DOCUMENT, leaking.size());
@@ -371,10 +371,14 @@ public final class DatasetBuilder {
     private void leaks(
             GitHistory history, Ledger ledger, Times split, Leakage leakage, Snapshot snapshot, Manifest manifest)
             throws IOException {
-        begin("leaks", 0);
+        begin("leaks", 3L * ledger.chunks());
         Leakage testedBefore = manifest.tested(knownTokenizer());
-        ledger.each(split, false, (number, chunk) -> chunk.added().forEach(leakage::hold));
-        ledger.each(split, true, (number, chunk) -> chunk.added().forEach(text -> leakage.look(chunk.path(), text)));
+        ledger.each(split, false, (number, chunk) -> chunk.added().forEach(leakage::hold), this::advance);
+        ledger.each(
+                split,
+                true,
+                (number, chunk) -> chunk.added().forEach(text -> leakage.look(chunk.path(), text)),
+                this::advance);
         snapshot.each(leakage::look);
         if (manifest.generations() > 0) {
             // what the older generations train on tells boilerplate too
@@ -382,11 +386,15 @@ public final class DatasetBuilder {
         }
         leakage.decide();
         ledger.drop(Ledger.LEAKING_FILE, snapshot.remove(text -> leakage.leaks(text) || testedBefore.leaks(text)));
-        ledger.each(split, true, (number, chunk) -> {
-            if (chunk.added().stream().anyMatch(text -> leakage.leaks(text) || testedBefore.leaks(text))) {
-                ledger.leaks(number);
-            }
-        });
+        ledger.each(
+                split,
+                true,
+                (number, chunk) -> {
+                    if (chunk.added().stream().anyMatch(text -> leakage.leaks(text) || testedBefore.leaks(text))) {
+                        ledger.leaks(number);
+                    }
+                },
+                this::advance);
         end("leaks");
     }
 

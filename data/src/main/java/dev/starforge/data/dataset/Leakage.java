@@ -70,6 +70,9 @@ final class Leakage {
 
     /** Whether a training text has a window that is tested. */
     boolean leaks(String text) {
+        if (held.size() == 0) {
+            return false;
+        }
         boolean[] found = new boolean[1];
         Words.of(text).windows(words, window -> found[0] |= held.contains(window) && !boilerplate.contains(window));
         return found[0];
@@ -139,16 +142,25 @@ final class Leakage {
         }
     }
 
-    /** The documents that share a window with what is held: the check of what was written, by what was written. */
-    List<Integer> shared(TokenDocuments documents, Tokenizer tokenizer, int threads) {
+    /**
+     * The documents that share a window with what is held: the check of what was written, by what was written.
+     *
+     * @param each is run for every document, by whatever thread
+     */
+    List<Integer> shared(TokenDocuments documents, Tokenizer tokenizer, int threads, Runnable each) {
+        if (held.size() == 0) {
+            return List.of();
+        }
         List<Integer> all = IntStream.range(0, documents.count()).boxed().toList();
         List<Integer> shared = new ArrayList<>();
         Ordered.run(
                 Ordered.runs(all, threads, CHECKED_AT_ONCE),
                 threads,
                 () -> some -> some.stream()
-                        .filter(d ->
-                                counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks))
+                        .filter(d -> {
+                            each.run();
+                            return counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks);
+                        })
                         .toList(),
                 shared::addAll);
         return shared;

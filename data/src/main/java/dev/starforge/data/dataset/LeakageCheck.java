@@ -26,13 +26,18 @@ final class LeakageCheck {
     private final Tokenizer tokenizer;
     private final Leakage tested;
     private final Leakage testedBefore;
+    private final Runnable each;
 
-    /** @param work where the shards of a generation were written */
-    LeakageCheck(Path work, DatasetConfig config, Manifest manifest, Tokenizer tokenizer) {
+    /**
+     * @param work where the shards of a generation were written
+     * @param each is run after every training document, by whatever thread
+     */
+    LeakageCheck(Path work, DatasetConfig config, Manifest manifest, Tokenizer tokenizer, Runnable each) {
         train = work.resolve(Split.TRAIN.shard());
         this.config = config;
         this.manifest = manifest;
         this.tokenizer = tokenizer;
+        this.each = each;
         tested = new Leakage(config.shares().windowWords(), Integer.MAX_VALUE);
         for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
             try (TokenShard shard = TokenShard.open(work.resolve(split.shard()))) {
@@ -75,8 +80,8 @@ final class LeakageCheck {
     }
 
     private Set<Integer> leaking(TokenShard shard) {
-        Set<Integer> leaking = new HashSet<>(tested.shared(shard, tokenizer, config.threads()));
-        leaking.addAll(testedBefore.shared(shard, tokenizer, config.threads()));
+        Set<Integer> leaking = new HashSet<>(tested.shared(shard, tokenizer, config.threads(), each));
+        leaking.addAll(testedBefore.shared(shard, tokenizer, config.threads(), () -> {}));
         return leaking;
     }
 

@@ -232,8 +232,12 @@ final class Ledger {
         void accept(int number, Chunk chunk);
     }
 
-    /** Every chunk that is no duplicate, of training commits or of the others. */
-    void each(Times split, boolean training, EachChunk each) throws IOException {
+    /**
+     * Every chunk that is no duplicate, of training commits or of the others.
+     *
+     * @param passed is run for every chunk of any kind
+     */
+    void each(Times split, boolean training, EachChunk each, Runnable passed) throws IOException {
         try (BufferedReader lines = Files.newBufferedReader(work.resolve(CHUNKS))) {
             for (int chunk = 0; chunk < chunkUnits.size(); chunk++) {
                 String line = lines.readLine();
@@ -241,6 +245,7 @@ final class Ledger {
                 if (wanted && distinct(chunk)) {
                     each.accept(chunk, Chunk.read(Jackson.JSON.readTree(line + "}")));
                 }
+                passed.run();
             }
         }
     }
