@@ -304,9 +304,9 @@ final class DatasetBuilderTest {
                 TokenShard test = TokenShard.open(out.resolve(Split.TEST.shard()))) {
             Leakage tested = new Leakage(30, Integer.MAX_VALUE);
             tested.hold(test, tokenizer);
-            assertThat(tested.shared(train, tokenizer, 2)).isEmpty();
+            assertThat(tested.shared(train, tokenizer, 2, () -> {})).isEmpty();
             tested.hold(train, tokenizer);
-            assertThat(tested.shared(train, tokenizer, 2)).isNotEmpty();
+            assertThat(tested.shared(train, tokenizer, 2, () -> {})).isNotEmpty();
         }
     }
 
