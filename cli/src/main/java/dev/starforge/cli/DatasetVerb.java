@@ -27,14 +27,19 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.LongSupplier;
+import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Model.OptionSpec;
+import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Its flags are not annotations; {@link Main} says why. */
-final class DatasetVerb implements Callable<Integer> {
-    private static final String[] DESCRIPTION = {
+@Command(
+        name = "dataset",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
         "Turns the history of a git repository into samples to train and test a model on.",
         "",
         "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
@@ -52,9 +57,9 @@ final class DatasetVerb implements Callable<Integer> {
         "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
                 + "older ones moves.",
         "",
-    };
-
-    private static final String[] FOOTER = {
+},
+        footerHeading = "%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n",
+        footer = {
         "  samples.context_length=4096  tokens of a document at most (2048)",
         "  filters.exclude=docs/**,*.sql",
         "                               paths to leave out; filters.include: to take only",
@@ -71,8 +76,8 @@ final class DatasetVerb implements Callable<Integer> {
         "",
         "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and with 1 for "
                 + "everything else that goes wrong: a sentence says what, and DIR is as it was.",
-    };
-
+})
+final class DatasetVerb implements Callable<Integer> {
     private static final String TRAIN = "train:";
 
     /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
@@ -99,88 +104,86 @@ final class DatasetVerb implements Callable<Integer> {
     }
 
     private final LongSupplier nanoTime = System::nanoTime;
-    private final CommandSpec spec = Main.command("dataset", this);
 
-    private long began;
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--repo", paramLabel = "PATH", description = "A work tree or a bare repository.")
     private Path repository;
+
+    @Option(names = "--out", paramLabel = "DIR", required = true, description = "Where the dataset is or will be.")
     private Path out;
+
+    @Option(names = "--config", paramLabel = "FILE", description = "Settings in YAML; docs/dataset.md lists them.")
+    private Path config;
+
+    @Option(names = "--set", paramLabel = "KEY=VALUE", description = "One setting; wins over the file.")
+    private Map<String, String> settings = Map.of();
+
+    @Option(
+            names = "--rev",
+            paramLabel = "REV",
+            defaultValue = "HEAD",
+            description = "The newest commit to read. Default: HEAD.")
+    private String revision;
+
+    @Option(
+            names = "--since",
+            paramLabel = "REV",
+            defaultValue = "",
+            description = "Leave out what this commit contains.")
+    private String since;
+
+    @Option(
+            names = "--tokenizer",
+            paramLabel = "FILE|train:N",
+            defaultValue = "train:8192",
+            description = "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
+                    + "split. Default: ${DEFAULT-VALUE}.")
     private String tokenizer;
 
-    private DatasetVerb() {
-        spec.usageMessage()
-                .sortOptions(false)
-                .description(DESCRIPTION)
-                .footerHeading("%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n")
-                .footer(FOOTER);
-        for (OptionSpec.Builder flag : List.of(
-                flag("--repo", "PATH", Path.class, "A work tree or a bare repository."),
-                flag("--out", "DIR", Path.class, "Where the dataset is or will be.")
-                        .required(true),
-                flag("--config", "FILE", Path.class, "Settings in YAML; docs/dataset.md lists them."),
-                flag("--set", "KEY=VALUE", Map.class, "One setting; wins over the file.")
-                        .initialValue(Map.of()),
-                flag("--rev", "REV", String.class, "The newest commit to read. Default: HEAD.")
-                        .defaultValue("HEAD"),
-                flag("--since", "REV", String.class, "Leave out what this commit contains.")
-                        .defaultValue(""),
-                flag(
-                                "--tokenizer",
-                                "FILE|train:N",
-                                String.class,
-                                "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
-                                        + "split. Default: ${DEFAULT-VALUE}.")
-                        .defaultValue("train:8192"),
-                flag(
-                        "--licenses",
-                        "any|permissive",
-                        String.class,
-                        "permissive leaves out files that no permissive licence covers. Default: any."),
-                flag(
-                                "--skip-missing",
-                                "",
-                                boolean.class,
-                                "Leave out, and count, the files that a partial clone lacks. Default: an error.")
-                        .defaultValue("false"),
-                flag("--threads", "N", Integer.class, "Default: all cores. The result is the same."),
-                flag(
-                                "--preview",
-                                "N",
-                                Integer.class,
-                                "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR "
-                                        + "may be a .jsonl file, with the model that reads it as --tokenizer.")
-                        .arity("0..1")
-                        .fallbackValue("5"),
-                flag("--split", "train|val|test", String.class, "Which split --preview shows. Default: train.")
-                        .defaultValue("train"),
-                flag("--json", "", boolean.class, "For machines.").defaultValue("false"))) {
-            spec.addOption(flag.build());
-        }
-    }
+    @Option(
+            names = "--licenses",
+            paramLabel = "any|permissive",
+            description = "permissive leaves out files that no permissive licence covers. Default: any.")
+    private String licenses;
 
-    private static OptionSpec.Builder flag(String name, String label, Class<?> type, String description) {
-        return OptionSpec.builder(name).paramLabel(label).type(type).description(description);
-    }
+    @Option(
+            names = "--skip-missing",
+            description = "Leave out, and count, the files that a partial clone lacks. Default: an error.")
+    private boolean skipMissing;
 
-    /** The verb as a command. */
-    static CommandSpec command() {
-        return new DatasetVerb().spec;
-    }
+    @Option(names = "--threads", paramLabel = "N", description = "Default: all cores. The result is the same.")
+    private Integer threads;
 
-    private <T> T given(String flag) {
-        return spec.findOption(flag).getValue();
-    }
+    @Option(
+            names = "--preview",
+            paramLabel = "N",
+            arity = "0..1",
+            fallbackValue = "5",
+            description = "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR "
+                    + "may be a .jsonl file, with the model that reads it as --tokenizer.")
+    private Integer preview;
+
+    @Option(
+            names = "--split",
+            paramLabel = "train|val|test",
+            defaultValue = "train",
+            description = "Which split --preview shows. Default: train.")
+    private String split;
+
+    @Option(names = "--json", description = "For machines.")
+    private boolean json;
+
+    private long began;
 
     @Override
     public Integer call() throws IOException {
-        repository = given("--repo");
-        out = given("--out");
-        tokenizer = given("--tokenizer");
-        Integer preview = given("--preview");
         if (preview != null) {
             if (preview < 1) {
                 throw new ParameterException(spec.commandLine(), "--preview: expected at least 1, got " + preview);
             }
-            preview(preview, given("--split"));
+            preview(preview, split);
             return 0;
         }
         if (repository == null) {
@@ -210,7 +213,7 @@ final class DatasetVerb implements Callable<Integer> {
         }
         double seconds = sinceBeginning();
         PrintWriter print = spec.commandLine().getOut();
-        if (this.<Boolean>given("--json")) {
+        if (json) {
             Json.print(print, describe(report, seconds));
         } else {
             summary(print, report, seconds);
@@ -220,10 +223,6 @@ final class DatasetVerb implements Callable<Integer> {
 
     private DatasetConfig effective() {
         ConfigFile file = new ConfigFile();
-        Path config = given("--config");
-        Map<String, String> settings = given("--set");
-        String licenses = given("--licenses");
-        Integer threads = given("--threads");
         if (config != null) {
             file.read(config);
         }
@@ -232,7 +231,7 @@ final class DatasetVerb implements Callable<Integer> {
             if (licenses != null) {
                 file.set("filters.licenses", licenses);
             }
-            if (this.<Boolean>given("--skip-missing")) {
+            if (skipMissing) {
                 file.set("history.skip_missing", "true");
             }
             if (threads != null) {
@@ -241,7 +240,7 @@ final class DatasetVerb implements Callable<Integer> {
         } catch (IllegalArgumentException wrong) {
             throw new ParameterException(spec.commandLine(), "--set: " + wrong.getMessage(), wrong);
         }
-        return file.config(repository, out, given("--rev"), given("--since"));
+        return file.config(repository, out, revision, since);
     }
 
     private TokenizerChoice choice() {
@@ -270,9 +269,9 @@ final class DatasetVerb implements Callable<Integer> {
                                 () -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
     }
 
-    private void preview(int count, String split) {
+    private void preview(int count, String name) {
         Split shown = List.of(Split.values()).stream()
-                .filter(each -> each.label().equals(split))
+                .filter(each -> each.label().equals(name))
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(
                         spec.commandLine(), "--split: expected train, val or test, got " + split));

@@ -11,17 +11,27 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import picocli.CommandLine;
+import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 import picocli.CommandLine.UnmatchedArgumentException;
 
-/**
- * {@code starforge VERB ...}.
- *
- * <p>Verbs have their flags as annotations, for each kind of which the JVM makes a class at every start. That takes a tenth
- * of the time in which {@code dataset} reads a short history, so its flags, and those before a verb, are written out.
- */
+/** {@code starforge VERB ...}. */
+@Command(
+        name = "starforge",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        description = "Turns a git repository into a code model tuned on it, and serves that model.",
+        exitCodeListHeading = "%nExit codes:%n",
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge devices",
+            "  starforge dataset --repo . --out data",
+            "  starforge inspect MODEL",
+            "  starforge generate MODEL --prompt 'def fibonacci(n):'",
+            "  starforge VERB --help",
+        })
 final class Main implements Runnable {
     private static final List<Class<?>> VERBS = List.of(
             BenchVerb.class,
@@ -38,38 +48,8 @@ final class Main implements Runnable {
             TrainVerb.class,
             VerifyVerb.class);
 
-    private final CommandSpec spec = command("starforge", this);
-
-    private Main() {
-        spec.usageMessage()
-                .description("Turns a git repository into a code model tuned on it, and serves that model.")
-                .exitCodeListHeading("%nExit codes:%n")
-                .exitCodeList(ExitCode.table())
-                .footerHeading("%nExamples:%n")
-                .footer(
-                        "  starforge devices",
-                        "  starforge dataset --repo . --out data",
-                        "  starforge inspect MODEL",
-                        "  starforge generate MODEL --prompt 'def fibonacci(n):'",
-                        "  starforge VERB --help");
-    }
-
-    /** A command with the flags that every command has, after all others. */
-    static CommandSpec command(String name, Object command) {
-        return CommandSpec.wrapWithoutInspection(command)
-                .name(name)
-                .versionProvider(new Version())
-                .addOption(OptionSpec.builder("-h", "--help")
-                        .usageHelp(true)
-                        .order(1)
-                        .description("Show this help message and exit.")
-                        .build())
-                .addOption(OptionSpec.builder("-V", "--version")
-                        .versionHelp(true)
-                        .order(2)
-                        .description("Print version information and exit.")
-                        .build());
-    }
+    @Spec
+    private CommandSpec spec;
 
     public static void main(String[] args) {
         System.exit(commandLine(args).execute(args));
@@ -80,12 +60,13 @@ final class Main implements Runnable {
      * start.
      */
     static CommandLine commandLine(String... args) {
-        CommandLine starforge = new CommandLine(new Main().spec);
+        CommandLine starforge = new CommandLine(new Main());
+        starforge.getCommandSpec().usageMessage().exitCodeList(ExitCode.table());
         List<Class<?>> named = VERBS.stream()
                 .filter(verb -> args.length > 0 && verb.getSimpleName().equalsIgnoreCase(args[0] + "Verb"))
                 .toList();
         for (Class<?> verb : named.isEmpty() ? VERBS : named) {
-            starforge.addSubcommand(verb == DatasetVerb.class ? DatasetVerb.command() : verb);
+            starforge.addSubcommand(verb);
         }
         return starforge
                 .registerConverter(Path.class, Path::of)

@@ -1,15 +1,10 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.dataset.SampleHistory;
-import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.Writer;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Callable;
-import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Parameters;
 
@@ -19,41 +14,12 @@ import picocli.CommandLine.Parameters;
  */
 @Command(name = "rehearse", hidden = true, description = "Runs samples, for the cache of the next starts.")
 final class RehearseVerb implements Callable<Integer> {
-    @Parameters(
-            arity = "0..1",
-            paramLabel = "SAMPLE",
-            description = "A tiny model with a tokenizer; without one, dataset is rehearsed.")
+    @Parameters(paramLabel = "SAMPLE", description = "A tiny model with a tokenizer.")
     private Path sample;
 
     @Override
-    public Integer call() throws IOException {
-        return sample == null ? rehearseDataset() : rehearseModel(sample.toString());
-    }
-
-    private static int rehearseDataset() throws IOException {
-        Path scratch = Files.createTempDirectory("starforge-rehearsal");
-        try {
-            Path history = scratch.resolve("history");
-            SampleHistory.write(history);
-            return run(
-                    "dataset",
-                    "--repo",
-                    history.toString(),
-                    "--out",
-                    scratch.resolve("dataset").toString(),
-                    "--tokenizer",
-                    "train:1024",
-                    "--json");
-        } finally {
-            try (Stream<Path> files = Files.walk(scratch)) {
-                for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-                    Files.delete(file);
-                }
-            }
-        }
-    }
-
-    private static int rehearseModel(String model) {
+    public Integer call() {
+        String model = sample.toString();
         int worst = 0;
         for (List<String> args : List.of(
                 List.of("--help"),

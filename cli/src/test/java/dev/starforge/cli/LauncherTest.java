@@ -194,25 +194,6 @@ final class LauncherTest {
                 .containsExactly("LICENSE", "lib", "runtime", "sample", "stamp", "starforge");
     }
 
-    @Test
-    void datasetHasItsOwnCacheAndTheCompilerWaitsInIt() throws Exception {
-        sourceTree();
-        program("usr/lib/jvm/temurin-25/bin/java", """
-                for a; do case $a in -XX:AOTCacheOutput=*) echo cache >"${a#*=}"; printf '%s\\n' "$@" >recorded ;; esac; done
-                printf '%s\\n' "$@"
-                exit 1""");
-        String waits = "-XX:Tier2InvokeNotifyFreqLog=19";
-        assertThat(sh("exec ./starforge dataset --repo .").out().lines())
-                .contains(waits)
-                .anyMatch(option -> option.matches("-XX:AOTCache=.*/dataset.aot"));
-        assertThat(tree.resolve("recorded")).content().endsWith("rehearse\n").doesNotContain(waits);
-        assertThat(sh("exec ./starforge generate dataset").out().lines())
-                .doesNotContain(waits)
-                .anyMatch(option -> option.matches("-XX:AOTCache=.*/starforge.aot"));
-        assertThat(tree.resolve("recorded")).content().endsWith("/sample\n").doesNotContain(waits);
-        assertThat(names("target/starforge")).contains("dataset.aot", "starforge.aot");
-    }
-
     private Outcome findJdk(String javaHome) throws Exception {
         return sh(
                 "set -eu; JAVA_HOME=$2; . \"$0/scripts/find-jdk.sh\"; find_jdk 25 \"$1\"; printenv JAVA_HOME",

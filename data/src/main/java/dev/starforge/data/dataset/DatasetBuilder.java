@@ -63,7 +63,6 @@ public final class DatasetBuilder {
     private final Map<String, Double> seconds = new LinkedHashMap<>();
     private final PathIndex paths = new PathIndex();
     private final Licences licences = new Licences();
-    private final Garbage garbage = new Garbage();
     private final Path work;
     private Redactions redactions = Redactions.NONE;
     private long stageBegan;
@@ -304,7 +303,6 @@ public final class DatasetBuilder {
     private void advance() {
         synchronized (progress) {
             progress.advance();
-            garbage.collect();
         }
     }
 

@@ -2,7 +2,6 @@ package dev.starforge.data.git;
 
 import java.io.File;
 import java.util.concurrent.TimeUnit;
-import org.eclipse.jgit.internal.util.CleanupService;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.StoredConfig;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
@@ -30,9 +29,6 @@ public final class Sealed extends SystemReader {
 
     public static void install() {
         if (SystemReader.getInstance() != INSTANCE) {
-            // as if in a framework that ends JGit itself: else it loads all its messages, for a hook that has nothing
-            // to do
-            new CleanupService();
             SystemReader.setInstance(INSTANCE);
             WindowCacheConfig cache = new WindowCacheConfig();
             cache.setPackedGitLimit(PACK_BYTES);
