@@ -295,11 +295,19 @@ final class Manifest {
         report.dropped().forEach(dropped::put);
         ObjectNode languages = generation.putObject("languages");
         report.languages().forEach(languages::put);
-        generation
-                .putObject("redactions")
+        ObjectNode redactions = generation.putObject("redactions");
+        redactions
                 .put("keys", report.redacted().keys())
                 .put("passwords", report.redacted().passwords())
                 .put("emails", report.redacted().emails());
+        ObjectNode rules = redactions.putObject("rules");
+        report.redacted().rules().forEach(rules::put);
+        ArrayNode examples = redactions.putArray("examples");
+        report.redacted().examples().forEach(example -> examples.addObject()
+                .put("rule", example.rule())
+                .put("masked", example.masked())
+                .put("path", example.path())
+                .put("line", example.line()));
         generation
                 .putObject("leakage")
                 .put("shared_windows", 0)

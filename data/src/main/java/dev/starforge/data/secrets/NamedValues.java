@@ -1,0 +1,181 @@
+package dev.starforge.data.secrets;
+
+import dev.starforge.data.secrets.SecretNames.Kind;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Values of things that are called a password, secret, key or token. A name is followed by what languages put between it and
+ * a literal: a type, an operator, a comma, a bracket, the constructor of a string. A value in quotation marks is a literal;
+ * one without is code more often than not, and is taken only where configuration files and shells have it.
+ */
+final class NamedValues {
+    private static final Pattern NAMING =
+            Pattern.compile("(?i)pass|pwd|psw|secret|token|key|cred|auth|psk|salt|bearer|jwt|pw\\b|_pat\\b");
+    private static final int LONGEST_NAME = 100;
+
+    /** How much before a name tells where it stands. */
+    private static final int BEFORE = 200;
+
+    private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|? :]{0,60}?\\s{0,4}(?==[^=])"
+            + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
+    private static final String OPERATOR =
+            "(?:[!=]==?|=>|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
+    private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
+            + "|Secret\\w{0,10}|std::string|strdup|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
+            + "(?:[bBrRuUL@$]{1,2}(?=[\"']))?";
+
+    /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
+    private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
+            + OPERATOR + ")?\\s{0,20}" + STRING + "(\\\\?[\"'`])([^\"'`\\s]{4,300}?)\\2");
+
+    /** In an attribute beside the name, or in the element of that name. */
+    private static final Pattern ATTRIBUTE =
+            Pattern.compile("[\"']\\s{1,4}(?:value|content|default)\\s?=\\s?[\"']([^\"'<>]{4,300})[\"']");
+
+    private static final Pattern ELEMENT = Pattern.compile("[\"']?>([^\\s<>\"']{4,300})</");
+
+    /** Within a literal or an address: {@code password=value;} and {@code &password=value&}. */
+    private static final Pattern PARAMETER = Pattern.compile("=([^\\s\"'`;&<>(){},]{4,300})(?=[;&\"'`]|$)");
+
+    private static final Pattern IN_PARAMETERS = Pattern.compile(".*[;&?\"'] ?");
+
+    /** An environment variable, an option of a command, a line of a configuration file, without blanks. */
+    private static final Pattern VARIABLE = Pattern.compile("=([^\\s\"'`;<>(){}]{4,300}?)(?=[\"'`]?(?:\\s|$))");
+
+    private static final Pattern BEFORE_VARIABLE = Pattern.compile("(?:.*[\\s:\"'$])?-{0,2}");
+
+    /** A line of a configuration file to its end, or to a comment. */
+    private static final Pattern SETTING =
+            Pattern.compile("[\"']?\\s{0,20}[=:]\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;).*)?$)");
+
+    private static final Pattern BEFORE_SETTING =
+            Pattern.compile("[+ -]?\\s*(?:-\\s+)?(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
+
+    /** After a blank, where a command or a file has it so. */
+    private static final Pattern WORD = Pattern.compile("\\s{1,8}([^\\s\"'`<>]{4,300})(?=\\s|$)");
+
+    private static final Pattern BEFORE_WORD = Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--");
+
+    /** How a value stands there: as a literal, given to a function, as a literal without marks, or perhaps as code. */
+    private enum Form {
+        QUOTED,
+        GIVEN,
+        LITERAL,
+        BARE
+    }
+
+    private record Candidate(int from, String value, Form form) {
+        static Candidate of(Matcher matcher, int group, Form form) {
+            return new Candidate(matcher.start(group), matcher.group(group), form);
+        }
+
+        int to() {
+            return from + value.length();
+        }
+    }
+
+    private NamedValues() {}
+
+    static void find(String line, Finding.Set findings) {
+        Matcher naming = NAMING.matcher(line);
+        for (int at = 0; at < line.length() && naming.find(at); ) {
+            int from = naming.start();
+            while (from > at && naming.start() - from < LONGEST_NAME && inName(line.charAt(from - 1))) {
+                from--;
+            }
+            int to = naming.end();
+            while (to < line.length() && to - naming.end() < LONGEST_NAME && inName(line.charAt(to))) {
+                to++;
+            }
+            at = to;
+            String name = line.substring(from, to);
+            Kind kind = SecretNames.of(name);
+            Optional<Candidate> found = kind == Kind.NONE ? Optional.empty() : candidate(line, from, to);
+            if (found.isPresent() && isSecret(kind, name, found.get())) {
+                String value = found.get().value();
+                findings.add(found.get().from(), found.get().to(), rule(kind, value));
+                at = found.get().to();
+            }
+        }
+    }
+
+    private static boolean inName(char c) {
+        return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.';
+    }
+
+    private static Optional<Candidate> candidate(String line, int from, int to) {
+        Matcher quoted = at(QUOTED, line, to);
+        if (quoted.lookingAt()) {
+            boolean linked = quoted.group(1) != null || !quoted.group(2).equals("`");
+            Form form = "(".equals(quoted.group(1)) ? Form.GIVEN : Form.QUOTED;
+            return linked ? Optional.of(Candidate.of(quoted, 3, form)) : Optional.empty();
+        }
+        Matcher attribute = at(ATTRIBUTE, line, to);
+        if (attribute.lookingAt()) {
+            return Optional.of(Candidate.of(attribute, 1, Form.QUOTED));
+        }
+        Matcher element = at(ELEMENT, line, to);
+        if (element.lookingAt()) {
+            return Optional.of(Candidate.of(element, 1, Form.LITERAL));
+        }
+        String before = line.substring(Math.max(0, from - BEFORE), from);
+        Matcher parameter = at(PARAMETER, line, to);
+        if (parameter.lookingAt() && IN_PARAMETERS.matcher(before).matches()) {
+            return Optional.of(Candidate.of(parameter, 1, Form.LITERAL));
+        }
+        String name = line.substring(from, to);
+        boolean option = name.startsWith("-");
+        Matcher variable = at(VARIABLE, line, to);
+        if (variable.lookingAt() && BEFORE_VARIABLE.matcher(before).matches()) {
+            boolean environment = option || name.equals(name.toUpperCase(Locale.ROOT)) || name.indexOf('.') > 0;
+            return Optional.of(Candidate.of(variable, 1, environment ? Form.LITERAL : Form.BARE));
+        }
+        Matcher setting = at(SETTING, line, to);
+        if (from <= BEFORE && setting.lookingAt() && BEFORE_SETTING.matcher(before).matches()) {
+            return Optional.of(Candidate.of(setting, 1, Form.BARE));
+        }
+        Matcher word = at(WORD, line, to);
+        boolean apart = word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
+        return apart ? Optional.of(Candidate.of(word, 1, Form.LITERAL)) : Optional.empty();
+    }
+
+    private static Matcher at(Pattern pattern, String line, int at) {
+        return pattern.matcher(line).region(at, line.length()).useTransparentBounds(true);
+    }
+
+    private static boolean isSecret(Kind kind, String name, Candidate candidate) {
+        String value = candidate.value();
+        Form form = candidate.form();
+        if (form == Form.BARE && (value.endsWith(",") || value.endsWith(";") || value.endsWith("{"))) {
+            return false;
+        }
+        return switch (kind) {
+            case PASSWORD -> form == Form.BARE ? Values.isBarePassword(value) : Values.isPassword(value);
+            case SECRET ->
+                form == Form.BARE || form == Form.GIVEN ? Values.isKey(value) : Values.isSecret(value);
+            case TOKEN -> Values.isKey(value);
+            default -> isRandomKey(name, value, form);
+        };
+    }
+
+    /** A map's key is a secret only if it is made of nothing but chance; a hash is what such a key often is. */
+    private static boolean isRandomKey(String name, String value, Form form) {
+        int least = form == Form.QUOTED ? 16 : 20;
+        if (form == Form.BARE || value.length() < least || !Values.isKey(value) || Values.isUuid(value)) {
+            return false;
+        }
+        return Values.isHex(value)
+                ? form == Form.QUOTED && value.length() >= 32 && name.length() <= 12
+                : !Values.isEncodedText(value);
+    }
+
+    private static Rule rule(Kind kind, String value) {
+        if (kind == Kind.PASSWORD) {
+            return Rule.NAMED_PASSWORD;
+        }
+        return value.length() >= 16 && Values.isKey(value) ? Rule.NAMED_KEY : Rule.NAMED_SECRET;
+    }
+}
