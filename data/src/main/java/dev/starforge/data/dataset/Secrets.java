@@ -10,8 +10,10 @@ import dev.starforge.data.secrets.SecretScanner;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -34,6 +36,7 @@ final class Secrets implements Patch.Shown {
 
     private final String path;
     private final Map<Rule, Long> counts = new EnumMap<>(Rule.class);
+    private final Set<String> strong = new HashSet<>();
     private final List<Redactions.Example> examples = new ArrayList<>();
 
     Secrets() {
@@ -53,12 +56,9 @@ final class Secrets implements Patch.Shown {
         return (int) redactions().count();
     }
 
-    /** How many of them are hardly anything else. */
+    /** How many different values were replaced that are hardly anything else; tests use one of them again and again. */
     int strong() {
-        return (int) counts.entrySet().stream()
-                .filter(entry -> entry.getKey().isStrong())
-                .mapToLong(Map.Entry::getValue)
-                .sum();
+        return strong.size();
     }
 
     void add(Secrets more) {
@@ -119,7 +119,11 @@ final class Secrets implements Patch.Shown {
             copied = finding.to();
             if (number > 0) {
                 counts.merge(finding.rule(), 1L, Long::sum);
-                String masked = Finding.masked(line.substring(finding.from(), finding.to()));
+                String value = line.substring(finding.from(), finding.to());
+                if (finding.rule().isStrong()) {
+                    strong.add(value);
+                }
+                String masked = Finding.masked(value);
                 Redactions.add(examples, new Redactions.Example(finding.rule(), masked, path, number));
             }
         }

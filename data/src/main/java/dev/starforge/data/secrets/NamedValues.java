@@ -25,7 +25,7 @@ final class NamedValues {
             "(?:[!=]==?|=>|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
     private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
             + "|Secret\\w{0,10}|std::string|strdup|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
-            + "(?:[bBrRuUL@$]{1,2}(?=[\"']))?";
+            + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
@@ -38,7 +38,10 @@ final class NamedValues {
     private static final Pattern ELEMENT = Pattern.compile("[\"']?>([^\\s<>\"']{4,300})</");
 
     /** Within a literal or an address: {@code password=value;} and {@code &password=value&}. */
-    private static final Pattern PARAMETER = Pattern.compile("=([^\\s\"'`;&<>(){},]{4,300})(?=[;&\"'`]|$)");
+    private static final Pattern PARAMETER = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[;&\"'`\\\\]|$)");
+
+    /** A header within a literal. */
+    private static final Pattern HEADER = Pattern.compile(":\\s{0,2}([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\"'`\\\\])");
 
     private static final Pattern IN_PARAMETERS = Pattern.compile(".*[;&?\"'] ?");
 
@@ -107,9 +110,11 @@ final class NamedValues {
     }
 
     private static Optional<Candidate> candidate(String line, int from, int to) {
+        String before = line.substring(Math.max(0, from - BEFORE), from);
         Matcher quoted = at(QUOTED, line, to);
         if (quoted.lookingAt()) {
-            boolean linked = quoted.group(1) != null || !quoted.group(2).equals("`");
+            boolean linked = (quoted.group(1) != null || !quoted.group(2).equals("`"))
+                    && !closes(quoted.group(2), before, line.startsWith(quoted.group(2), to));
             Form form = "(".equals(quoted.group(1)) ? Form.GIVEN : Form.QUOTED;
             return linked ? Optional.of(Candidate.of(quoted, 3, form)) : Optional.empty();
         }
@@ -121,10 +126,13 @@ final class NamedValues {
         if (element.lookingAt()) {
             return Optional.of(Candidate.of(element, 1, Form.LITERAL));
         }
-        String before = line.substring(Math.max(0, from - BEFORE), from);
         Matcher parameter = at(PARAMETER, line, to);
         if (parameter.lookingAt() && IN_PARAMETERS.matcher(before).matches()) {
             return Optional.of(Candidate.of(parameter, 1, Form.LITERAL));
+        }
+        Matcher header = at(HEADER, line, to);
+        if (header.lookingAt() && IN_PARAMETERS.matcher(before).matches()) {
+            return Optional.of(Candidate.of(header, 1, Form.LITERAL));
         }
         String name = line.substring(from, to);
         boolean option = name.startsWith("-");
@@ -142,6 +150,12 @@ final class NamedValues {
         return apart ? Optional.of(Candidate.of(word, 1, Form.LITERAL)) : Optional.empty();
     }
 
+    /** Whether a mark after a name that stands in a literal ends that literal, and does not begin another one. */
+    private static boolean closes(String mark, String before, boolean nameEndsLiteral) {
+        long marks = before.chars().filter(c -> c == mark.charAt(0)).count();
+        return marks % 2 == 1 && !nameEndsLiteral && mark.length() == 1;
+    }
+
     private static Matcher at(Pattern pattern, String line, int at) {
         return pattern.matcher(line).region(at, line.length()).useTransparentBounds(true);
     }
@@ -155,7 +169,7 @@ final class NamedValues {
         return switch (kind) {
             case PASSWORD -> form == Form.BARE ? Values.isBarePassword(value) : Values.isPassword(value);
             case SECRET ->
-                form == Form.BARE || form == Form.GIVEN ? Values.isKey(value) : Values.isSecret(value);
+                form == Form.BARE || form == Form.GIVEN ? Values.isBareSecret(value) : Values.isSecret(value);
             case TOKEN -> Values.isKey(value);
             default -> isRandomKey(name, value, form);
         };

@@ -15,6 +15,7 @@ final class ProviderKeys {
     private static final String ANY_HEX = "[0-9a-fA-F]";
     private static final String WORD = "[0-9A-Za-z_-]";
     private static final String BASE64 = "[0-9A-Za-z+/]";
+    private static final String CRYPT_HASH = "crypt";
     private static final String CRYPT = "[0-9A-Za-z./]";
 
     /**
@@ -162,16 +163,23 @@ final class ProviderKeys {
         prefix("scalingo", "tk-us-", WORD + "{48}");
         prefix("harness", "pat.", WORD + "{22}\\." + ALNUM + "{24}\\." + ALNUM + "{20}");
         prefix("octopus", "API-", "[0-9A-Z]{26}");
+        prefix("cloudflare", "v1.0-", HEX + "{24}-" + HEX + "{146}");
+        prefix("defined", "dnkey-", WORD + "{26}-" + WORD + "{52}");
+        loosePrefix("dropbox", "sl.", WORD + "{130,150}");
+        prefix("mapbox", "sk.eyJ1", ALNUM + "{50,90}\\." + WORD + "{22}");
         prefix("adobe", "p8e-", "[0-9a-z]{32}");
         prefix("sourcegraph", "sgp_", "(?:[0-9a-f]{16}_|local_)?" + HEX + "{40}");
         prefix("intra42", "s-s4t2", "(?:ud|af)-" + HEX + "{64}");
         inside("maxmind", "_mmk", ALNUM + "{6}_" + ALNUM + "{29}_mmk");
-        prefix("crypt", "$apr1$", CRYPT + "{1,8}\\$" + CRYPT + "{22}");
-        prefix("crypt", "$1$", CRYPT + "{1,8}\\$" + CRYPT + "{22}");
-        prefix("crypt", "$5$", "(?:rounds=[0-9]{1,9}\\$)?" + CRYPT + "{1,16}\\$" + CRYPT + "{43}");
-        prefix("crypt", "$6$", "(?:rounds=[0-9]{1,9}\\$)?" + CRYPT + "{1,16}\\$" + CRYPT + "{86}");
+        prefix(CRYPT_HASH, "$apr1$", CRYPT + "{1,8}\\$" + CRYPT + "{22}");
+        prefix(CRYPT_HASH, "$1$", CRYPT + "{1,8}\\$" + CRYPT + "{22}");
+        prefix(CRYPT_HASH, "$5$", "(?:rounds=[0-9]{1,9}\\$)?" + CRYPT + "{1,16}\\$" + CRYPT + "{43}");
+        prefix(CRYPT_HASH, "$6$", "(?:rounds=[0-9]{1,9}\\$)?" + CRYPT + "{1,16}\\$" + CRYPT + "{86}");
+        for (String kind : "$argon2i$ $argon2d$ $argon2id$".split(" ")) {
+            prefix(CRYPT_HASH, kind, "v=[0-9]+\\$m=[0-9]+,t=[0-9]+,p=[0-9]+\\$[0-9A-Za-z+/]{8,64}\\$[0-9A-Za-z+/]{16,128}");
+        }
         for (String kind : "$2a$ $2b$ $2y$".split(" ")) {
-            prefix("crypt", kind, "[0-9]{2}\\$" + CRYPT + "{53}");
+            prefix(CRYPT_HASH, kind, "[0-9]{2}\\$" + CRYPT + "{53}");
         }
     }
 
@@ -206,7 +214,8 @@ final class ProviderKeys {
             for (int at = shape.next(line, 0, matcher); at >= 0; at = shape.next(line, matcher.end(), matcher)) {
                 String key = matcher.group();
                 if (!Values.isSample(key) && (!shape.loose() || Gibberish.of(key).isRandom())) {
-                    findings.add(at, matcher.end(), Rule.PROVIDER_KEY);
+                    Rule rule = shape.provider().equals(CRYPT_HASH) ? Rule.PASSWORD_HASH : Rule.PROVIDER_KEY;
+                    findings.add(at, matcher.end(), rule);
                 }
             }
         }

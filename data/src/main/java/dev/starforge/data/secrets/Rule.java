@@ -8,6 +8,8 @@ public enum Rule {
     PRIVATE_KEY("<KEY>", true),
     /** A key of a provider's shape. */
     PROVIDER_KEY("<KEY>", true),
+    /** What a password is stored as; not to be learned either, and not the password. */
+    PASSWORD_HASH("<PASSWORD>", false),
     /** A JSON web token; test suites have many, expired or made up. */
     WEB_TOKEN("<KEY>", false),
     /** What an Authorization header holds. */

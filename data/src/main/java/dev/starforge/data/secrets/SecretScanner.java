@@ -131,7 +131,8 @@ public final class SecretScanner {
             }
             if (colon > 0 && sign > colon + 3) {
                 String password = line.substring(colon + 1, sign);
-                if (!Values.isPlaceholder(password) && password.chars().anyMatch(c -> c < '0' || c > '9')) {
+                if (!Values.isPlaceholder(password) && password.chars().noneMatch(c -> "\\[]{}()|*,;".indexOf(c) >= 0)
+                        && password.chars().anyMatch(c -> c < '0' || c > '9')) {
                     findings.add(colon + 1, sign, Rule.URL_PASSWORD);
                 }
             }

@@ -163,7 +163,8 @@ final class Values {
         char first = value.charAt(0);
         if (matches(NAME_OF_CODE, value)) {
             boolean number = matches(WORD_AND_NUMBER, value);
-            return made.isLeet() || made.isRandom() || number && !hasWordOf(DUMMIES, value);
+            boolean phrase = value.endsWith("!") && matches(PHRASE, value.substring(0, value.length() - 1));
+            return made.isLeet() || made.isRandom() || (number || phrase) && !hasWordOf(DUMMIES, value);
         }
         return first != '*' && first != '&' && first != '!' && first != '[' && first != '{' && first != '@'
                 && (made.digits() > 0 || !hasWordOf(DUMMIES, value));
@@ -178,6 +179,11 @@ final class Values {
         return made.letters() > 0 && made.digits() > 0 && (!made.isWordy() || made.isLeet())
                 || isKey(value)
                 || made.isScrambled() && matches(KEY_ALPHABET, value);
+    }
+
+    /** The same where code stands as well. */
+    static boolean isBareSecret(String value) {
+        return isKey(value) || value.length() >= 8 && isSecret(value) && Gibberish.of(value).isRandom();
     }
 
     /** For something called a token: as only a machine makes it. */

@@ -217,7 +217,7 @@ final class SecretsTest {
         for (SecretsCorpus.Planted planted : SecretsCorpus.make(1)) {
             assertThat(looked(planted.line())).isEqualTo(SecretScanner.scan(planted.line()));
         }
-        assertThat(replaced).isGreaterThan(4_000);
+        assertThat(replaced).isGreaterThan(1_000);
     }
 
     private static List<Finding> looked(String line) {
