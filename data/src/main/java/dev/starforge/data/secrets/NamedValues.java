@@ -1,6 +1,7 @@
 package dev.starforge.data.secrets;
 
 import dev.starforge.data.secrets.SecretNames.Kind;
+import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.regex.Matcher;
@@ -22,7 +23,7 @@ final class NamedValues {
     private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|? :]{0,60}?\\s{0,4}(?==[^=])"
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
     private static final String OPERATOR =
-            "(?:[!=]==?|=>|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
+            "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
     private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
             + "|Secret\\w{0,10}|std::string|strdup|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
             + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
@@ -31,24 +32,26 @@ final class NamedValues {
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
             + OPERATOR + ")?\\s{0,20}" + STRING + "(\\\\?[\"'`])([^\"'`\\s]{4,300}?)\\2");
 
-    /** In an attribute beside the name, or in the element of that name. */
-    private static final Pattern ATTRIBUTE =
-            Pattern.compile("[\"']\\s{1,4}(?:value|content|default)\\s?=\\s?[\"']([^\"'<>]{4,300})[\"']");
+    /** Beside the name: {@code name="password" value="…"}, {@code variable "password" { default = "…" }}. */
+    private static final Pattern BESIDE = Pattern.compile(
+            "[\"']?[\\s,{(]{1,6}[\"']?(?:value|content|default)[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
 
     private static final Pattern ELEMENT = Pattern.compile("[\"']?>([^\\s<>\"']{4,300})</");
 
-    /** Within a literal or an address: {@code password=value;} and {@code &password=value&}. */
-    private static final Pattern PARAMETER = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[;&\"'`\\\\]|$)");
+    /** A user and a password, given together: {@code basic_auth("user", "…")}. */
+    private static final Pattern PAIR =
+            Pattern.compile("\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
 
-    /** A header within a literal. */
+    private static final Pattern PAIR_NAME = Pattern.compile("(?i).*(?:basic|digest|password)_?(?:auth|credentials?)");
+
+    /** Without blanks: an environment variable, an option, a connection string, an address, a line of a file. */
+    private static final Pattern GLUED = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\\s;&\"'`\\\\,)|]|$)");
+
+    /** The same with a colon, as headers are written within literals. */
     private static final Pattern HEADER = Pattern.compile(":\\s{0,2}([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\"'`\\\\])");
 
-    private static final Pattern IN_PARAMETERS = Pattern.compile(".*[;&?\"'] ?");
-
-    /** An environment variable, an option of a command, a line of a configuration file, without blanks. */
-    private static final Pattern VARIABLE = Pattern.compile("=([^\\s\"'`;<>(){}]{4,300}?)(?=[\"'`]?(?:\\s|$))");
-
-    private static final Pattern BEFORE_VARIABLE = Pattern.compile("(?:.*[\\s:\"'$])?-{0,2}");
+    /** Of a command, an address or a connection string, where no code stands. */
+    private static final Pattern BEFORE_LITERAL = Pattern.compile(".*(?:[;&?:]|\\s--[a-z-]{1,40}[ =])\\s?");
 
     /** A line of a configuration file to its end, or to a comment. */
     private static final Pattern SETTING =
@@ -58,9 +61,12 @@ final class NamedValues {
             Pattern.compile("[+ -]?\\s*(?:-\\s+)?(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
 
     /** After a blank, where a command or a file has it so. */
-    private static final Pattern WORD = Pattern.compile("\\s{1,8}([^\\s\"'`<>]{4,300})(?=\\s|$)");
+    private static final Pattern WORD = Pattern.compile("\\s{1,8}([^\\s\"'`<>]{4,300})(?=[\\s\"'`]|$)");
 
-    private static final Pattern BEFORE_WORD = Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--");
+    private static final Pattern BEFORE_WORD =
+            Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--|(?:.*\\s)?set\\s(?:-\\w+\\s)?");
+
+    private static final List<Pattern> LITERALS = List.of(BESIDE, ELEMENT);
 
     /** How a value stands there: as a literal, given to a function, as a literal without marks, or perhaps as code. */
     private enum Form {
@@ -96,6 +102,13 @@ final class NamedValues {
             at = to;
             String name = line.substring(from, to);
             Kind kind = SecretNames.of(name);
+            Matcher pair = at(PAIR, line, to);
+            if (kind != Kind.NONE && PAIR_NAME.matcher(name).matches() && pair.lookingAt()) {
+                if (Values.isPassword(pair.group(1))) {
+                    findings.add(pair.start(1), pair.end(1), Rule.NAMED_PASSWORD);
+                }
+                continue;
+            }
             Optional<Candidate> found = kind == Kind.NONE ? Optional.empty() : candidate(line, from, to);
             if (found.isPresent() && isSecret(kind, name, found.get())) {
                 String value = found.get().value();
@@ -118,28 +131,32 @@ final class NamedValues {
             Form form = "(".equals(quoted.group(1)) ? Form.GIVEN : Form.QUOTED;
             return linked ? Optional.of(Candidate.of(quoted, 3, form)) : Optional.empty();
         }
-        Matcher attribute = at(ATTRIBUTE, line, to);
-        if (attribute.lookingAt()) {
-            return Optional.of(Candidate.of(attribute, 1, Form.QUOTED));
+        for (Pattern pattern : LITERALS) {
+            Matcher literal = at(pattern, line, to);
+            if (literal.lookingAt()) {
+                return Optional.of(Candidate.of(literal, 1, pattern == BESIDE ? Form.QUOTED : Form.LITERAL));
+            }
         }
-        Matcher element = at(ELEMENT, line, to);
-        if (element.lookingAt()) {
-            return Optional.of(Candidate.of(element, 1, Form.LITERAL));
-        }
-        Matcher parameter = at(PARAMETER, line, to);
-        if (parameter.lookingAt() && IN_PARAMETERS.matcher(before).matches()) {
-            return Optional.of(Candidate.of(parameter, 1, Form.LITERAL));
-        }
-        Matcher header = at(HEADER, line, to);
-        if (header.lookingAt() && IN_PARAMETERS.matcher(before).matches()) {
-            return Optional.of(Candidate.of(header, 1, Form.LITERAL));
-        }
+        return unquoted(line, from, to, before);
+    }
+
+    private static Optional<Candidate> unquoted(String line, int from, int to, String before) {
         String name = line.substring(from, to);
         boolean option = name.startsWith("-");
-        Matcher variable = at(VARIABLE, line, to);
-        if (variable.lookingAt() && BEFORE_VARIABLE.matcher(before).matches()) {
-            boolean environment = option || name.equals(name.toUpperCase(Locale.ROOT)) || name.indexOf('.') > 0;
-            return Optional.of(Candidate.of(variable, 1, environment ? Form.LITERAL : Form.BARE));
+        boolean inside = within('"', before) || within('\'', before);
+        Matcher glued = at(GLUED, line, to);
+        if (glued.lookingAt()) {
+            boolean literal = option
+                    || inside
+                    || name.equals(name.toUpperCase(Locale.ROOT))
+                    || name.indexOf('.') > 0
+                    || BEFORE_LITERAL.matcher(before).matches();
+            boolean code = glued.end() < line.length() && ",)".indexOf(line.charAt(glued.end())) >= 0;
+            return Optional.of(Candidate.of(glued, 1, literal && (!code || inside) ? Form.LITERAL : Form.BARE));
+        }
+        Matcher header = at(HEADER, line, to);
+        if (inside && header.lookingAt()) {
+            return Optional.of(Candidate.of(header, 1, Form.LITERAL));
         }
         Matcher setting = at(SETTING, line, to);
         if (from <= BEFORE && setting.lookingAt() && BEFORE_SETTING.matcher(before).matches()) {
@@ -152,8 +169,11 @@ final class NamedValues {
 
     /** Whether a mark after a name that stands in a literal ends that literal, and does not begin another one. */
     private static boolean closes(String mark, String before, boolean nameEndsLiteral) {
-        long marks = before.chars().filter(c -> c == mark.charAt(0)).count();
-        return marks % 2 == 1 && !nameEndsLiteral && mark.length() == 1;
+        return mark.length() == 1 && !nameEndsLiteral && within(mark.charAt(0), before);
+    }
+
+    private static boolean within(char mark, String before) {
+        return before.chars().filter(c -> c == mark).count() % 2 == 1;
     }
 
     private static Matcher at(Pattern pattern, String line, int at) {

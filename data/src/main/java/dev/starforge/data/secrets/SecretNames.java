@@ -26,10 +26,10 @@ final class SecretNames {
 
     private static final Set<String> PASSWORDS = Values.words(
             """
-            password passwd passphrase passcode passwort pwd pw pswd psw userpass""");
+            psk password passwd passphrase passcode passwort pwd pw pswd psw userpass""");
     private static final Set<String> SECRETS = Values.words(
             """
-            secret secrets credential credentials creds psk apikey authkey accesskey secretkey""");
+            secret secrets credential credentials creds  apikey authkey accesskey secretkey""");
     private static final Set<String> TOKENS = Values.words(
             """
             token bearer jwt authtoken accesstoken pat auth""");
@@ -98,7 +98,9 @@ final class SecretNames {
     private static Kind kind(List<String> words, int at) {
         String word = words.get(at);
         String before = at > 0 ? words.get(at - 1) : "";
-        if (PASSWORDS.contains(word) || word.endsWith("password") || word.endsWith("passwd") || word.endsWith("passphrase")) {
+        if (PASSWORDS.contains(word) || word.endsWith("password")
+                || word.endsWith("pwd")
+                || word.endsWith("passwd") || word.endsWith("passphrase")) {
             return Kind.PASSWORD;
         }
         if (word.equals("pass")) {

@@ -37,9 +37,9 @@ public final class SecretScanner {
     private static final Pattern AUTHORIZATION =
             Pattern.compile("(?i)\\b(bearer|basic|token|apikey|key)\\s{1,4}([0-9A-Za-z+/=_.~-]{8,2000}+)");
     private static final Pattern USER_OPTION =
-            Pattern.compile("\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'@/]{4,200})(?=[\"']?(?:\\s|$))");
+            Pattern.compile("(?:\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?|USERPWD,)\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'@/]{4,200})(?=[\"']?(?:[\\s)]|$))");
     private static final Pattern PASSWORD_OPTION = Pattern.compile(
-            "\\b(?:sshpass\\s+-p\\s?|docker\\s+login\\s.{0,120}\\s-p\\s+|mysql(?:dump|admin)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+"
+            "(?<![\\w-])(?:sshpass\\s+-p\\s?|docker\\s+login\\s.{0,120}\\s-p\\s+|mysql(?:dump|admin)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+"
                     + "|-passin\\s+pass:|-passout\\s+pass:)([\"']?)([^\\s\"'-][^\\s\"']{3,200})(?=\\1(?:\\s|$))");
     private static final Pattern SQL = Pattern.compile("(?i)\\bIDENTIFIED\\s{1,8}(?:WITH\\s{1,8}\\w{1,40}\\s{1,8})?(?:BY|AS)\\s{1,8}([\"'])([^\"'\\s]{4,200})\\1");
 
@@ -55,7 +55,7 @@ public final class SecretScanner {
         }
         groups.merge("eyj", PROVIDER, (a, b) -> a | b);
         groups.put("@", AT);
-        for (String command : List.of("curl", "sshpass", "docker login", "mysql", "redis-cli", "-passin", "-passout", "identified", "wget", "http ")) {
+        for (String command : List.of("curl", "curlopt", "sshpass", "docker login", "mysql", "redis-cli", "-passin", "-passout", "identified", "wget", "http ")) {
             groups.merge(command, COMMAND, (a, b) -> a | b);
         }
         return new Keywords(groups);
@@ -171,7 +171,7 @@ public final class SecretScanner {
     }
 
     private static void commands(String line, Finding.Set findings) {
-        if (line.contains("curl") || line.contains("http ") || line.contains("wget")) {
+        if (line.contains("curl") || line.contains("CURLOPT") || line.contains("http ") || line.contains("wget")) {
             Matcher user = USER_OPTION.matcher(line);
             while (user.find()) {
                 if (!Values.isPlaceholder(user.group(2)) && !Values.isPlaceholder(user.group(1) + ":" + user.group(2))) {
