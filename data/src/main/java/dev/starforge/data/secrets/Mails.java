@@ -1,5 +1,6 @@
 package dev.starforge.data.secrets;
 
+import java.util.Locale;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -26,7 +27,7 @@ final class Mails {
         Matcher mail = MAIL.matcher(line);
         while (mail.find()) {
             boolean version = VERSION.matcher(line).region(mail.end(1), mail.end()).lookingAt();
-            if (!version && !NO_USERS.contains(mail.group(1)) && !EXTENSIONS.contains(mail.group(2).toLowerCase(java.util.Locale.ROOT))) {
+            if (!version && !NO_USERS.contains(mail.group(1)) && !EXTENSIONS.contains(mail.group(2).toLowerCase(Locale.ROOT))) {
                 findings.add(mail.start(), mail.end(), Rule.EMAIL);
             }
         }

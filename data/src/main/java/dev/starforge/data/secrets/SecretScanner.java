@@ -1,5 +1,8 @@
 package dev.starforge.data.secrets;
 
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.Locale;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -51,7 +54,7 @@ public final class SecretScanner {
             groups.merge(name, NAMED, (a, b) -> a | b);
         }
         for (String anchor : ProviderKeys.anchors()) {
-            groups.merge(anchor.toLowerCase(java.util.Locale.ROOT), PROVIDER, (a, b) -> a | b);
+            groups.merge(anchor.toLowerCase(Locale.ROOT), PROVIDER, (a, b) -> a | b);
         }
         groups.merge("eyj", PROVIDER, (a, b) -> a | b);
         groups.put("@", AT);
@@ -162,7 +165,7 @@ public final class SecretScanner {
     /** Base64 of a user and a password that is no placeholder. */
     private static boolean isBasic(String value) {
         try {
-            String text = new String(java.util.Base64.getDecoder().decode(value), java.nio.charset.StandardCharsets.UTF_8);
+            String text = new String(Base64.getDecoder().decode(value), StandardCharsets.UTF_8);
             int colon = text.indexOf(':');
             return colon > 0 && colon + 3 < text.length() && !Values.isPlaceholder(text.substring(colon + 1)) && !text.startsWith("Aladdin:");
         } catch (IllegalArgumentException otherwise) {

@@ -21,7 +21,7 @@ final class Values {
     private static final Pattern CODE = Pattern.compile("[A-Za-z_$][A-Za-z0-9_.:$>-]*[(\\[].*[)\\]];?"
             + "|[a-z_]+(?:\\.[A-Za-z_][A-Za-z0-9_]*)+|.*(?:\\(\\?|\\[[aA0]-|\\\\[swdbSWDB]|\\.\\*).*"
             + "|[#.\\[][a-z][a-z_-]*[\\w\\[\\]=:.-]*|.*://.*|[.~]{0,2}/.*|[A-Za-z]:\\\\.*"
-            + "|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|&[a-z]+;.*");
+            + "|(?:[a-z]+:)?[v^~]?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|&[a-z]+;.*");
 
     private static final Pattern NAME_OF_CODE =
             Pattern.compile("[A-Za-z_$@][A-Za-z0-9_]*(?:(?:\\.|::|->|\\?\\.)[A-Za-z0-9_]+)*[?!]?");
@@ -92,12 +92,21 @@ final class Values {
             letters += Character.isLetter(value.charAt(i)) ? 1 : 0;
         }
         while (word.find()) {
-            if (!set.contains(word.group().toLowerCase(Locale.ROOT))) {
+            if (!isOf(set, word.group().toLowerCase(Locale.ROOT))) {
                 return false;
             }
             seen += word.end() - word.start();
         }
         return seen > 0 && seen >= letters - 1;
+    }
+
+    /** A word of a set, or two of them written as one. */
+    private static boolean isOf(Set<String> set, String word) {
+        boolean known = set.contains(word);
+        for (int i = 2; i < word.length() - 1 && !known; i++) {
+            known = set.contains(word.substring(0, i)) && set.contains(word.substring(i));
+        }
+        return known;
     }
 
     private static boolean hasWordOf(Set<String> set, String value) {

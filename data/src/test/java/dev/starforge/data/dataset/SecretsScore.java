@@ -31,6 +31,10 @@ import org.eclipse.jgit.treewalk.TreeWalk;
 final class SecretsScore {
     static final long SEED = 20;
 
+    /** The default of {@code filters.max_secrets}. */
+    private static final int MOST_SECRETS = 5;
+
+
     /** Found, and missed with the line it was in. */
     static final class Count {
         int found;
@@ -150,11 +154,7 @@ final class SecretsScore {
     private static boolean drops(byte[] content) {
         Secrets secrets = new Secrets();
         secrets.redact(content);
-        return secrets.strong() > DatasetConfigDefaults.MOST_SECRETS;
-    }
-
-    private static final class DatasetConfigDefaults {
-        static final int MOST_SECRETS = 5;
+        return secrets.strong() > MOST_SECRETS;
     }
 
     private static void list(String path, byte[] content, Scan scan, boolean show) {
