@@ -25,7 +25,7 @@ final class NamedValues {
     private static final String OPERATOR =
             "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
     private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
-            + "|Secret\\w{0,10}|std::string|strdup|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
+            + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
             + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
@@ -34,7 +34,7 @@ final class NamedValues {
 
     /** Beside the name: {@code name="password" value="…"}, {@code variable "password" { default = "…" }}. */
     private static final Pattern BESIDE = Pattern.compile(
-            "[\"']?[\\s,{(]{1,6}[\"']?(?:value|content|default)[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
+            "[\"']?[\\s,{(]{1,6}[\"']?(?:[a-z]{1,20}:)?(?:value|content|default)[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
 
     private static final Pattern ELEMENT = Pattern.compile("[\"']?>([^\\s<>\"']{4,300})</");
 
@@ -42,7 +42,7 @@ final class NamedValues {
     private static final Pattern PAIR =
             Pattern.compile("\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
 
-    private static final Pattern PAIR_NAME = Pattern.compile("(?i).*(?:basic|digest|password)_?(?:auth|credentials?)");
+    private static final Pattern PAIR_NAME = Pattern.compile("(?i).*(?:(?:basic|digest|password)_?auth|credentials?)");
 
     /** Without blanks: an environment variable, an option, a connection string, an address, a line of a file. */
     private static final Pattern GLUED = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\\s;&\"'`\\\\,)|]|$)");
@@ -55,7 +55,7 @@ final class NamedValues {
 
     /** A line of a configuration file to its end, or to a comment. */
     private static final Pattern SETTING =
-            Pattern.compile("[\"']?\\s{0,20}[=:]\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;).*)?$)");
+            Pattern.compile("[\"']?\\s{0,20}[?:+]?[=:]\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;).*)?$)");
 
     private static final Pattern BEFORE_SETTING =
             Pattern.compile("[+ -]?\\s*(?:-\\s+)?(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
@@ -66,7 +66,15 @@ final class NamedValues {
     private static final Pattern BEFORE_WORD =
             Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--|(?:.*\\s)?set\\s(?:-\\w+\\s)?");
 
-    private static final List<Pattern> LITERALS = List.of(BESIDE, ELEMENT);
+    /** What a shell takes if nothing else is given: {@code ${PASSWORD:-…}}. */
+    private static final Pattern OTHERWISE = Pattern.compile(":?-([^\\s\"'`{}$]{4,300})}");
+
+    private static final List<Pattern> LITERALS = List.of(BESIDE, ELEMENT, OTHERWISE);
+
+    /** A literal further on in the line. */
+    private static final Pattern NEAR = Pattern.compile("[\"']([0-9A-Za-z+/_.~:=-]{12,300})[\"']");
+
+    private static final int REACH = 60;
 
     /** How a value stands there: as a literal, given to a function, as a literal without marks, or perhaps as code. */
     private enum Form {
@@ -114,8 +122,20 @@ final class NamedValues {
                 String value = found.get().value();
                 findings.add(found.get().from(), found.get().to(), rule(kind, value));
                 at = found.get().to();
+            } else if (kind == Kind.SECRET || kind == Kind.TOKEN) {
+                at = Math.max(at, near(line, to, kind, findings));
             }
         }
+    }
+
+    /** A name that says secret and a literal that only chance makes belong together, whatever is between them. */
+    private static int near(String line, int from, Kind kind, Finding.Set findings) {
+        Matcher literal = NEAR.matcher(line).region(from, Math.min(line.length(), from + REACH + 300));
+        if (literal.find() && literal.start() < from + REACH && Values.isKey(literal.group(1))) {
+            findings.add(literal.start(1), literal.end(1), rule(kind, literal.group(1)));
+            return literal.end(1);
+        }
+        return from;
     }
 
     private static boolean inName(char c) {

@@ -40,7 +40,7 @@ public final class SecretScanner {
     private static final Pattern AUTHORIZATION =
             Pattern.compile("(?i)\\b(bearer|basic|token|apikey|key)\\s{1,4}([0-9A-Za-z+/=_.~-]{8,2000}+)");
     private static final Pattern USER_OPTION =
-            Pattern.compile("(?:\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?|USERPWD,)\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'@/]{4,200})(?=[\"']?(?:[\\s)]|$))");
+            Pattern.compile("(?:\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?|USERPWD,)\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'/]{4,200})(?=[\"']?(?:[\\s)]|$))");
     private static final Pattern PASSWORD_OPTION = Pattern.compile(
             "(?<![\\w-])(?:sshpass\\s+-p\\s?|docker\\s+login\\s.{0,120}\\s-p\\s+|mysql(?:dump|admin)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+"
                     + "|-passin\\s+pass:|-passout\\s+pass:)([\"']?)([^\\s\"'-][^\\s\"']{3,200})(?=\\1(?:\\s|$))");

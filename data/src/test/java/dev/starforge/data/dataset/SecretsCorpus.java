@@ -43,8 +43,7 @@ final class SecretsCorpus {
             "Zx9$kLm2",
             "m0nkeyBusiness",
             "blue-Kettle-42",
-            "Passw0rd.Prod1");
-    private static final List<String> HELD_PASSWORDS = List.of(
+            "Passw0rd.Prod1",
             "Spr1ng&Autumn",
             "maple-syrup-canoe",
             "G0ldfish77",
@@ -55,6 +54,17 @@ final class SecretsCorpus {
             "yellow.Submarine.66",
             "B1gS3cr3t#",
             "open$Sesame5");
+    private static final List<String> HELD_PASSWORDS = List.of(
+            "Wh1teRabbit!",
+            "purple-Monkey-dishwasher",
+            "Gr4ndma$House",
+            "monsoon2019",
+            "K33pOut!!",
+            "thunder.Cats.88",
+            "l0v3lyDay",
+            "Ottawa#613",
+            "sn0wf4ll",
+            "JuneBug_77");
 
     /** Lines in which a key of a provider has no name to be known by. */
     private static final List<String> PLACES =
