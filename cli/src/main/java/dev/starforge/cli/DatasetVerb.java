@@ -387,7 +387,7 @@ final class DatasetVerb implements Callable<Integer> {
         report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
         print.printf(
                 Locale.ROOT,
-                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails.%n",
+                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails (masked in the report).%n",
                 report.leakingDropped(),
                 report.tombstones(),
                 report.redacted().keys(),

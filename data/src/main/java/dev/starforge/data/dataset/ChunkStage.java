@@ -168,7 +168,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         if (config.filters().permissiveOnly() && !licences.permissive(path)) {
             return Optional.of(FileFilter.Reason.LICENCE);
         }
-        return secrets.keys() + secrets.passwords() > config.filters().mostSecrets()
+        return secrets.strong() > config.filters().mostSecrets()
                 ? Optional.of(FileFilter.Reason.SECRETS)
                 : Optional.empty();
     }

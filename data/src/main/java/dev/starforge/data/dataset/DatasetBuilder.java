@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -219,7 +220,7 @@ public final class DatasetBuilder {
                 0,
                 0,
                 0,
-                new DatasetReport.Redacted(0, 0, 0),
+                new DatasetReport.Redacted(0, 0, 0, Map.of(), List.of()),
                 Map.of(),
                 manifest.family(),
                 seconds);
@@ -498,9 +499,25 @@ public final class DatasetBuilder {
                 leakage.boilerplateWindows(),
                 parsers.parsed(),
                 parsers.guessed(),
-                new DatasetReport.Redacted(redactions.keys(), redactions.passwords(), redactions.mails()),
+                redacted(redactions),
                 licences.found(),
                 format.family().label(),
                 seconds);
+    }
+
+    private static DatasetReport.Redacted redacted(Redactions redactions) {
+        Map<String, Long> rules = new TreeMap<>();
+        redactions.counts().forEach((rule, count) -> rules.put(rule.label(), count));
+        List<DatasetReport.Example> examples = redactions.examples().stream()
+                .sorted(Comparator.comparing(Redactions.Example::rule))
+                .map(example -> new DatasetReport.Example(
+                        example.rule().label(), example.masked(), example.path(), example.line()))
+                .toList();
+        return new DatasetReport.Redacted(
+                redactions.of(Secrets.KEY),
+                redactions.of(Secrets.PASSWORD),
+                redactions.of(Secrets.EMAIL),
+                rules,
+                examples);
     }
 }

@@ -1,6 +1,7 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.Split;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -34,6 +35,14 @@ public record DatasetReport(
     /** Size of a split. */
     public record Count(int documents, long tokens, int commits) {}
 
-    /** How much was replaced by placeholders. */
-    public record Redacted(long keys, long passwords, long emails) {}
+    /**
+     * How much was replaced by placeholders.
+     *
+     * @param rules the same by the rule that found it
+     */
+    public record Redacted(
+            long keys, long passwords, long emails, Map<String, Long> rules, List<Example> examples) {}
+
+    /** A replaced value: the first characters, at most a quarter of it, and where it first stood. */
+    public record Example(String rule, String masked, String path, int line) {}
 }

@@ -8,6 +8,7 @@ import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
 import dev.starforge.data.git.Lines;
 import dev.starforge.data.git.Patch;
+import dev.starforge.data.secrets.PrivateKeys;
 import java.io.IOException;
 import java.time.Instant;
 import java.time.ZoneOffset;
@@ -119,7 +120,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         json.endList().object("stats").put("files", changes.size());
         json.put("additions", additions).put("deletions", deletions).end().end().newline();
         json.spill(spool);
-        return new Line(time, paths, Redactions.of(secrets));
+        return new Line(time, paths, secrets.redactions());
     }
 
     /** A commit may name its people in ways that cannot be read. */
@@ -186,18 +187,19 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         byte[] oldContent = blobs.read(change.oldSide()).orElseThrow();
         byte[] newContent = blobs.read(change.newSide()).orElseThrow();
         Patch difference = Patch.of(change, oldContent, newContent, Secrets::path);
-        Secrets found = new Secrets();
-        difference.write(patch, found);
-        if (found.suspected() && (Signs.mayHoldBlock(oldContent) || Signs.mayHoldBlock(newContent))) {
-            Secrets removed = new Secrets();
+        String path = Secrets.path(GitPath.text(change.path()));
+        Secrets found = new Secrets(path);
+        if (!PrivateKeys.find(oldContent).isEmpty() || !PrivateKeys.find(newContent).isEmpty()) {
+            Secrets removed = new Secrets(path);
             Lines shownOld = Lines.of(removed.redact(oldContent));
-            found = new Secrets();
             Lines shownNew = Lines.of(found.redact(newContent));
             found = found.count() > 0 ? found : removed;
-            difference.write(patch.clear(), (out, lines, line) -> {
+            difference.write(patch, (out, lines, line) -> {
                 Lines shown = lines == difference.oldLines() ? shownOld : shownNew;
                 out.add(shown.bytes(), shown.start(line), shown.end(line));
             });
+        } else {
+            difference.write(patch, found);
         }
         secrets.add(found);
         return new Diff(false, false, false, difference.additions(), difference.deletions(), found.count());

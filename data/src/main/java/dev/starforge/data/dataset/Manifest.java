@@ -297,11 +297,7 @@ final class Manifest {
         report.dropped().forEach(dropped::put);
         ObjectNode languages = generation.putObject("languages");
         report.languages().forEach(languages::put);
-        generation
-                .putObject("redactions")
-                .put("keys", report.redacted().keys())
-                .put("passwords", report.redacted().passwords())
-                .put("emails", report.redacted().emails());
+        redactions(report.redacted(), generation.putObject("redactions"));
         generation
                 .putObject("leakage")
                 .put("shared_windows", 0)
@@ -348,6 +344,22 @@ final class Manifest {
             Files.move(file, place.resolve(name), StandardCopyOption.REPLACE_EXISTING);
         }
         Files.move(fresh, config.out().resolve(Dataset.MANIFEST), StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    /** How often, by which rule, and masked examples; never a secret. */
+    private static void redactions(DatasetReport.Redacted redacted, ObjectNode out) {
+        out.put("keys", redacted.keys())
+                .put("passwords", redacted.passwords())
+                .put("emails", redacted.emails());
+        redacted.rules().forEach(out.putObject("rules")::put);
+        ArrayNode examples = out.putArray("examples");
+        for (DatasetReport.Example example : redacted.examples()) {
+            examples.addObject()
+                    .put("rule", example.rule())
+                    .put("masked", example.masked())
+                    .put("path", example.path())
+                    .put("line", example.line());
+        }
     }
 
     private static String time(long seconds) {

@@ -1,14 +1,63 @@
 package dev.starforge.data.dataset;
 
-/** How much was replaced; never what. */
-record Redactions(long keys, long passwords, long mails) {
-    static final Redactions NONE = new Redactions(0, 0, 0);
+import dev.starforge.data.secrets.Rule;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
 
-    static Redactions of(Secrets secrets) {
-        return new Redactions(secrets.keys(), secrets.passwords(), secrets.mails());
+/** How much was replaced, by which rule, and the first of each kind, masked; never what. */
+record Redactions(Map<Rule, Long> counts, List<Example> examples) {
+    static final Redactions NONE = new Redactions(Map.of(), List.of());
+
+    private static final int SHOWN = 10;
+
+    /**
+     * A replaced value.
+     *
+     * @param masked its first characters, at most a quarter of it, and stars
+     */
+    record Example(Rule rule, String masked, String path, int line) {
+        private boolean isLike(Example other) {
+            return rule == other.rule && masked.equals(other.masked) && path.equals(other.path);
+        }
+    }
+
+    Redactions {
+        counts = Collections.unmodifiableMap(counts);
+        examples = List.copyOf(examples);
     }
 
     Redactions plus(Redactions other) {
-        return new Redactions(keys + other.keys, passwords + other.passwords, mails + other.mails);
+        if (other.counts.isEmpty()) {
+            return this;
+        }
+        Map<Rule, Long> sum = new EnumMap<>(Rule.class);
+        sum.putAll(counts);
+        other.counts.forEach((rule, count) -> sum.merge(rule, count, Long::sum));
+        List<Example> all = new ArrayList<>(examples);
+        other.examples.forEach(example -> add(all, example));
+        return new Redactions(sum, all);
+    }
+
+    /** Adds an example unless there are enough of its rule, or one that looks the same. */
+    static void add(List<Example> examples, Example example) {
+        long same = examples.stream().filter(other -> other.rule == example.rule).count();
+        if (same < SHOWN && examples.stream().noneMatch(example::isLike)) {
+            examples.add(example);
+        }
+    }
+
+    /** How often a placeholder was put in. */
+    long of(String placeholder) {
+        return counts.entrySet().stream()
+                .filter(entry -> entry.getKey().placeholder().equals(placeholder))
+                .mapToLong(Map.Entry::getValue)
+                .sum();
+    }
+
+    long count() {
+        return counts.values().stream().mapToLong(Long::longValue).sum();
     }
 }

@@ -93,7 +93,7 @@ final class Snapshot {
                 }
                 Secrets secrets = new Secrets();
                 Words words = Words.of(new String(secrets.redact(content.get()), StandardCharsets.UTF_8));
-                if (secrets.keys() + secrets.passwords() <= config.filters().mostSecrets()) {
+                if (secrets.strong() <= config.filters().mostSecrets()) {
                     duplicates.add(0, words.hash(), words.grams());
                     files.add(new SampleStage.TreeFile(path, side.id()));
                 }

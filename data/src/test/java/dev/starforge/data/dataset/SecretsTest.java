@@ -3,8 +3,9 @@ package dev.starforge.data.dataset;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
-import dev.starforge.data.git.Bytes;
-import dev.starforge.data.git.Lines;
+import dev.starforge.data.secrets.Finding;
+import dev.starforge.data.secrets.PrivateKeys;
+import dev.starforge.data.secrets.SecretScanner;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -182,7 +183,7 @@ final class SecretsTest {
                 + "src/main/java/dev/starforge/data/dataset/Base64V2Utf8Reader12Test.java",
         "units/getty@tty1.service, units/getty@tty1.service",
         "icons/logo@2x.png, icons/logo@2x.png",
-        "a/password=abcd1234/x.txt, a/password=<PASSWORD>/x.txt",
+        "a/password=kf83hd72/x.txt, a/password=<PASSWORD>/x.txt",
     })
     void pathsToo(String path, String expected) {
         assertThat(Secrets.path(path)).isEqualTo(expected);
@@ -209,17 +210,19 @@ final class SecretsTest {
                     line.append(random.nextInt(8) == 0 ? " " : part[random.nextInt(part.length)]);
                 }
             }
-            byte[] bytes = line.toString().getBytes(StandardCharsets.ISO_8859_1);
-            int seen = Signs.of(bytes, 0, bytes.length);
-            int all = Signs.AT | Signs.TO_QUOTED | Signs.TO_BARE | Signs.TO_BARE_AFTER_COLON;
-            StringBuilder looked = new StringBuilder();
-            new Secrets().redactLine(line.toString(), seen, looked);
-            StringBuilder lookedForAll = new StringBuilder();
-            new Secrets().redactLine(line.toString(), seen | all, lookedForAll);
-            assertThat(looked).as(line.toString()).hasToString(lookedForAll.toString());
-            replaced += lookedForAll.compareTo(line) == 0 ? 0 : 1;
+            List<Finding> all = SecretScanner.scan(line.toString());
+            assertThat(looked(line.toString())).as(line.toString()).isEqualTo(all);
+            replaced += all.isEmpty() ? 0 : 1;
         }
-        assertThat(replaced).isGreaterThan(4_000);
+        for (SecretsCorpus.Planted planted : SecretsCorpus.make(1)) {
+            assertThat(looked(planted.line())).isEqualTo(SecretScanner.scan(planted.line()));
+        }
+        assertThat(replaced).isGreaterThan(1_000);
+    }
+
+    private static List<Finding> looked(String line) {
+        byte[] bytes = line.getBytes(StandardCharsets.ISO_8859_1);
+        return SecretScanner.scan(line, SecretScanner.firstLook(bytes, 0, bytes.length));
     }
 
     /** A minified file, or a hostile one. */
@@ -287,45 +290,50 @@ final class SecretsTest {
         }
     }
 
-    /** At a hunk's edge the end of a key block may be all that is shown of it: the file is then looked at as a whole. */
     @Test
-    void theEdgeOfAKeyBlockIsSuspected() {
-        for (String edge : List.of("-----BEGIN RSA PRIVATE KEY-----", "-----END PRIVATE KEY-----")) {
-            assertThat(suspected("aZ3kQ9==\n" + edge + "\nname = 1\n")).as(edge).isTrue();
-        }
-        assertThat(suspected("a = b - c\n--- a rule\n")).isFalse();
+    void onlyTheBodyOfAPrivateKeyGoes() {
+        String body = "MIIEowIBAAKCAQEA7bq9Zt0fJm2Qw8xYc1LrVhKsTnPdGuEo5iA3RjXkBvN4y6Wz";
+        assertThat(redact("-----BEGIN RSA PRIVATE KEY-----\n" + body + "\nshort==\n-----END RSA PRIVATE KEY-----\nx\n"))
+                .isEqualTo("-----BEGIN RSA PRIVATE KEY-----\n<KEY>\n<KEY>\n-----END RSA PRIVATE KEY-----\nx\n");
+        assertThat(redact("k = \"-----BEGIN PRIVATE KEY-----\\n\"\n  + \"" + body
+                        + "\\n\"\n  + \"-----END PRIVATE KEY-----\";"))
+                .isEqualTo("k = \"-----BEGIN PRIVATE KEY-----\\n\"\n  + \"<KEY>\\n\"\n"
+                        + "  + \"-----END PRIVATE KEY-----\";");
+        assertThat(redact("\"key\": \"-----BEGIN PRIVATE KEY-----\\n" + body + "\\nAbCd\\n-----END PRIVATE KEY-----\\n\","))
+                .isEqualTo("\"key\": \"-----BEGIN PRIVATE KEY-----\\n<KEY>\\n-----END PRIVATE KEY-----\\n\",");
+        assertThat(redact("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\n" + body
+                        + "\n=aB3d\n-----END PGP PRIVATE KEY BLOCK-----\n"))
+                .isEqualTo("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\n<KEY>\n<KEY>\n"
+                        + "-----END PGP PRIVATE KEY BLOCK-----\n");
     }
 
-    /** A line of a key seldom lacks digits, but it may; by itself it could as well be the name of a test. */
     @Test
-    void whatIsAsLongAsTheLineOfAKeyIsSuspectedAndStays() {
-        String name = "aVeryLongNameOfATestThatSaysWhatItShowsAndWhy";
-        assertThat(suspected("    void " + name + "() {\n")).isTrue();
-        assertThat(redact("    void " + name + "() {")).isEqualTo("    void " + name + "() {");
+    void codeThatSpeaksOfPrivateKeysStays() {
+        String code = "if (text.startsWith(\"-----BEGIN RSA PRIVATE KEY-----\")) {\n    read(text, 0);\n}\n"
+                + "assert text.endsWith(\"-----END RSA PRIVATE KEY-----\");\n";
+        assertThat(redact(code)).isEqualTo(code);
     }
 
     @Test
-    void fiveDashesAreFoundWhereverTheyAre() {
+    void aPrivateKeyIsLookedForWhereverItBegins() {
         for (int before = 0; before < 12; before++) {
             for (int dashes = 3; dashes < 12; dashes++) {
                 String text = "x".repeat(before) + "-".repeat(dashes) + "BEGIN x";
-                assertThat(suspected(text)).as(text).isEqualTo(dashes >= 5);
-                assertThat(Signs.mayHoldBlock(text.getBytes(StandardCharsets.US_ASCII)))
+                assertThat(PrivateKeys.mayHold(text.getBytes(StandardCharsets.US_ASCII)))
                         .as(text)
                         .isEqualTo(dashes >= 5);
-                assertThat(Signs.mayHoldBlock(("-----\n" + text).getBytes(StandardCharsets.US_ASCII)))
+                assertThat(PrivateKeys.mayHold(("-----\n" + text).getBytes(StandardCharsets.US_ASCII)))
                         .as(text)
                         .isEqualTo(dashes >= 5);
             }
         }
     }
 
-    private static boolean suspected(String text) {
-        Lines lines = Lines.of(text.getBytes(StandardCharsets.ISO_8859_1));
-        Secrets secrets = new Secrets();
-        for (int line = 0; line < lines.count(); line++) {
-            secrets.append(new Bytes(), lines, line);
-        }
-        return secrets.suspected();
+    @Test
+    void aMaskShowsAQuarterAtMost() {
+        assertThat(Finding.masked("hunter2")).isEqualTo("h*****");
+        assertThat(Finding.masked("abc")).isEqualTo("*****");
+        assertThat(Finding.masked("AKIAQ7XZ5TRWNLP4KD2B")).isEqualTo("AKI*****");
+        assertThat(Finding.masked("pässwört-und-mehr")).isEqualTo("p*****");
     }
 }

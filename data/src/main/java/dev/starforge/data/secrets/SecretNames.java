@@ -1,0 +1,136 @@
+package dev.starforge.data.secrets;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * What a name says about its value. The last words decide, as in English: a {@code db_password} is a password, a
+ * {@code password_field} is a field, {@code tokens} are counted and a {@code tokenizer} is something else altogether.
+ */
+final class SecretNames {
+    /** From nothing to a password, of which the least is asked. */
+    enum Kind {
+        NONE,
+        /** Some key: of a map as a rule, so that only what is random is a secret. */
+        KEY,
+        TOKEN,
+        SECRET,
+        PASSWORD
+    }
+
+    private static final Pattern WORD = Pattern.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[0-9]+");
+
+    private static final Set<String> PASSWORDS = Values.words(
+            """
+            psk password passwd passphrase passcode passwort pwd pw pswd psw userpass""");
+    private static final Set<String> SECRETS = Values.words(
+            """
+            secret secrets credential credentials creds  apikey authkey accesskey secretkey""");
+    private static final Set<String> TOKENS = Values.words(
+            """
+            token bearer jwt authtoken accesstoken pat auth""");
+    private static final Set<String> KEYS = Values.words(
+            """
+            key salt sas apitoken""");
+
+    /** Whose key is a secret. */
+    private static final Set<String> KINDS_OF_KEY = Values.words(
+            """
+            access account admin aes api app application auth authentication bot cipher client consumer cookie crypt
+            deploy encrypt encryption hmac integration jwt licence license master private rest secret security server
+            service session shared signature signing storage subscription webhook""");
+
+    /** Whose {@code pass} is a password, and not a pass over something. */
+    private static final Set<String> KINDS_OF_PASS = Values.words(
+            """
+            admin auth database db email ftp git http https imap jenkins key keystore ldap login mail mongo mq my
+            mysql nexus os pg postgres postgresql proxy rabbitmq redis root sftp smtp sql ssh store sudo svn
+            truststore user vpn wifi""");
+
+    /** After the word that says secret, these leave it one. */
+    private static final Set<String> NEUTRAL = Values.words(
+            """
+            again b64 base base64 bytes cleartext confirm confirmation const current default dev development env
+            equals for hex in is literal live main new of old plain primary prod production raw repeat secondary
+            stage staging str string test text utf v val value""");
+
+    /** These make it something about a secret. */
+    private static final Set<String> ABOUT = Values.words(
+            """
+            alg algorithm alias arn at audience board bundle by case changed check class code count counts date
+            digest dir down encoder endpoint equal error errors event expiration expires expiry factory field fields
+            file filename folder format frame generator hash hashed hashes header hint id ids idx index input issuer
+            ize ized izer izers kind label len length list manager map max message method min mode name names
+            namespace offset owner pair parser path pattern placeholder point points policy pos position prefix press
+            prompt provider reader ref reference regex required scope scopes service set size space state status
+            store stream strength suffix test time timeout ttl type types up uri url valid validator version word
+            words writer""");
+
+    /** Before a token or key, these make it no secret. */
+    private static final Set<String> OTHER = Values.words(
+            """
+            audio begin bos cache cancel cancellation cls column config continuation csrf current dict draft end eom
+            eos eot fim first foreign group hash i18n idempotency image index json last lookup map mask max min new
+            next num object pad page partition peek prev previous primary prompt pub public routing row s3 sep
+            setting sort special start stop sync total translation trie unk video websocket xsrf""");
+
+    private SecretNames() {}
+
+    static Kind of(String name) {
+        List<String> words = new ArrayList<>();
+        Matcher matcher = WORD.matcher(name);
+        while (matcher.find()) {
+            words.add(matcher.group().toLowerCase(Locale.ROOT));
+        }
+        for (int i = words.size() - 1; i >= 0; i--) {
+            Kind kind = kind(words, i);
+            if (kind != Kind.NONE) {
+                return after(kind, words.subList(i + 1, words.size()));
+            }
+        }
+        return Kind.NONE;
+    }
+
+    private static Kind kind(List<String> words, int at) {
+        String word = words.get(at);
+        String before = at > 0 ? words.get(at - 1) : "";
+        if (PASSWORDS.contains(word) || word.endsWith("password")
+                || word.endsWith("pwd")
+                || word.endsWith("passwd") || word.endsWith("passphrase")) {
+            return Kind.PASSWORD;
+        }
+        if (word.equals("pass")) {
+            return words.size() == 1 || KINDS_OF_PASS.contains(before) ? Kind.PASSWORD : Kind.NONE;
+        }
+        if (word.endsWith("pass") && KINDS_OF_PASS.contains(word.substring(0, word.length() - 4))) {
+            return Kind.PASSWORD;
+        }
+        if (SECRETS.contains(word) || word.endsWith("apikey") || word.endsWith("secret")) {
+            return Kind.SECRET;
+        }
+        if (word.equals("key") && KINDS_OF_KEY.contains(before)) {
+            return before.equals("app") && words.size() > 2 ? Kind.KEY : Kind.SECRET;
+        }
+        if (TOKENS.contains(word) || word.endsWith("token") && word.length() > 6) {
+            return OTHER.contains(before) ? Kind.NONE : Kind.TOKEN;
+        }
+        return KEYS.contains(word) && !OTHER.contains(before) ? Kind.KEY : Kind.NONE;
+    }
+
+    private static Kind after(Kind kind, List<String> rest) {
+        Kind left = kind;
+        for (String word : rest) {
+            if (ABOUT.contains(word)) {
+                return Kind.NONE;
+            }
+            if (!NEUTRAL.contains(word) && !Character.isDigit(word.charAt(0)) && word.length() > 1) {
+                left = Kind.KEY;
+            }
+        }
+        return left;
+    }
+}

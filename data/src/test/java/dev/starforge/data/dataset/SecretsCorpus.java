@@ -1,0 +1,202 @@
+package dev.starforge.data.dataset;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import java.util.Random;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/**
+ * Secrets with a label, in every style and of every provider, made from a seed: no key in it is anybody's, and none stands
+ * in the repository. A third is held out: styles, providers and passwords that were written down before there were rules,
+ * and were not looked at while these were made.
+ */
+final class SecretsCorpus {
+    /** A line with a secret, of which the rest must stay as it is. */
+    record Planted(boolean held, String group, String before, String secret, String after) {
+        String line() {
+            return before + secret + after;
+        }
+    }
+
+    private static final char SLOT = '§';
+    private static final Pattern SHELL_WORD = Pattern.compile("[A-Za-z0-9._-]+");
+    private static final List<String> PASSWORDS = List.of(
+            "Tr0ub4dor&3",
+            "correct-horse-battery",
+            "S3cretPass99",
+            "hunter2",
+            "Sup3rS3cret!",
+            "P@ssw0rd!2024",
+            "letmein!42",
+            "qwerty!789",
+            "Winter2023!",
+            "iloveyou99",
+            "dragon#88",
+            "Zx9$kLm2",
+            "m0nkeyBusiness",
+            "blue-Kettle-42",
+            "Passw0rd.Prod1",
+            "Spr1ng&Autumn",
+            "maple-syrup-canoe",
+            "G0ldfish77",
+            "rosebud9",
+            "Un1c0rn!",
+            "th3Qu1ckBr0wn",
+            "Sunset_Blvd_1950",
+            "yellow.Submarine.66",
+            "B1gS3cr3t#",
+            "open$Sesame5");
+    private static final List<String> HELD_PASSWORDS = List.of(
+            "Wh1teRabbit!",
+            "purple-Monkey-dishwasher",
+            "Gr4ndma$House",
+            "monsoon2019",
+            "K33pOut!!",
+            "thunder.Cats.88",
+            "l0v3lyDay",
+            "Ottawa#613",
+            "sn0wf4ll",
+            "JuneBug_77");
+
+    /** Lines in which a key of a provider has no name to be known by. */
+    private static final List<String> PLACES =
+            List.of("x = \"§\"", "# see § for it", "    call('§');", "url: §", "<a>§</a>", "run --flag=§ --other");
+
+    private final Random random;
+
+    private SecretsCorpus(long seed) {
+        random = new Random(seed);
+    }
+
+    static List<Planted> make(long seed) {
+        return new SecretsCorpus(seed).all();
+    }
+
+    private List<Planted> all() {
+        List<Planted> all = new ArrayList<>();
+        for (String row : rows("styles.txt")) {
+            String[] cells = row.split("\t", 4);
+            boolean held = cells[0].equals("held");
+            for (String value : values(cells[2], held)) {
+                all.add(plant(held, "style " + cells[1], cells[3], value));
+            }
+        }
+        int place = 0;
+        for (String row : rows("providers.txt")) {
+            String[] cells = row.split("\t", 3);
+            for (int i = 0; i < 3; i++) {
+                String template = PLACES.get(place++ % PLACES.size());
+                all.add(plant(cells[0].equals("held"), "provider " + cells[1], template, shaped(cells[2])));
+            }
+        }
+        return all;
+    }
+
+    private static Planted plant(boolean held, String group, String template, String value) {
+        int slot = template.indexOf(SLOT);
+        return new Planted(held, group, template.substring(0, slot), value, template.substring(slot + 1));
+    }
+
+    private List<String> values(String kind, boolean held) {
+        List<String> passwords = held ? HELD_PASSWORDS : PASSWORDS;
+        return switch (kind) {
+            case "p" -> List.of(pick(passwords), pick(passwords), pick(passwords), pick(passwords), strong());
+            case "s" -> {
+                List<String> bare = passwords.stream()
+                        .filter(password -> SHELL_WORD.matcher(password).matches())
+                        .toList();
+                yield List.of(pick(bare), pick(bare), pick(bare), pick(bare), shaped("{A14}"));
+            }
+            case "b" ->
+                List.of(basic(pick(passwords)), basic(pick(passwords)), basic(pick(passwords)), basic(strong()));
+            default ->
+                List.of(
+                        shaped("{A" + (20 + random.nextInt(30)) + "}"),
+                        shaped("{W" + (24 + random.nextInt(20)) + "}"),
+                        shaped("{H32}"),
+                        shaped(random.nextBoolean() ? "{H40}" : "{H64}"),
+                        shaped("{U26}"),
+                        shaped("{A" + (12 + random.nextInt(6)) + "}"),
+                        shaped("{L32}"),
+                        shaped("{H8}-{H4}-4{H3}-a{H3}-{H12}"));
+        };
+    }
+
+    private String pick(List<String> values) {
+        return values.get(random.nextInt(values.size()));
+    }
+
+    /** A password from a password manager. */
+    private String strong() {
+        return shaped("{A5}!{A6}%{A3}");
+    }
+
+    private static String basic(String password) {
+        return Base64.getEncoder().encodeToString(("robot:" + password).getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** Fills in the braces of a shape. */
+    private String shaped(String shape) {
+        return Pattern.compile("\\{([A-Z])([0-9]+)}").matcher(shape).replaceAll(found -> {
+            String alphabet = alphabet(found.group(1).charAt(0));
+            StringBuilder text = new StringBuilder();
+            for (int i = Integer.parseInt(found.group(2)); i > 0; i--) {
+                text.append(alphabet.charAt(random.nextInt(alphabet.length())));
+            }
+            // a key ends in a letter or digit: what follows it in a text may be a sign
+            return text.toString().replaceFirst("^[^A-Za-z0-9]", "k").replaceFirst("[^A-Za-z0-9]$", "7");
+        });
+    }
+
+    private static String alphabet(char kind) {
+        String lower = "abcdefghijklmnopqrstuvwxyz";
+        String upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        String digits = "0123456789";
+        return switch (kind) {
+            case 'U' -> upper + "234567";
+            case 'N' -> upper + digits;
+            case 'A' -> lower + upper + digits;
+            case 'L' -> lower + digits;
+            case 'H' -> "0123456789abcdef";
+            case 'D' -> digits;
+            case 'W' -> lower + upper + digits + "_-";
+            case 'B' -> lower + upper + digits + "+/";
+            case 'S' -> lower + upper;
+            default -> throw new IllegalArgumentException("alphabet " + kind);
+        };
+    }
+
+    /** Lines of which nothing may be replaced. */
+    static List<String> negatives() {
+        return rows("negatives.txt");
+    }
+
+    private static List<String> rows(String name) {
+        try (InputStream file = SecretsCorpus.class.getResourceAsStream("secrets/" + name)) {
+            return new String(file.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .filter(line -> !line.startsWith("# ") && !line.isBlank())
+                    .toList();
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+    }
+
+    /** Sources of this repository, in which secrets are planted. */
+    static List<Path> hosts(Path module) throws IOException {
+        try (Stream<Path> files = Files.walk(module.resolve("src/main"))) {
+            // one of them writes passwords itself
+            return files.filter(file -> file.toString().endsWith(".java") && !file.endsWith("SampleHistory.java"))
+                    .sorted()
+                    .toList();
+        }
+    }
+}

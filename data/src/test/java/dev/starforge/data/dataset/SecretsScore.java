@@ -1,0 +1,265 @@
+package dev.starforge.data.dataset;
+
+import dev.starforge.data.git.Blobs;
+import dev.starforge.data.secrets.Finding;
+import dev.starforge.data.secrets.PrivateKeys;
+import dev.starforge.data.secrets.Rule;
+import dev.starforge.data.secrets.SecretScanner;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.FileMode;
+import org.eclipse.jgit.lib.ObjectReader;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
+import org.eclipse.jgit.treewalk.TreeWalk;
+
+/**
+ * The redaction of secrets as a classifier: recall on planted secrets, precision on the lines around them and on lines that
+ * only look like secrets, and every redaction in real repositories by rule. {@code scripts/secrets-score} runs it.
+ */
+final class SecretsScore {
+    static final long SEED = 20;
+
+    /** The default of {@code filters.max_secrets}. */
+    private static final int MOST_SECRETS = 5;
+
+
+    /** Found, and missed with the line it was in. */
+    static final class Count {
+        int found;
+        int damaged;
+        final List<String> missed = new ArrayList<>();
+
+        int all() {
+            return found + missed.size();
+        }
+
+        double recall() {
+            return (double) found / Math.max(1, all());
+        }
+    }
+
+    /** The score of a set, by style and provider, and what was replaced that is no secret. */
+    record Score(Map<String, Count> groups, Count all, List<String> wrong, int innocentLines) {
+        double precision() {
+            return (double) all.found / Math.max(1, all.found + wrong.size());
+        }
+    }
+
+    private SecretsScore() {}
+
+    /** Plants each secret of a set at a line of a file, and redacts the file. */
+    static Score score(boolean held, List<Path> hosts) throws IOException {
+        List<List<String>> files = new ArrayList<>();
+        for (Path host : hosts) {
+            files.add(Files.readAllLines(host));
+        }
+        Random random = new Random(SEED);
+        Score score = new Score(new TreeMap<>(), new Count(), new ArrayList<>(), innocentLines(files));
+        for (SecretsCorpus.Planted planted : SecretsCorpus.make(SEED)) {
+            List<String> host = files.get(random.nextInt(files.size()));
+            int at = random.nextInt(host.size());
+            if (planted.held() != held) {
+                continue;
+            }
+            List<String> lines = new ArrayList<>(host.subList(Math.max(0, at - 20), at));
+            int line = lines.size();
+            lines.add(planted.line());
+            lines.addAll(host.subList(at, Math.min(host.size(), at + 20)));
+            String[] shown = redact(String.join("\n", lines)).split("\n", -1);
+            count(score, planted, shown[line]);
+        }
+        for (List<String> file : files) {
+            innocent(file, score.wrong());
+        }
+        innocent(SecretsCorpus.negatives(), score.wrong());
+        return score;
+    }
+
+    private static int innocentLines(List<List<String>> files) {
+        return files.stream().mapToInt(List::size).sum() + SecretsCorpus.negatives().size();
+    }
+
+    private static void innocent(List<String> lines, List<String> wrong) {
+        for (String line : lines) {
+            for (Finding finding : SecretScanner.scan(line)) {
+                // the addresses of people are what they look like
+                if (finding.rule() != Rule.EMAIL || line.startsWith("    ")) {
+                    wrong.add(line.strip() + "   ->   " + line.substring(finding.from(), finding.to()));
+                }
+            }
+        }
+    }
+
+    private static String redact(String text) {
+        return new Secrets().redact(text);
+    }
+
+    private static void count(Score score, SecretsCorpus.Planted planted, String shown) {
+        boolean gone = !shown.contains(planted.secret().substring(planted.secret().length() / 3))
+                && !shown.contains(planted.secret().substring(0, (planted.secret().length() * 2 + 2) / 3));
+        boolean whole = shown.startsWith(planted.before()) && shown.endsWith(planted.after());
+        for (Count count : List.of(score.all(), score.groups().computeIfAbsent(planted.group(), name -> new Count()))) {
+            if (gone) {
+                count.found++;
+                count.damaged += whole ? 0 : 1;
+            } else {
+                count.missed.add(planted.line());
+            }
+        }
+        if (gone && !whole) {
+            score.wrong().add(planted.line().strip() + "   ->   " + shown.strip());
+        }
+    }
+
+    /** What was replaced in a repository's files. */
+    static final class Scan {
+        long lines;
+        long bytes;
+        int files;
+        int dropped;
+        double seconds;
+        final Map<Rule, List<String>> byRule = new EnumMap<>(Rule.class);
+    }
+
+    /** Redacts every text file of a repository's last commit. */
+    static Scan scan(Path repository, boolean show) throws IOException {
+        Scan scan = new Scan();
+        List<String> paths = new ArrayList<>();
+        List<byte[]> contents = new ArrayList<>();
+        read(repository, paths, contents);
+        long begin = System.nanoTime();
+        for (byte[] content : contents) {
+            scan.dropped += drops(content) ? 1 : 0;
+        }
+        scan.seconds = (System.nanoTime() - begin) / 1e9;
+        scan.files = contents.size();
+        for (int i = 0; i < contents.size(); i++) {
+            list(paths.get(i), contents.get(i), scan, show);
+        }
+        return scan;
+    }
+
+    private static boolean drops(byte[] content) {
+        Secrets secrets = new Secrets();
+        secrets.redact(content);
+        return secrets.strong() > MOST_SECRETS;
+    }
+
+    private static void list(String path, byte[] content, Scan scan, boolean show) {
+        String[] lines = new String(content, StandardCharsets.ISO_8859_1).split("\n", -1);
+        scan.lines += lines.length;
+        scan.bytes += content.length;
+        for (PrivateKeys.Part part : PrivateKeys.find(content)) {
+            if (part.first()) {
+                scan.byRule
+                        .computeIfAbsent(Rule.PRIVATE_KEY, rule -> new ArrayList<>())
+                        .add(path);
+            }
+        }
+        for (int i = 0; i < lines.length; i++) {
+            for (Finding finding : SecretScanner.scan(lines[i])) {
+                String value = lines[i].substring(finding.from(), finding.to());
+                String shown = show ? value + "   in   " + around(lines[i], finding) : Finding.masked(value);
+                scan.byRule
+                        .computeIfAbsent(finding.rule(), rule -> new ArrayList<>())
+                        .add(path + ":" + (i + 1) + "  " + shown);
+            }
+        }
+    }
+
+    private static String around(String line, Finding finding) {
+        return line.substring(Math.max(0, finding.from() - 60), Math.min(line.length(), finding.to() + 20))
+                .strip();
+    }
+
+    private static void read(Path repository, List<String> paths, List<byte[]> contents) throws IOException {
+        try (Repository git = new FileRepositoryBuilder()
+                        .setMustExist(true)
+                        .findGitDir(repository.toFile())
+                        .setGitDir(Files.isDirectory(repository.resolve("objects")) ? repository.toFile() : null)
+                        .build();
+                ObjectReader objects = git.newObjectReader();
+                RevWalk commits = new RevWalk(git);
+                TreeWalk tree = new TreeWalk(git, objects)) {
+            tree.addTree(commits.parseCommit(git.resolve(Constants.HEAD)).getTree());
+            tree.setRecursive(true);
+            while (tree.next()) {
+                if (tree.getFileMode() != FileMode.GITLINK && objects.has(tree.getObjectId(0))) {
+                    byte[] content = objects.open(tree.getObjectId(0)).getBytes();
+                    if (content.length <= 4 << 20 && !Blobs.isBinary(content)) {
+                        paths.add(tree.getPathString());
+                        contents.add(content);
+                    }
+                }
+            }
+        }
+    }
+
+    private static void print(String title, Score score, boolean show) {
+        System.out.printf(
+                Locale.ROOT,
+                "%s: recall %.4f (%d of %d), precision %.4f (%d wrong of %d lines)%n",
+                title,
+                score.all().recall(),
+                score.all().found,
+                score.all().all(),
+                score.precision(),
+                score.wrong().size(),
+                score.innocentLines());
+        score.groups()
+                .forEach((group, count) -> System.out.printf(
+                        Locale.ROOT, "  %-28s %4d of %4d  %.3f%n", group, count.found, count.all(), count.recall()));
+        if (show) {
+            score.all().missed.forEach(line -> System.out.println("  missed: " + line.strip()));
+            score.wrong().forEach(line -> System.out.println("  wrong: " + line));
+        }
+    }
+
+    private static void print(Path repository, Scan scan, boolean show) {
+        long replaced = scan.byRule.entrySet().stream()
+                .filter(entry -> entry.getKey() != Rule.EMAIL)
+                .mapToLong(entry -> entry.getValue().size())
+                .sum();
+        System.out.printf(
+                Locale.ROOT,
+                "%s: %,d files, %,d lines, %d replaced besides mail addresses, %d files dropped; %.1f MB/s%n",
+                repository,
+                scan.files,
+                scan.lines,
+                replaced,
+                scan.dropped,
+                scan.bytes / 1e6 / scan.seconds);
+        scan.byRule.forEach((rule, found) -> {
+            System.out.printf(Locale.ROOT, "  %-18s %d%n", rule.label(), found.size());
+            found.stream()
+                    .limit(show ? Integer.MAX_VALUE : 5)
+                    .forEach(each -> System.out.println("    " + each.strip()));
+        });
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        List<String> rest = new ArrayList<>(List.of(arguments));
+        boolean show = rest.remove("--show");
+        boolean tuneOnly = rest.remove("--tune-only");
+        List<Path> hosts = SecretsCorpus.hosts(Path.of(rest.removeFirst()));
+        print("made with", score(false, hosts), show);
+        if (!tuneOnly) {
+            print("held out", score(true, hosts), show);
+        }
+        for (String repository : rest) {
+            print(Path.of(repository), scan(Path.of(repository), show), show);
+        }
+    }
+}
