@@ -152,29 +152,15 @@ final class JsonText {
         out.add('"');
         out.reserve(length);
         int copied = 0;
-        long seen = 0;
-        int i = 0;
-        while (i < length) {
-            if (i + 8 <= length) {
-                long eight = Bytes.eight(utf8, i);
-                seen |= eight;
-                long escaped = Bytes.below(eight, ' ') | Bytes.equal(eight, '"') | Bytes.equal(eight, '\\');
-                if (escaped == 0) {
-                    i += 8;
-                    continue;
-                }
-                i += Bytes.first(escaped);
-            } else {
-                seen |= utf8[i];
-                if (ESCAPES[utf8[i] & 0xFF] == 0) {
-                    i++;
-                    continue;
-                }
+        int seen = 0;
+        for (int i = 0; i < length; i++) {
+            seen |= utf8[i];
+            if (ESCAPES[utf8[i] & 0xFF] != 0) {
+                copied = escape(utf8, copied, i);
             }
-            copied = escape(utf8, copied, i++);
         }
         out.add(utf8, copied, length).add('"');
-        return (seen & Bytes.HIGH) == 0;
+        return seen >= 0;
     }
 
     private int escape(byte[] utf8, int from, int at) {

@@ -120,14 +120,7 @@ public final class Blobs implements AutoCloseable {
 
     /** As git decides it: a zero byte near the beginning. */
     public static boolean isBinary(byte[] content) {
-        int length = Math.min(content.length, LOOKED_AT);
-        int i = 0;
-        for (; i + 8 <= length; i += 8) {
-            if (Bytes.equal(Bytes.eight(content, i), 0) != 0) {
-                return true;
-            }
-        }
-        for (; i < length; i++) {
+        for (int i = 0; i < Math.min(content.length, LOOKED_AT); i++) {
             if (content[i] == 0) {
                 return true;
             }
@@ -147,10 +140,6 @@ public final class Blobs implements AutoCloseable {
     private static boolean isUtf8(byte[] bytes, int length) {
         int i = 0;
         while (i < length) {
-            if (i + 8 <= length && (Bytes.eight(bytes, i) & Bytes.HIGH) == 0) {
-                i += 8;
-                continue;
-            }
             int b = bytes[i++];
             if (b >= 0) {
                 continue;

@@ -38,12 +38,6 @@ public final class Lines {
     /** Where the next newline is, or the end. */
     private static int newline(byte[] bytes, int from) {
         int at = from;
-        for (; at + 8 <= bytes.length; at += 8) {
-            long found = Bytes.equal(Bytes.eight(bytes, at), '\n');
-            if (found != 0) {
-                return at + Bytes.first(found);
-            }
-        }
         while (at < bytes.length && bytes[at] != '\n') {
             at++;
         }
@@ -72,14 +66,8 @@ public final class Lines {
     }
 
     int hash(int line) {
-        int at = starts[line];
-        int end = starts[line + 1];
-        long hash = end - at;
-        for (; at + 8 <= end; at += 8) {
-            hash = (hash ^ Bytes.eight(bytes, at)) * 0x9E3779B97F4A7C15L;
-            hash ^= hash >>> 29;
-        }
-        for (; at < end; at++) {
+        long hash = 0;
+        for (int at = starts[line]; at < starts[line + 1]; at++) {
             hash = (hash ^ bytes[at]) * 0x9E3779B97F4A7C15L;
         }
         return (int) (hash >>> 32);
