@@ -165,6 +165,10 @@ final class Keys {
     static final Key<String> VALIDATION = Key.text("data.validation", "", "Such a file to evaluate on.");
     static final Key<String> TEST = Key.text("data.test", "", "Such a file for the eval verb.");
 
+    static final Key<Integer> EVALUATION_TOKENS = Key.limit(
+            "evaluation.max_tokens",
+            200_000,
+            "Held-out tokens to evaluate on at most: a sample drawn with training.seed, the same every time. 0 is all.");
     static final Key<List<String>> PROMPTS = Key.texts(
             "evaluation.prompts",
             List.of(),
@@ -255,6 +259,7 @@ final class Keys {
             TRAIN,
             VALIDATION,
             TEST,
+            EVALUATION_TOKENS,
             PROMPTS,
             PROMPT_LANGUAGE,
             PROMPT_TOKENS,

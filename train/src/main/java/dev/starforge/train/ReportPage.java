@@ -54,9 +54,18 @@ final class ReportPage {
         row(page, "steps", summary.path("steps").asString("") + " in " + format(summary.path("epochs")) + " epochs");
         row(
                 page,
-                "tokens",
-                String.format(Locale.ROOT, "%,d", summary.path("tokens").asLong(0)));
-        row(page, "time", duration(summary.path("training_seconds").asDouble(0)));
+                "tokens in the loss",
+                String.format(
+                        Locale.ROOT,
+                        "%,d, of %,d read",
+                        summary.path("loss_tokens").asLong(0),
+                        summary.path("tokens").asLong(0)));
+        row(
+                page,
+                "time",
+                duration(summary.path("elapsed_seconds").asDouble(0)) + ", of which training "
+                        + duration(summary.path("training_seconds").asDouble(0)) + ", evaluation "
+                        + duration(summary.path("evaluation_seconds").asDouble(0)));
         row(page, "tokens per second", format(summary.path("tokens_per_second")));
         row(page, "training loss", format(summary.path("final_train_loss")));
         row(
@@ -64,6 +73,18 @@ final class ReportPage {
                 "validation loss",
                 format(summary.path("final_val_loss")) + ", best " + format(summary.path("best_val_loss")) + " at step "
                         + summary.path("best_step").asString(""));
+        if (!summary.path("val_sample").path("text").asString("").isEmpty()) {
+            row(
+                    page,
+                    "evaluated on",
+                    summary.path("val_sample").path("text").asString(""));
+        }
+        for (String split : List.of("train_data", "val_data")) {
+            String lost = summary.path(split).path("note").asString("");
+            if (!lost.isEmpty()) {
+                row(page, split.equals("train_data") ? "left out of training" : "left out of validation", lost);
+            }
+        }
         row(
                 page,
                 "perplexity",

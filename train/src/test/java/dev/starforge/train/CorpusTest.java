@@ -51,7 +51,7 @@ final class CorpusTest {
                 new Texts(lengths),
                 1000,
                 document -> 1,
-                new Corpus.Settings(64, packing, 9, Optional.of(FIM), fim, spm, false));
+                new Corpus.Settings(64, packing, 9, Optional.of(FIM), fim, spm, false, false));
     }
 
     @Test
@@ -132,7 +132,7 @@ final class CorpusTest {
 
     @Test
     void anIdOutsideTheVocabularyIsAnError() {
-        assertThatThrownBy(() -> new Corpus(new Texts(50), 40, document -> 1, Corpus.Settings.plain(64)))
+        assertThatThrownBy(() -> new Corpus(new Texts(50), 40, document -> 1, Corpus.Settings.plain(64, Optional.empty())))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("text-0")
                 .hasMessageContaining("40");
@@ -141,7 +141,7 @@ final class CorpusTest {
     @Test
     void aWeightOfZeroLeavesADocumentOut() {
         Corpus corpus =
-                new Corpus(new Texts(10, 20, 30), 1000, document -> document == 1 ? 0 : 2, Corpus.Settings.plain(64));
+                new Corpus(new Texts(10, 20, 30), 1000, document -> document == 1 ? 0 : 2, Corpus.Settings.plain(64, Optional.empty()));
         assertThat(corpus.windows()).isEqualTo(2);
         assertThat(corpus.read(List.of(0), 0).getFirst().weight()).isEqualTo(2);
     }

@@ -2,6 +2,7 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.FolderLock;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.data.Tokenizer;
@@ -99,7 +100,7 @@ public final class DatasetBuilder {
             Manifest.refuseForeign(config.out(), work);
             boolean made = !Files.exists(config.out());
             Files.createDirectories(config.out());
-            try (FolderLock _ = FolderLock.take(config.out())) {
+            try (FolderLock _ = FolderLock.take(config.out(), "starforge dataset")) {
                 return build(history, head);
             } finally {
                 if (made) {

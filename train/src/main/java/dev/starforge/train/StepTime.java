@@ -1,0 +1,219 @@
+package dev.starforge.train;
+
+import dev.starforge.model.Blueprint;
+import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Part;
+import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.LongSupplier;
+
+/**
+ * How long a run will take, from steps that are run: those of the model itself where it has two layers at most, else of one
+ * and of two of its layers with random weights, from which the time of all follows. A step with one batch and one with two
+ * tell the passes from the update. Sequences are shorter than the context where that would take more than seconds, and then
+ * attention, which grows with them, is counted for less than it will take.
+ */
+final class StepTime {
+    private static final double LONG_ENOUGH = 0.25;
+    private static final double WARM = 1.5;
+    private static final int SHORTEST = 32;
+    private static final int ROUNDS = 3;
+    private static final double MILLION = 1e6;
+    private static final double DAY = 86_400;
+
+    private final Blueprint blueprint;
+    private final Adaptation adapted;
+    private final RunConfig config;
+    private final Device device;
+    private final LongSupplier nanoTime;
+
+    StepTime(Blueprint blueprint, Adaptation adapted, Device device, LongSupplier nanoTime) {
+        this.blueprint = blueprint;
+        this.adapted = adapted;
+        this.config = adapted.config();
+        this.device = device;
+        this.nanoTime = nanoTime;
+    }
+
+    /** Seconds for forward and backward of a batch, and for the update of all parameters. */
+    private record Parts(double pass, double update) {
+        /** What so many layers take, when this is one layer and {@code two} are two. */
+        Parts extended(Parts two, int layers) {
+            return new Parts(
+                    pass + (layers - 1) * Math.max(0, two.pass - pass),
+                    update + (layers - 1) * Math.max(0, two.update - update));
+        }
+    }
+
+    /** The rate, and how long so many tokens of one epoch take; a warning where that is days. */
+    Preflight.Finding finding(long tokensOfEpoch) {
+        int layers = blueprint.layers();
+        int measured = Math.min(2, layers);
+        int length;
+        Parts parts;
+        try (Slice slice = new Slice(measured)) {
+            length = slice.warmUp();
+            parts = slice.time(length);
+        }
+        if (layers > measured) {
+            try (Slice one = new Slice(1)) {
+                one.step(length, 1);
+                parts = one.time(length).extended(parts, layers);
+            }
+        }
+        double tokensOfStep = (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
+        double perSecond = tokensOfStep / (tokensOfStep / length * parts.pass + parts.update);
+        String rate = String.format(
+                Locale.ROOT,
+                "%s on this %s: about %.1f tokens/s, measured with steps of %s on sequences of %d tokens",
+                parameters(weights(blueprint, device)),
+                device.name(),
+                perSecond,
+                layers > measured ? measured + " of " + layers + " layers" : "the model",
+                length);
+        return finding(rate, perSecond, tokensOfRun(tokensOfEpoch, tokensOfStep));
+    }
+
+    private double tokensOfRun(long tokensOfEpoch, double tokensOfStep) {
+        double epochs = tokensOfEpoch * (double) config.get(Keys.EPOCHS);
+        double steps = config.get(Keys.MAX_STEPS) * tokensOfStep;
+        return steps == 0 ? epochs : epochs == 0 ? steps : Math.min(steps, epochs);
+    }
+
+    private Preflight.Finding finding(String rate, double perSecond, double tokens) {
+        double seconds = (tokens == 0 ? MILLION : tokens) / perSecond;
+        double days = seconds / DAY;
+        String took = days > 2 ? "about " + Math.round(days) + " days" : "about " + ReportPage.duration(seconds);
+        if (tokens == 0) {
+            return new Preflight.Finding(
+                    Preflight.Level.READY, "time", rate + "; a million tokens take " + took);
+        }
+        return new Preflight.Finding(
+                days > 2 ? Preflight.Level.WARNING : Preflight.Level.READY,
+                "time",
+                rate
+                        + String.format(Locale.ROOT, "; %.2f million tokens take ", tokens / MILLION)
+                        + took
+                        + (days > 2
+                                ? "; use a GPU, or a model of "
+                                        + parameters((long) (weights(blueprint, device) / days))
+                                        + ", which takes a day"
+                                : ""));
+    }
+
+    /** Elements of all matrices. */
+    static long weights(Blueprint blueprint, Device device) {
+        Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
+        return blueprint.tensors(shapes).values().stream()
+                .filter(shape -> shape.rank() > 1)
+                .mapToLong(Shape::size)
+                .sum();
+    }
+
+    /** A size as people say it. */
+    static String parameters(long weights) {
+        return weights >= 1e9
+                ? String.format(Locale.ROOT, "%.1fB", weights / 1e9)
+                : weights >= 1e6
+                        ? String.format(Locale.ROOT, "%.0fM", weights / 1e6)
+                        : String.format(Locale.ROOT, "%.0fK", weights / 1e3);
+    }
+
+    /** Some layers of the model, ready to be trained. */
+    private final class Slice implements AutoCloseable {
+        private final Scope scope = new Scope(device);
+        private final int vocabulary;
+        private final Trainer trainer;
+
+        Slice(int layers) {
+            Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
+            try (ModelFiles files = blueprint.random(layers, config.quantization(), shapes)) {
+                Map<String, Tensor> parameters = new LinkedHashMap<>();
+                Model model = load(files, parameters);
+                vocabulary = model.facts().vocabulary();
+                trainer = new Trainer(
+                        model,
+                        parameters,
+                        device,
+                        adapted.precisionOfRun(),
+                        adapted.fallback(line -> {}),
+                        TrainRun.settings(config, config.get(Keys.CHECKPOINTING).equals("true")));
+            } catch (RuntimeException failure) {
+                scope.close();
+                throw failure;
+            }
+        }
+
+        private Model load(ModelFiles files, Map<String, Tensor> parameters) {
+            if (!config.get(Keys.LORA)) {
+                List<Part> parts = new ArrayList<>();
+                Model model = files.load(scope, Precision.FLOAT32, parts);
+                parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
+                return model;
+            }
+            LoraAdapter adapter = LoraAdapter.create(TrainRun.lora(config, files.architecture()), 0, scope);
+            Model model = files.asBase(config.quantization()).load(scope, adapted.precisionOfRun(), adapter);
+            parameters.putAll(adapter.parameters());
+            return model;
+        }
+
+        /** Runs steps until they are at full speed; the length of sequence with which they take long enough to be timed. */
+        int warmUp() {
+            int context = config.get(Keys.CONTEXT);
+            int length = Math.min(SHORTEST, context);
+            double seconds = step(length, 1);
+            double spent = seconds;
+            while (spent < WARM) {
+                if (seconds < LONG_ENOUGH && length < context) {
+                    length = Math.min(2 * length, context);
+                }
+                seconds = step(length, 1);
+                spent += seconds;
+            }
+            return length;
+        }
+
+        /** The least of some rounds: whatever disturbs makes them longer. */
+        Parts time(int length) {
+            double one = Double.MAX_VALUE;
+            double two = Double.MAX_VALUE;
+            for (int round = 0; round < ROUNDS; round++) {
+                one = Math.min(one, step(length, 1));
+                two = Math.min(two, step(length, 2));
+            }
+            double pass = Math.min(one, Math.max(two - one, two / 3));
+            return new Parts(pass, one - pass);
+        }
+
+        double step(int length, int batches) {
+            int[] ids = new int[length];
+            for (int i = 0; i < length; i++) {
+                ids[i] = (int) (Philox.uniform(7, 0, i) * vocabulary);
+            }
+            long began = nanoTime.getAsLong();
+            trainer.step(Collections.nCopies(batches, List.of(new Example(ids, ids))), 0, 0);
+            device.synchronize();
+            return (nanoTime.getAsLong() - began) * 1e-9;
+        }
+
+        @Override
+        public void close() {
+            trainer.close();
+            scope.close();
+        }
+    }
+}
