@@ -41,6 +41,8 @@ import tools.jackson.databind.node.ObjectNode;
             "The result is read back and proved: its logits are those of base + adapter, and not those of the base. Where",
             "they are not, nothing is left under the name that was asked for, and the exit code is 1.",
             "",
+            "A run that trained every weight has no adapter: its model is written alone, and proved to be the trained one.",
+            "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -150,6 +152,9 @@ final class MergeVerb implements Callable<Integer> {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": is there already");
         }
         Path updates = Checkpoints.resolve(adapter);
+        if (TrainedModel.isOne(updates)) {
+            return write(updates);
+        }
         String named = base != null
                 ? base
                 : Config.read(updates.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
@@ -171,6 +176,21 @@ final class MergeVerb implements Callable<Integer> {
             }
         }
         print(report);
+        return 0;
+    }
+
+    /** A model whose every weight was trained has nothing to merge: it is written as it is, in the form that is asked for. */
+    private int write(Path trained) throws IOException {
+        if (out == null || base != null || onto == Onto.STORED) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    trained + ": every weight was trained, there is no adapter: only --out, --format, --type and "
+                            + "--shard-bytes say how it is written");
+        }
+        boolean gguf = format != null ? format.equals("gguf") : out.toString().endsWith(".gguf");
+        try (Device device = place.open(place.choose(), false)) {
+            print(new TrainedModel(trained, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, gguf));
+        }
         return 0;
     }
 
@@ -240,7 +260,7 @@ final class MergeVerb implements Callable<Integer> {
         out.flush();
     }
 
-    private static void remove(Path path) throws IOException {
+    static void remove(Path path) throws IOException {
         if (Files.exists(path)) {
             try (Stream<Path> tree = Files.walk(path)) {
                 for (Path each : tree.sorted(Comparator.reverseOrder()).toList()) {

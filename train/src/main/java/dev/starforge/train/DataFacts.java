@@ -34,9 +34,9 @@ public record DataFacts(
                 ? ""
                 : String.format(
                         Locale.ROOT,
-                        "%,d of %,d documents are longer than the context of %,d tokens and depend on their beginning, so they "
-                                + "are left out, with %,d tokens of the loss; build the dataset for this context with "
-                                + "--set samples.context_length=%d, or raise model.context_window",
+                        "%,d of %,d documents are longer than the context of %,d tokens and depend on their beginning: they are "
+                                + "left out, and %,d tokens of the loss with them. Build the dataset for this context with "
+                                + "--set samples.context_length=%d, shorten the texts, or raise model.context_window",
                         dropped,
                         documents + dropped,
                         context,

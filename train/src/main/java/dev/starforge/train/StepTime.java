@@ -29,7 +29,9 @@ import java.util.function.LongSupplier;
  */
 final class StepTime {
     private static final double LONG_ENOUGH = 0.25;
-    private static final double WARM = 1.5;
+    private static final double WARM = 2;
+    private static final double LONGEST = 6;
+    private static final int FEWEST = 8;
     private static final int SHORTEST = 32;
     private static final int ROUNDS = 3;
     private static final double MILLION = 1e6;
@@ -63,28 +65,29 @@ final class StepTime {
     Preflight.Finding finding(long tokensOfEpoch) {
         int layers = blueprint.layers();
         int measured = Math.min(2, layers);
-        int length;
+        Shape batch;
         Parts parts;
         try (Slice slice = new Slice(measured)) {
-            length = slice.warmUp();
-            parts = slice.time(length);
+            batch = slice.warmUp();
+            parts = slice.time(batch);
         }
         if (layers > measured) {
             try (Slice one = new Slice(1)) {
-                one.step(length, 1);
-                parts = one.time(length).extended(parts, layers);
+                one.step(batch, 1);
+                parts = one.time(batch).extended(parts, layers);
             }
         }
         double tokensOfStep = (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
-        double perSecond = tokensOfStep / (tokensOfStep / length * parts.pass + parts.update);
+        double perSecond = tokensOfStep / (tokensOfStep / batch.size() * parts.pass + parts.update);
         String rate = String.format(
                 Locale.ROOT,
-                "%s on this %s: about %.1f tokens/s, measured with steps of %s on sequences of %d tokens",
+                "%s on this %s: about %.1f tokens/s, measured with steps of %s on %d x %d tokens",
                 parameters(weights(blueprint, device)),
                 device.name(),
                 perSecond,
                 layers > measured ? measured + " of " + layers + " layers" : "the model",
-                length);
+                batch.dim(0),
+                batch.dim(1));
         return finding(rate, perSecond, tokensOfRun(tokensOfEpoch, tokensOfStep));
     }
 
@@ -171,41 +174,49 @@ final class StepTime {
             return model;
         }
 
-        /** Runs steps until they are at full speed; the length of sequence with which they take long enough to be timed. */
-        int warmUp() {
+        /** Runs steps until they are at full speed; the batch with which they take long enough to be timed. */
+        Shape warmUp() {
             int context = config.get(Keys.CONTEXT);
-            int length = Math.min(SHORTEST, context);
-            double seconds = step(length, 1);
-            double spent = seconds;
-            while (spent < WARM) {
-                if (seconds < LONG_ENOUGH && length < context) {
-                    length = Math.min(2 * length, context);
-                }
-                seconds = step(length, 1);
+            Shape batch = Shape.of(1, Math.min(SHORTEST, context));
+            double spent = 0;
+            double seconds = 0;
+            for (int steps = 0; spent < LONGEST && (steps < FEWEST || spent < WARM); steps++) {
+                seconds = step(batch, 1);
                 spent += seconds;
+                if (seconds < LONG_ENOUGH || steps == 0) {
+                    batch = larger(batch, context);
+                }
             }
-            return length;
+            return batch;
+        }
+
+        /** Longer sequences up to the context, and then more of them. */
+        private Shape larger(Shape batch, int context) {
+            return batch.dim(1) < context
+                    ? Shape.of(1, Math.min(2 * batch.dim(1), context))
+                    : Shape.of(Math.min(2 * batch.dim(0), config.get(Keys.BATCH)), context);
         }
 
         /** The least of some rounds: whatever disturbs makes them longer. */
-        Parts time(int length) {
+        Parts time(Shape batch) {
             double one = Double.MAX_VALUE;
             double two = Double.MAX_VALUE;
             for (int round = 0; round < ROUNDS; round++) {
-                one = Math.min(one, step(length, 1));
-                two = Math.min(two, step(length, 2));
+                one = Math.min(one, step(batch, 1));
+                two = Math.min(two, step(batch, 2));
             }
             double pass = Math.min(one, Math.max(two - one, two / 3));
             return new Parts(pass, one - pass);
         }
 
-        double step(int length, int batches) {
-            int[] ids = new int[length];
-            for (int i = 0; i < length; i++) {
+        double step(Shape batch, int batches) {
+            int[] ids = new int[Math.toIntExact(batch.dim(1))];
+            for (int i = 0; i < ids.length; i++) {
                 ids[i] = (int) (Philox.uniform(7, 0, i) * vocabulary);
             }
+            List<Example> examples = Collections.nCopies(Math.toIntExact(batch.dim(0)), new Example(ids, ids));
             long began = nanoTime.getAsLong();
-            trainer.step(Collections.nCopies(batches, List.of(new Example(ids, ids))), 0, 0);
+            trainer.step(Collections.nCopies(batches, examples), 0, 0);
             device.synchronize();
             return (nanoTime.getAsLong() - began) * 1e-9;
         }

@@ -353,7 +353,9 @@ public final class TrainRun implements AutoCloseable {
         }
         Key<Integer> length = config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
         return "the run has done all of its " + steps + " steps; to go on, raise " + length.path() + " (now "
-                + config.get(length) + ") with --resume, or begin a new run with model.adapter set to this one";
+                + config.get(length) + ") with --resume, or begin a new run with "
+                + (hasAdapter() ? "model.adapter" : "model.pretrained_model") + " set to "
+                + (hasAdapter() ? run : run.resolve("latest"));
     }
 
     public End run() {
