@@ -111,6 +111,7 @@ final class PreflightVerbsTest {
         refusedByBoth(
                 "MiB may be used",
                 "model.pretrained_model=scratch",
+                "device.memory_limit=2",
                 "model.hidden_size=16384",
                 "model.num_hidden_layers=200");
         refusedByBoth(

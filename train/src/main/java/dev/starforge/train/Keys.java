@@ -198,7 +198,7 @@ final class Keys {
 
     static final Key<String> OUTPUT = Key.text("output.output_dir", "starforge-run", "Where the run is written.");
     static final Key<Boolean> OVERWRITE =
-            Key.flag("output.overwrite", false, "Whether a finished or foreign run there may be replaced.");
+            Key.flag("output.overwrite", false, "Whether a run that is there may be replaced; not while it is being written.");
 
     static final List<Key<?>> ALL = List.of(
             MODEL,

@@ -14,6 +14,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -30,10 +31,10 @@ import java.util.function.LongSupplier;
 final class StepTime {
     private static final double LONG_ENOUGH = 0.25;
     private static final double WARM = 2;
-    private static final double LONGEST = 6;
+    private static final double LONGEST = 8;
     private static final int FEWEST = 8;
     private static final int SHORTEST = 32;
-    private static final int ROUNDS = 3;
+    private static final int ROUNDS = 4;
     private static final double MILLION = 1e6;
     private static final double DAY = 86_400;
 
@@ -53,10 +54,13 @@ final class StepTime {
 
     /** Seconds for forward and backward of a batch, and for the update of all parameters. */
     private record Parts(double pass, double update) {
-        /** What so many layers take, when this is one layer and {@code two} are two. */
-        Parts extended(Parts two, int layers) {
+        /**
+         * What so many layers take, when this is one layer and {@code two} are two. A layer takes at least half of its share
+         * of the two's weights, however a busy machine disturbs the difference.
+         */
+        Parts extended(Parts two, int layers, double share) {
             return new Parts(
-                    pass + (layers - 1) * Math.max(0, two.pass - pass),
+                    pass + (layers - 1) * Math.max(share / 2 * two.pass, two.pass - pass),
                     update + (layers - 1) * Math.max(0, two.update - update));
         }
     }
@@ -67,15 +71,14 @@ final class StepTime {
         int measured = Math.min(2, layers);
         Shape batch;
         Parts parts;
-        try (Slice slice = new Slice(measured)) {
+        try (Slice slice = new Slice(measured);
+                Slice one = new Slice(1)) {
             batch = slice.warmUp();
-            parts = slice.time(batch);
-        }
-        if (layers > measured) {
-            try (Slice one = new Slice(1)) {
-                one.step(batch, 1);
-                parts = one.time(batch).extended(parts, layers);
-            }
+            one.step(batch, 1);
+            List<Parts> both = time(batch, layers > measured ? List.of(one, slice) : List.of(slice));
+            parts = layers > measured
+                    ? both.getFirst().extended(both.getLast(), layers, share(slice, one))
+                    : both.getFirst();
         }
         double tokensOfStep = (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
         double perSecond = tokensOfStep / (tokensOfStep / batch.size() * parts.pass + parts.update);
@@ -91,10 +94,41 @@ final class StepTime {
         return finding(rate, perSecond, tokensOfRun(tokensOfEpoch, tokensOfStep));
     }
 
+    /** How much of the larger slice's weights one layer has. */
+    private static double share(Slice two, Slice one) {
+        return (double) (two.weights - one.weights) / two.weights;
+    }
+
+    /** Of each slice the least of some rounds, in turn, since whatever disturbs makes them longer and disturbs all. */
+    private List<Parts> time(Shape batch, List<Slice> slices) {
+        double[] one = new double[slices.size()];
+        double[] two = new double[slices.size()];
+        Arrays.fill(one, Double.MAX_VALUE);
+        Arrays.fill(two, Double.MAX_VALUE);
+        double spent = 0;
+        for (int round = 0; round < ROUNDS && (round < 2 || spent < LONGEST); round++) {
+            for (int s = 0; s < one.length; s++) {
+                double first = slices.get(s).step(batch, 1);
+                double second = slices.get(s).step(batch, 2);
+                one[s] = Math.min(one[s], first);
+                two[s] = Math.min(two[s], second);
+                spent += first + second;
+            }
+        }
+        List<Parts> parts = new ArrayList<>();
+        for (int s = 0; s < one.length; s++) {
+            double pass = Math.min(one[s], Math.max(two[s] - one[s], two[s] / 3));
+            parts.add(new Parts(pass, one[s] - pass));
+        }
+        return parts;
+    }
+
+    /** Steps, where they are set, are done however many epochs that takes. */
     private double tokensOfRun(long tokensOfEpoch, double tokensOfStep) {
-        double epochs = tokensOfEpoch * (double) config.get(Keys.EPOCHS);
-        double steps = config.get(Keys.MAX_STEPS) * tokensOfStep;
-        return steps == 0 ? epochs : epochs == 0 ? steps : Math.min(steps, epochs);
+        double full = tokensOfEpoch == 0 ? tokensOfStep : Math.min(tokensOfStep, tokensOfEpoch);
+        return config.get(Keys.MAX_STEPS) > 0
+                ? config.get(Keys.MAX_STEPS) * full
+                : tokensOfEpoch * (double) config.get(Keys.EPOCHS);
     }
 
     private Preflight.Finding finding(String rate, double perSecond, double tokens) {
@@ -140,6 +174,7 @@ final class StepTime {
     private final class Slice implements AutoCloseable {
         private final Scope scope = new Scope(device);
         private final int vocabulary;
+        private final long weights;
         private final Trainer trainer;
 
         Slice(int layers) {
@@ -148,6 +183,9 @@ final class StepTime {
                 Map<String, Tensor> parameters = new LinkedHashMap<>();
                 Model model = load(files, parameters);
                 vocabulary = model.facts().vocabulary();
+                weights = files.tensors().stream()
+                        .mapToLong(tensor -> tensor.shape().size())
+                        .sum();
                 trainer = new Trainer(
                         model,
                         parameters,
@@ -195,18 +233,6 @@ final class StepTime {
             return batch.dim(1) < context
                     ? Shape.of(1, Math.min(2 * batch.dim(1), context))
                     : Shape.of(Math.min(2 * batch.dim(0), config.get(Keys.BATCH)), context);
-        }
-
-        /** The least of some rounds: whatever disturbs makes them longer. */
-        Parts time(Shape batch) {
-            double one = Double.MAX_VALUE;
-            double two = Double.MAX_VALUE;
-            for (int round = 0; round < ROUNDS; round++) {
-                one = Math.min(one, step(batch, 1));
-                two = Math.min(two, step(batch, 2));
-            }
-            double pass = Math.min(one, Math.max(two - one, two / 3));
-            return new Parts(pass, one - pass);
         }
 
         double step(Shape batch, int batches) {
