@@ -40,43 +40,43 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = Main.Version.class,
         sortOptions = false,
         description = {
-        "Turns the history of a git repository into samples to train and test a model on.",
-        "",
-        "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
-                + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
-                + "names are replaced. DIR then has",
-        "",
-        "  report.html                  what came of it, with samples: look here first",
-        "  train.shard val.shard test.shard",
-        "                               tokens, for starforge train",
-        "  commits.jsonl                every commit with its real difference",
-        "  chunks.jsonl                 every changed function, with its split or why it has none",
-        "  files.jsonl                  every file, kept or why not",
-        "  manifest.json                settings, counts and hashes",
-        "",
-        "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
-                + "older ones moves.",
-        "",
-},
+            "Turns the history of a git repository into samples to train and test a model on.",
+            "",
+            "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
+                    + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
+                    + "names are replaced. DIR then has",
+            "",
+            "  report.html                  what came of it, with samples: look here first",
+            "  train.shard val.shard test.shard",
+            "                               tokens, for starforge train",
+            "  commits.jsonl                every commit with its real difference",
+            "  chunks.jsonl                 every changed function, with its split or why it has none",
+            "  files.jsonl                  every file, kept or why not",
+            "  manifest.json                settings, counts and hashes",
+            "",
+            "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
+                    + "older ones moves.",
+            "",
+        },
         footerHeading = "%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n",
         footer = {
-        "  samples.context_length=4096  tokens of a document at most (2048)",
-        "  filters.exclude=docs/**,*.sql",
-        "                               paths to leave out; filters.include: to take only",
-        "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
-        "  samples.order=dependency     files after those they use, not by lot",
-        "  redact.people=false          leaves names and addresses in commit metadata",
-        "  export=both                  also as JSON for other programs",
-        "",
-        "Examples:",
-        "  starforge dataset --repo . --out data",
-        "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
-        "  starforge dataset --repo . --out data --set samples.context_length=4096",
-        "  starforge dataset --out data --preview 3 --split test",
-        "",
-        "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and with 1 for "
-                + "everything else that goes wrong: a sentence says what, and DIR is as it was.",
-})
+            "  samples.context_length=4096  tokens of a document at most (2048)",
+            "  filters.exclude=docs/**,*.sql",
+            "                               paths to leave out; filters.include: to take only",
+            "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
+            "  samples.order=dependency     files after those they use, not by lot",
+            "  redact.people=false          leaves names and addresses in commit metadata",
+            "  export=both                  also as JSON for other programs",
+            "",
+            "Examples:",
+            "  starforge dataset --repo . --out data",
+            "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
+            "  starforge dataset --repo . --out data --set samples.context_length=4096",
+            "  starforge dataset --out data --preview 3 --split test",
+            "",
+            "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and with 1 for "
+                    + "everything else that goes wrong: a sentence says what, and DIR is as it was.",
+        })
 final class DatasetVerb implements Callable<Integer> {
     private static final String TRAIN = "train:";
 

@@ -2,27 +2,23 @@ package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.RepositoryFacts;
-import dev.starforge.model.Blueprint;
-import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Probe;
 import dev.starforge.tensor.Selection;
+import dev.starforge.train.Checkpoints;
 import dev.starforge.train.ConfigException;
-import dev.starforge.train.KnownModels;
 import dev.starforge.train.MachineFacts;
 import dev.starforge.train.Preflight;
 import dev.starforge.train.Preflight.Level;
 import dev.starforge.train.RunConfig;
-import dev.starforge.train.Scratch;
 import java.io.PrintWriter;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
@@ -85,31 +81,41 @@ final class DoctorVerb implements Callable<Integer> {
         try (Device device = selection
                 .backend()
                 .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
-            Preflight preflight = new Preflight(config, device, System::nanoTime);
-            preflight.add(
-                    Level.READY,
+            List<Preflight.Finding> findings = new ArrayList<>();
+            findings.add(ready(
                     "versions",
                     new Main.Version().getVersion()[0] + ", " + System.getProperty("os.name") + " "
-                            + System.getProperty("os.version") + " " + System.getProperty("os.arch"));
-            preflight.add(Level.READY, "settings", "all keys known, all values in range");
-            preflight.add(
-                    Level.READY,
+                            + System.getProperty("os.version") + " " + System.getProperty("os.arch")));
+            findings.add(ready("settings", "all keys known, all values in range"));
+            findings.add(ready(
                     "device",
                     selection.backend().name() + ": " + found.name() + ", " + found.detail() + " (" + selection.reason()
-                            + ")");
-            repository(preflight);
-            preflight.data();
-            blueprint(config, preflight)
-                    .ifPresent(model -> preflight.model(
-                            model, MachineFacts.of(selection.backend().name(), found)));
-            return tell(preflight.level(), preflight.findings());
+                            + ")"));
+            if (repository != null) {
+                findings.add(repository());
+            }
+            Preflight preflight = Preflight.of(new Preflight.Setup(
+                    config,
+                    MachineFacts.of(selection.backend().name(), found),
+                    device,
+                    false,
+                    new TrainingModels(),
+                    Checkpoints.REAL));
+            preflight.time(System::nanoTime);
+            findings.addAll(preflight.findings());
+            Level worst = findings.stream()
+                    .map(Preflight.Finding::level)
+                    .max(Enum::compareTo)
+                    .orElseThrow();
+            return tell(worst, findings);
         }
     }
 
-    private void repository(Preflight preflight) {
-        if (repository == null) {
-            return;
-        }
+    private static Preflight.Finding ready(String subject, String text) {
+        return new Preflight.Finding(Level.READY, subject, text);
+    }
+
+    private Preflight.Finding repository() {
         try {
             RepositoryFacts facts = RepositoryFacts.of(repository);
             String languages = facts.lines().entrySet().stream()
@@ -117,31 +123,14 @@ final class DoctorVerb implements Callable<Integer> {
                     .limit(4)
                     .map(entry -> entry.getKey() + " " + entry.getValue())
                     .collect(Collectors.joining(", "));
-            preflight.add(
+            return new Preflight.Finding(
                     facts.allLines() == 0 ? Level.WARNING : Level.READY,
                     "repository",
                     repository + ": " + facts.commits() + " commits, " + facts.files() + " files of code, "
                             + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
                             + ", head " + facts.head());
         } catch (DatasetException unusable) {
-            preflight.add(Level.NOT_READY, "repository", unusable.getMessage());
-        }
-    }
-
-    private static Optional<Blueprint> blueprint(RunConfig config, Preflight preflight) {
-        if (config.model().equals(Scratch.NAME)) {
-            preflight.add(Level.READY, "model", "a new one");
-            return Optional.of(Scratch.blueprint(config));
-        }
-        try {
-            Path model = ModelPlace.find(config.model());
-            try (ModelFiles files = ModelFiles.open(model)) {
-                preflight.add(Level.READY, "model", files.architecture() + " in " + model);
-                return Optional.of(files.blueprint());
-            }
-        } catch (ModelException missing) {
-            preflight.add(Level.NOT_READY, "model", missing.getMessage());
-            return KnownModels.find(config.model());
+            return new Preflight.Finding(Level.NOT_READY, "repository", unusable.getMessage());
         }
     }
 

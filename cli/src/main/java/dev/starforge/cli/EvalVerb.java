@@ -17,6 +17,7 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -38,7 +39,7 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks between their",
             "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side. Every",
-            "figure has its 95 %% bootstrap interval.",
+            "figure has its 95 %% bootstrap interval. A large split is sampled: see --max-tokens.",
             "The base is quantized as the adapter was trained on it, unless load_in_4bit or load_in_8bit are set.",
             "",
         },
@@ -74,6 +75,12 @@ final class EvalVerb implements Callable<Integer> {
             description = "Lines and blocks to write, of each kind. Default: ${DEFAULT-VALUE}.")
     private int samples;
 
+    @Option(
+            names = "--max-tokens",
+            paramLabel = "N",
+            description = "Same as --set evaluation.max_tokens=N: held-out tokens to evaluate on, or all.")
+    private String maxTokens;
+
     @Option(names = "--report", paramLabel = "FILE", description = "Also write the JSON here.")
     private Path report;
 
@@ -87,6 +94,9 @@ final class EvalVerb implements Callable<Integer> {
                     spec.commandLine(), "--split: expected test or validation; --samples: expected at least 0");
         }
         RunConfig config = flags.read(RunConfig.defaults());
+        if (maxTokens != null) {
+            config = config.set(List.of("evaluation.max_tokens=" + maxTokens));
+        }
         PrintWriter err = spec.commandLine().getErr();
         Path model = ModelPlace.find(config.model());
         Selection selection = Selection.choose(config.device());
@@ -110,6 +120,7 @@ final class EvalVerb implements Callable<Integer> {
                             split,
                             samples,
                             outside,
+                            System::nanoTime,
                             json
                                     ? line -> {}
                                     : line -> {
@@ -143,21 +154,15 @@ final class EvalVerb implements Callable<Integer> {
     private static void print(PrintWriter out, ObjectNode result) {
         out.printf(
                 Locale.ROOT,
-                "%d documents of the %s split%n%n%-32s %-28s %-28s %s%n",
+                "%d documents of the %s split: %s%n",
                 result.path("documents").intValue(),
                 result.path("split").asString(""),
-                "",
-                "base",
-                result.has("tuned") ? "tuned" : "",
-                result.has("tuned") ? "difference" : "");
-        row(out, result, "perplexity", "perplexity");
-        row(out, result, "bits per byte", "bits_per_byte");
-        for (String task : List.of("next_line", "fim_line", "fim_block")) {
-            for (String figure : List.of("exact_match", "edit_similarity", "identifier_f1")) {
-                row(out, result, task.replace('_', ' ') + ", " + figure.replace('_', ' '), task, figure);
-            }
+                result.path("sample").path("text").asString(""));
+        if (result.has("note")) {
+            out.println(result.path("note").asString(""));
         }
-        row(out, result, "prompts, parse rate", "prompts", "parse_rate");
+        out.println();
+        table(result).forEach(out::println);
         for (JsonNode prompt : result.path("prompts")) {
             out.printf(
                     "%n--- %s%n%s",
@@ -195,17 +200,43 @@ final class EvalVerb implements Callable<Integer> {
         return figure.isNumber() ? String.format(Locale.ROOT, "%.3f", figure.doubleValue()) : "not measured";
     }
 
-    private static void row(PrintWriter out, ObjectNode result, String name, String... path) {
-        String base = figure(result.path("base"), path);
-        if (!base.isEmpty()) {
-            out.printf(
-                    Locale.ROOT,
-                    "%-32s %-28s %-28s %s%n",
-                    name,
-                    base,
-                    figure(result.path("tuned"), path),
-                    figure(result.path("tuned_minus_base"), path));
+    /** A line for each figure that was measured, with columns as wide as what is in them. */
+    private static List<String> table(ObjectNode result) {
+        List<String> columns = result.has("tuned") ? List.of("base", "tuned", "tuned_minus_base") : List.of("base");
+        List<List<String>> rows = new ArrayList<>();
+        rows.add(result.has("tuned") ? List.of("", "base", "tuned", "difference") : List.of("", "base"));
+        row(rows, result, columns, "perplexity", "perplexity");
+        row(rows, result, columns, "bits per byte", "bits_per_byte");
+        for (String task : List.of("next_line", "fim_line", "fim_block")) {
+            for (String figure : List.of("exact_match", "edit_similarity", "identifier_f1")) {
+                row(rows, result, columns, task.replace('_', ' ') + ", " + figure.replace('_', ' '), task, figure);
+            }
         }
+        row(rows, result, columns, "prompts, parse rate", "prompts", "parse_rate");
+        List<String> lines = new ArrayList<>();
+        for (List<String> row : rows) {
+            StringBuilder line = new StringBuilder();
+            for (int c = 0; c < row.size(); c++) {
+                int column = c;
+                int width = rows.stream()
+                        .mapToInt(each -> each.get(column).length())
+                        .max()
+                        .orElse(0);
+                line.append(row.get(c)).append(" ".repeat(width - row.get(c).length() + 2));
+            }
+            lines.add(line.toString().stripTrailing());
+        }
+        return lines;
+    }
+
+    private static void row(
+            List<List<String>> rows, ObjectNode result, List<String> columns, String name, String... path) {
+        if (figure(result.path("base"), path).isEmpty()) {
+            return;
+        }
+        List<String> row = new ArrayList<>(List.of(name));
+        columns.forEach(column -> row.add(figure(result.path(column), path)));
+        rows.add(row);
     }
 
     private static String figure(JsonNode column, String... path) {

@@ -145,8 +145,7 @@ final class InspectVerb implements Callable<Integer> {
         if (tokens > loaded.facts().context()) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--context: expected at most the model's, "
-                            + loaded.facts().context() + ", got " + tokens);
+                    "--context: expected at most the model's, " + loaded.facts().context() + ", got " + tokens);
         }
         Precision precision = flags.precision();
         NullOps session = new NullOps(opened.device(), precision, flags.fallback());

@@ -4,6 +4,7 @@ import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Merger;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
+import dev.starforge.train.Checkpoints;
 import dev.starforge.train.MergeProof;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.TunedModel;
@@ -40,6 +41,8 @@ import tools.jackson.databind.node.ObjectNode;
             "",
             "The result is read back and proved: its logits are those of base + adapter, and not those of the base. Where",
             "they are not, nothing is left under the name that was asked for, and the exit code is 1.",
+            "",
+            "A run that trained every weight has no adapter: its model is written alone, and proved to be the trained one.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -152,16 +155,22 @@ final class MergeVerb implements Callable<Integer> {
         if (ggufAdapter != null) {
             OutPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
         }
+        Path trained = Checkpoints.resolve(adapter);
+        if (TrainedModel.isOne(trained)) {
+            return write(trained);
+        }
         Path updates = TunedModel.adapterOf(
                 adapter,
-                "it can be used as it is, and `starforge export " + adapter + " --out NAME.gguf` makes a GGUF file of it");
+                "it can be used as it is, and `starforge export " + adapter
+                        + " --out NAME.gguf` makes a GGUF file of it");
         Path model = TunedModel.baseOf(updates, Optional.ofNullable(base), ModelFlags::base);
         ObjectNode report = Json.object();
         Quantization trainedOn = LoraAdapter.trainedOn(updates);
         Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
         report.put("base", model.toString()).put("adapter", updates.toString());
         report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
-        try (Interruption _ = Interruption.removing(out == null ? ggufAdapter : out, spec.commandLine().getErr());
+        try (Interruption _ = Interruption.removing(
+                        out == null ? ggufAdapter : out, spec.commandLine().getErr());
                 Device device = place.open(place.choose(), false)) {
             try (Merger merger = new Merger(model, updates, numbers, device)) {
                 if (ggufAdapter != null) {
@@ -174,6 +183,21 @@ final class MergeVerb implements Callable<Integer> {
             }
         }
         print(report);
+        return 0;
+    }
+
+    /** A model whose every weight was trained has nothing to merge: it is written as it is, in the form that is asked for. */
+    private int write(Path trained) throws IOException {
+        if (out == null || base != null || onto == Onto.STORED) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    trained + ": every weight was trained, there is no adapter: only --out, --format, --type and "
+                            + "--shard-bytes say how it is written");
+        }
+        boolean gguf = format != null ? format.equals("gguf") : out.toString().endsWith(".gguf");
+        try (Device device = place.open(place.choose(), false)) {
+            print(new TrainedModel(trained, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, gguf));
+        }
         return 0;
     }
 
@@ -243,7 +267,7 @@ final class MergeVerb implements Callable<Integer> {
         out.flush();
     }
 
-    private static void remove(Path path) throws IOException {
+    static void remove(Path path) throws IOException {
         if (Files.exists(path)) {
             try (Stream<Path> tree = Files.walk(path)) {
                 for (Path each : tree.sorted(Comparator.reverseOrder()).toList()) {

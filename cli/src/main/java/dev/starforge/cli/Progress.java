@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.train.DataFacts;
 import dev.starforge.train.RunEvents;
 import java.io.PrintWriter;
 import java.util.Locale;
@@ -9,6 +10,8 @@ import tools.jackson.databind.node.ObjectNode;
 /** A run as people or machines watch it: a bar on a terminal, lines in a pipe, JSON on request. */
 final class Progress implements RunEvents {
     private static final int BAR = 24;
+    private static final double TERMINAL_SECONDS = 0.5;
+    private static final double PIPE_SECONDS = 10;
     private static final String CLEAR = "\r\u001b[K";
     private static final JsonMapper JSON = new JsonMapper();
 
@@ -19,6 +22,7 @@ final class Progress implements RunEvents {
     private long tokens = -1;
     private double seconds;
     private long firstStep;
+    private double evaluationTold;
 
     Progress(PrintWriter out, boolean terminal, boolean json, int every) {
         this.out = out;
@@ -43,7 +47,8 @@ final class Progress implements RunEvents {
                     .put("step", step.step())
                     .put("steps", step.steps())
                     .put("epoch", step.epoch());
-            line.put("tokens", step.tokens()).put("loss", step.loss()).put("lr", step.learningRate());
+            line.put("tokens", step.tokens()).put("loss_tokens", step.lossTokens());
+            line.put("loss", step.loss()).put("lr", step.learningRate());
             line.put("grad_norm", step.gradientNorm()).put("tokens_per_second", step.tokensPerSecond());
             print(line.toString());
             return;
@@ -59,10 +64,65 @@ final class Progress implements RunEvents {
                 step.tokensPerSecond(),
                 duration(left));
         if (terminal) {
-            int filled = (int) (BAR * step.step() / Math.max(1, step.steps()));
-            out.print(CLEAR + "[" + "#".repeat(filled) + ".".repeat(BAR - filled) + "] " + text);
+            out.print(bar(step.step(), step.steps()) + text);
             out.flush();
         } else if (step.step() % every == 0 || step.step() == 1 || step.step() == step.steps()) {
+            print(text);
+        }
+    }
+
+    @Override
+    public void data(String split, DataFacts facts) {
+        if (json) {
+            ObjectNode line = JSON.createObjectNode().put("event", "data").put("split", split);
+            line.put("documents", facts.documents())
+                    .put("loss_tokens", facts.lossTokens())
+                    .put("tokens", facts.tokens());
+            line.put("divided_documents", facts.divided())
+                    .put("dropped_documents", facts.dropped())
+                    .put("dropped_loss_tokens", facts.droppedLossTokens());
+            print(line.toString());
+        } else {
+            print(split + ": " + facts.used());
+        }
+        if (!facts.lost().isEmpty()) {
+            note(split + ": " + facts.lost());
+        }
+    }
+
+    /** A bar that moves on a terminal, a line every few seconds elsewhere; a short evaluation says nothing. */
+    @Override
+    public void evaluating(long step, long tokens, long all, double seconds) {
+        if (seconds < evaluationTold) {
+            evaluationTold = 0;
+        }
+        if (tokens >= all || seconds - evaluationTold < (terminal ? TERMINAL_SECONDS : PIPE_SECONDS)) {
+            return;
+        }
+        evaluationTold = seconds;
+        double left = seconds / tokens * (all - tokens);
+        if (json) {
+            print(JSON.createObjectNode()
+                    .put("event", "evaluating")
+                    .put("step", step)
+                    .put("tokens", tokens)
+                    .put("of", all)
+                    .put("seconds_left", left)
+                    .toString());
+            return;
+        }
+        String text = String.format(
+                Locale.ROOT,
+                "step %d  evaluating  %,d of %,d tokens  %.0f tokens/s  %s left",
+                step,
+                tokens,
+                all,
+                tokens / seconds,
+                duration(left));
+        if (terminal) {
+            out.print(bar(tokens, all) + text);
+            out.flush();
+        } else {
             print(text);
         }
     }
@@ -97,6 +157,11 @@ final class Progress implements RunEvents {
                                 .put("text", text)
                                 .toString()
                         : text);
+    }
+
+    private static String bar(long done, long all) {
+        int filled = (int) (BAR * done / Math.max(1, all));
+        return CLEAR + "[" + "#".repeat(filled) + ".".repeat(BAR - filled) + "] ";
     }
 
     private void print(String line) {

@@ -1,28 +1,35 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.Checkpoints;
+import dev.starforge.train.KnownModels;
 import dev.starforge.train.LimitedDevice;
 import dev.starforge.train.MachineFacts;
+import dev.starforge.train.Preflight;
 import dev.starforge.train.RunConfig;
+import dev.starforge.train.RunFolder;
 import dev.starforge.train.Scratch;
+import dev.starforge.train.StarterConfig;
 import dev.starforge.train.TrainRun;
+import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Optional;
 import java.util.concurrent.Callable;
-import java.util.concurrent.CountDownLatch;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 @Command(
@@ -53,8 +60,11 @@ import picocli.CommandLine.Spec;
             "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
             "  starforge train --output RUN --resume",
             "  starforge train --config train.yaml --print-config",
+            "  starforge train --init                        # writes train.yaml, a file to begin with",
         })
 final class TrainVerb implements Callable<Integer> {
+    private static final int INTERRUPTED = 130;
+
     @Spec
     private CommandSpec spec;
 
@@ -67,6 +77,15 @@ final class TrainVerb implements Callable<Integer> {
     @Option(names = "--print-config", description = "Print the effective settings and do nothing.")
     private boolean printConfig;
 
+    @Option(
+            names = "--init",
+            arity = "0..1",
+            fallbackValue = "train.yaml",
+            paramLabel = "FILE",
+            description =
+                    "Write a commented file of settings to begin with, and do nothing. Default: ${FALLBACK-VALUE}.")
+    private Path init;
+
     @Option(names = "--verbose", description = "Also say which operations run as their definitions.")
     private boolean verbose;
 
@@ -74,8 +93,11 @@ final class TrainVerb implements Callable<Integer> {
     private boolean json;
 
     @Override
-    public Integer call() {
+    public Integer call() throws IOException {
         PrintWriter out = spec.commandLine().getOut();
+        if (init != null) {
+            return writeStarter(out);
+        }
         RunConfig config = settings();
         Selection selection = Selection.choose(config.device());
         try (Device opened = selection
@@ -85,30 +107,51 @@ final class TrainVerb implements Callable<Integer> {
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
                     selection.backend().probe().found().get(config.deviceIndex()));
-            boolean scratch = config.model().equals(Scratch.NAME);
             if (printConfig) {
-                Path model = scratch ? Path.of(Scratch.NAME) : ModelPlace.find(config.model());
-                out.print(adapt(config, machine, model, opened).config().yaml());
-                out.flush();
-                return 0;
+                return print(out, config, machine, opened);
             }
-            TrainRun.claim(config, resume);
-            try {
-                Path model = scratch ? Scratch.prepare(config, device) : ModelPlace.find(config.model());
-                Adaptation adapted = adapt(config, machine, model, opened);
-                return run(adapted, model, device, new Progress(out, terminal(), json, config.loggingSteps()));
-            } finally {
-                TrainRun.settle(config);
-            }
+            Preflight preflight = Preflight.of(
+                    new Preflight.Setup(config, machine, opened, resume, new TrainingModels(), Checkpoints.REAL));
+            preflight.require();
+            return train(config, preflight, device, new Progress(out, terminal(), json, config.loggingSteps()));
         }
     }
 
-    /** What a run was fitted to when it began holds for it to the end. */
-    private Adaptation adapt(RunConfig config, MachineFacts machine, Path model, Device like) {
-        Optional<Blueprint> blueprint = blueprint(model);
-        return continues(config)
-                ? Adaptation.fixed(config, machine, blueprint, like)
-                : Adaptation.of(config, machine, blueprint, like);
+    private int writeStarter(PrintWriter out) throws IOException {
+        try {
+            Files.writeString(init, StarterConfig.text(), StandardOpenOption.CREATE_NEW);
+        } catch (FileAlreadyExistsException there) {
+            throw new ParameterException(
+                    spec.commandLine(), "--init " + init + ": is there already; name another file", there);
+        }
+        out.println("wrote " + init + ": set model.pretrained_model and data.path in it, then");
+        out.println("  starforge doctor --config " + Shell.quoted(init));
+        out.println("  starforge train --config " + Shell.quoted(init));
+        out.flush();
+        return 0;
+    }
+
+    /** The effective settings; of a model that is not here what can be said without it. */
+    private int print(PrintWriter out, RunConfig config, MachineFacts machine, Device like) {
+        Optional<Blueprint> blueprint;
+        try {
+            blueprint = config.model().equals(Scratch.NAME)
+                    ? Optional.of(Scratch.blueprint(config))
+                    : blueprint(ModelPlace.find(config.model()));
+        } catch (ModelException missing) {
+            blueprint = KnownModels.find(config.model());
+            out.println("# " + config.model() + " is not here"
+                    + (blueprint.isPresent()
+                            ? ""
+                            : ": batch and context are as set, and not fitted to the memory of this machine"));
+        }
+        out.print((continues(config)
+                        ? Adaptation.fixed(config, machine, blueprint, like)
+                        : Adaptation.of(config, machine, blueprint, like))
+                .config()
+                .yaml());
+        out.flush();
+        return 0;
     }
 
     /** With --resume and no file, those of the run; with a file, what was fitted to the machine is still the run's. */
@@ -126,9 +169,6 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     private static Optional<Blueprint> blueprint(Path model) {
-        if (!Files.isRegularFile(model) && !Files.isRegularFile(model.resolve("config.json"))) {
-            return Optional.empty();
-        }
         try (ModelFiles files = ModelFiles.open(model)) {
             return Optional.of(files.blueprint());
         }
@@ -138,18 +178,42 @@ final class TrainVerb implements Callable<Integer> {
         return System.console() != null && System.console().isTerminal();
     }
 
-    private int run(Adaptation adapted, Path model, Device device, Progress progress) {
+    /** Interrupted before there is anything to save, it leaves nothing. */
+    private int train(RunConfig config, Preflight preflight, Device device, Progress progress) {
+        try (Interrupt interrupt = new Interrupt()) {
+            try (RunFolder folder = RunFolder.claim(config, resume)) {
+                return train(config, preflight, device, progress, folder, interrupt);
+            } catch (RuntimeException failure) {
+                if (!interrupt.cameEarly()) {
+                    throw failure;
+                }
+                progress.note("interrupted before the first step; nothing was written");
+                return INTERRUPTED;
+            }
+        }
+    }
+
+    private int train(
+            RunConfig config,
+            Preflight preflight,
+            Device device,
+            Progress progress,
+            RunFolder folder,
+            Interrupt interrupt) {
+        Adaptation adapted = preflight.adaptation();
         adapted.rows()
                 .forEach(row -> progress.note(
                         row.configured().equals(row.effective())
                                 ? row.key() + ": " + row.effective() + " (" + row.why() + ")"
                                 : row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why()
                                         + ")"));
-        Optional<Tokenizer> tokenizer = Tokenizers.find(model);
+        Path model = preflight
+                .modelPath()
+                .orElseGet(() -> Scratch.prepare(config, preflight.draft().orElseThrow(), device));
         TrainRun.Setup setup = new TrainRun.Setup(
                 adapted.config(),
                 model,
-                tokenizer,
+                Tokenizers.find(model),
                 device,
                 adapted.precisionOfRun(),
                 adapted.fallback(verbose ? progress::note : line -> {}),
@@ -158,41 +222,46 @@ final class TrainVerb implements Callable<Integer> {
                 Checkpoints.REAL,
                 System::nanoTime,
                 progress);
-        CountDownLatch over = new CountDownLatch(1);
-        Thread hook = new Thread(() -> {}, "unused");
         try (TrainRun run = new TrainRun(setup)) {
+            folder.settle();
+            interrupt.onSignal(run::stop);
             progress.note(run.describe());
-            hook = Thread.ofPlatform().unstarted(() -> {
-                run.stop();
-                try {
-                    over.await();
-                } catch (InterruptedException ended) {
-                    Thread.currentThread().interrupt();
-                }
-            });
-            Runtime.getRuntime().addShutdownHook(hook);
+            if (!run.whenFinished().isEmpty()) {
+                progress.note(run.whenFinished());
+            }
             TrainRun.End end = run.run();
-            progress.note(
-                    switch (end) {
-                        case FINISHED -> "done: " + adapted.config().output().resolve("report.html");
-                        case STOPPED_EARLY ->
-                            "stopped early: the validation loss no longer falls; "
-                                    + adapted.config().output().resolve("report.html");
-                        case INTERRUPTED -> "interrupted after step " + run.step() + "; --resume goes on";
-                    });
-            return end == TrainRun.End.INTERRUPTED ? 130 : 0;
-        } finally {
-            over.countDown();
-            remove(hook);
+            tell(progress, run, end, config.output());
+            return end == TrainRun.End.INTERRUPTED ? INTERRUPTED : 0;
         }
     }
 
-    /** While the program is being interrupted the hook is running, and stays. */
-    private static void remove(Thread hook) {
-        try {
-            Runtime.getRuntime().removeShutdownHook(hook);
-        } catch (IllegalStateException ending) {
+    private static void tell(Progress progress, TrainRun run, TrainRun.End end, Path output) {
+        String folder = Shell.quoted(output);
+        if (end == TrainRun.End.INTERRUPTED) {
+            progress.note("interrupted after step " + run.step()
+                    + ", which is saved; go on with: starforge train --output " + folder + " --resume");
             return;
         }
+        progress.note(
+                (end == TrainRun.End.FINISHED ? "done: " : "stopped early, since the validation loss no longer falls: ")
+                        + output.resolve("report.html"));
+        progress.note("  try it:       starforge generate " + folder + " --prompt 'Hello'");
+        run.heldOut()
+                .ifPresent(split -> progress.note("  evaluate it:  starforge eval --config "
+                        + Shell.quoted(output.resolve("config.yaml"))
+                        + (run.hasAdapter() ? " --adapter " + folder : " --set " + trained(output))
+                        + (split.equals("test") ? "" : " --split " + split)));
+        progress.note("  merge it:     starforge merge " + folder + " --out "
+                + Shell.quoted(output.resolveSibling(output.getFileName() + "-merged")));
+    }
+
+    /** The setting that names a fully trained model. */
+    private static String trained(Path output) {
+        String path = output.resolve(Checkpoints.target(output, "best").isPresent() ? "best" : "latest")
+                .toString();
+        String value = path.matches("[A-Za-z0-9_./-]+")
+                ? path
+                : "\"" + path.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
+        return Shell.quoted("model.pretrained_model=" + value);
     }
 }

@@ -133,7 +133,8 @@ final class ResumeTest {
             // anywhere in a run, most often while there is little left of its start
             long after = (long) (took * (0.25 + 0.7 * Philox.uniform(2, optimizer.length(), i)));
             Path torn = folder.resolve("torn-" + runs);
-            int code = run(command(torn, again), after);
+            boolean begun = Files.exists(torn.resolve(".lock"));
+            int code = run(command(torn, begun ? again : settings), after);
             if (code == 137) {
                 killed++;
             } else {

@@ -19,6 +19,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
 import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ObjectNode;
 
 /**
  * A model's {@code config.json} without its weights: enough to plan one that is not here, and to draw the weights of a new
@@ -109,6 +110,24 @@ public final class Blueprint {
         } catch (IOException failure) {
             throw new ModelException(folder, "config.json cannot be written: " + failure, failure);
         }
+    }
+
+    /**
+     * A model like this one with fewer layers and random weights, quantized as a base would be: to time some of it without
+     * its file. {@code scope} is on a device that holds no values.
+     */
+    public ModelFiles random(int layers, Quantization quantization, Scope scope) {
+        ObjectNode node = (ObjectNode) new JsonMapper().readTree(config.json());
+        Blueprint slice =
+                new Blueprint(Config.of(config.path(), node.put("num_hidden_layers", layers)), types, quantized);
+        Shapes shapes = slice.new Shapes(scope);
+        WeightSource base = new QuantizedSource(shapes, quantization);
+        ModelFiles.build(slice.config, new Weights(base, scope, Precision.FLOAT32, Adapter.NONE));
+        return ModelFiles.random(new RandomModel(slice.config, shapes.asked, base::stored));
+    }
+
+    public int layers() {
+        return config.size("num_hidden_layers");
     }
 
     /** Agrees to every tensor and remembers it; has no values. */

@@ -79,7 +79,10 @@ public final class ModelFiles implements AutoCloseable {
 
     /** No file at all: random weights of a well-known shape, to time a model with. The same arguments give the same weights. */
     public static ModelFiles random(String preset, String format) {
-        RandomModel made = RandomModel.of(preset, format);
+        return random(RandomModel.of(preset, format));
+    }
+
+    static ModelFiles random(RandomModel made) {
         return new ModelFiles(made.config(), made, made, Set.of(), made.tensors(), () -> {});
     }
 
@@ -191,6 +194,20 @@ public final class ModelFiles implements AutoCloseable {
         Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
         build(config, planned);
         return planned.parts().stream().map(part -> part.tensor().bytes()).toList();
+    }
+
+    /**
+     * Reads every weight of the model once.
+     *
+     * @throws ModelException that names a tensor with a number that is not finite
+     */
+    public void requireFinite(Device like) {
+        Scope shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET).scope();
+        Weights planned = new Weights(stored, shapes, Precision.FLOAT32, Adapter.NONE);
+        build(config, planned);
+        FiniteCheck check = new FiniteCheck(stored);
+        planned.parts().stream().flatMap(part -> part.names().stream()).distinct().toList().parallelStream()
+                .forEach(check::require);
     }
 
     static Model build(Config config, Weights weights) {

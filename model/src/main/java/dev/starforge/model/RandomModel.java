@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
+import java.util.function.Function;
 import tools.jackson.databind.node.JsonNodeFactory;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -174,6 +175,15 @@ final class RandomModel implements WeightSource {
             DType type = format.of(tensor, tensor.equals(head), layer, preset.layers());
             types.put(tensor, shape.rank() == 2 ? type : DType.F32);
         });
+    }
+
+    /** A model of any config; what {@code types} leaves open is stored in 16 bits. */
+    RandomModel(Config config, Map<String, Shape> shapes, Function<String, Optional<DType>> types) {
+        this.path = config.path();
+        this.config = config;
+        this.shapes = shapes;
+        shapes.forEach((name, shape) ->
+                this.types.put(name, shape.rank() == 2 ? types.apply(name).orElse(DType.BF16) : DType.F32));
     }
 
     static List<String> presetNames() {

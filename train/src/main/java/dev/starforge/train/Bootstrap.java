@@ -29,6 +29,14 @@ record Bootstrap(double value, double low, double high) {
         return mean(differences);
     }
 
+    /** The difference of two perplexities of the same items: exp(sum(one) / sum(tokens)) - exp(sum(other) / sum(tokens)). */
+    static Bootstrap perplexities(double[] one, double[] other, double[] tokens) {
+        return of(
+                tokens.length,
+                indices -> Math.exp(sum(one, indices) / sum(tokens, indices))
+                        - Math.exp(sum(other, indices) / sum(tokens, indices)));
+    }
+
     private interface Statistic {
         double of(int[] indices);
     }

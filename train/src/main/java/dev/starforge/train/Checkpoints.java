@@ -31,7 +31,8 @@ import tools.jackson.databind.node.ObjectNode;
 public final class Checkpoints {
     static final String MARKER = "complete.json";
     private static final String PREFIX = "checkpoint-";
-    private static final String PARTIAL = ".partial-";
+    static final String PARTIAL = ".partial-";
+    private static final String AMENDED = ".amended-";
     private static final JsonMapper JSON =
             JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
     private static final long SLACK = 4L << 20;
@@ -55,12 +56,85 @@ public final class Checkpoints {
         this.limit = limit;
     }
 
-    /** Removes what an interrupted save left. */
+    /** Removes what an interrupted save left, and puts back a checkpoint that was about to be amended. */
     void clean() {
         for (Path path : entries()) {
-            if (path.getFileName().toString().startsWith(PARTIAL)) {
+            String name = path.getFileName().toString();
+            if (name.startsWith(PARTIAL)) {
                 remove(path);
+            } else if (name.startsWith(AMENDED)) {
+                Path checkpoint = run.resolve(name.substring(AMENDED.length()));
+                if (Files.exists(checkpoint)) {
+                    remove(path);
+                } else {
+                    move(path, checkpoint);
+                }
             }
+        }
+    }
+
+    private static void move(Path from, Path to) {
+        try {
+            Files.move(from, to, StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException failure) {
+            throw new TrainException(to + ": cannot be written: " + failure, failure);
+        }
+    }
+
+    /** Whether there is a complete checkpoint of a step. */
+    boolean has(long step) {
+        Path checkpoint = run.resolve(PREFIX + step);
+        return Files.isDirectory(checkpoint) && defect(checkpoint).isEmpty();
+    }
+
+    /**
+     * Writes some files of a checkpoint anew, such as the state after an evaluation; the others are those it has. The new
+     * one takes the place of the old by two renames, and {@link #clean} undoes the first where the second did not happen.
+     */
+    Path amend(long step, Consumer<Path> writer) {
+        Path checkpoint = run.resolve(PREFIX + step);
+        Path partial = run.resolve(PARTIAL + PREFIX + step);
+        Path old = run.resolve(AMENDED + PREFIX + step);
+        try {
+            remove(partial);
+            Files.createDirectories(partial);
+            writer.accept(partial);
+            JsonNode known = JSON.readTree(checkpoint.resolve(MARKER)).path("sha256");
+            ObjectNode marker = JSON.createObjectNode();
+            marker.put("step", step);
+            ObjectNode hashes = marker.putObject("sha256");
+            for (String name : known.propertyNames()) {
+                if (Files.exists(partial.resolve(name))) {
+                    force(partial.resolve(name));
+                    hashes.put(name, Hashes.of(partial.resolve(name)));
+                } else {
+                    link(checkpoint.resolve(name), partial.resolve(name));
+                    hashes.put(name, known.path(name).asString());
+                }
+            }
+            Files.writeString(partial.resolve(MARKER), JSON.writeValueAsString(marker) + "\n");
+            force(partial.resolve(MARKER));
+            forceFolder(partial);
+            Files.move(checkpoint, old, StandardCopyOption.ATOMIC_MOVE);
+            Files.move(partial, checkpoint, StandardCopyOption.ATOMIC_MOVE);
+            forceFolder(run);
+            point("latest", checkpoint);
+            remove(old);
+            return checkpoint;
+        } catch (IOException failure) {
+            throw new TrainException(checkpoint + ": cannot be written: " + failure, failure);
+        } finally {
+            remove(partial);
+        }
+    }
+
+    /** The same file under another name, or a copy where the disk has no links. */
+    private static void link(Path from, Path to) throws IOException {
+        try {
+            Files.createLink(to, from);
+        } catch (UnsupportedOperationException | FileSystemException unsupported) {
+            Files.copy(from, to);
+            force(to);
         }
     }
 
@@ -69,10 +143,6 @@ public final class Checkpoints {
         Path checkpoint = run.resolve(PREFIX + step);
         Path partial = run.resolve(PARTIAL + PREFIX + step);
         try {
-            if (Files.isDirectory(checkpoint) && defect(checkpoint).isEmpty()) {
-                point("latest", checkpoint); // the same step of the same run is the same state
-                return checkpoint;
-            }
             remove(checkpoint);
             long free = disk.free(run);
             if (free < bytes + SLACK) {
@@ -148,7 +218,7 @@ public final class Checkpoints {
     }
 
     /** What {@code latest} or {@code best} of a run points to. */
-    static Optional<Path> target(Path run, String name) {
+    public static Optional<Path> target(Path run, String name) {
         Path link = run.resolve(name);
         try {
             if (Files.isSymbolicLink(link)) {

@@ -1,7 +1,6 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Nearest;
-import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Generator;
@@ -26,6 +25,7 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.function.Consumer;
 import java.util.function.IntPredicate;
+import java.util.function.LongSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import tools.jackson.databind.json.JsonMapper;
@@ -62,6 +62,7 @@ public final class Evaluation {
             String split,
             int samples,
             Outside outside,
+            LongSupplier nanoTime,
             Consumer<String> said) {}
 
     /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
@@ -96,33 +97,56 @@ public final class Evaluation {
     public ObjectNode run() {
         ObjectNode report = new JsonMapper().createObjectNode();
         try (ModelFiles files = ModelFiles.open(setup.model());
-                Sources sources =
-                        Sources.open(setup.config(), setup.model(), vocabulary(files), Optional.of(tokenizer))) {
+                Sources sources = Sources.open(
+                        setup.config(),
+                        setup.model(),
+                        Subject.shapes(files, setup.device()).vocabulary(),
+                        Optional.of(tokenizer))) {
+            Model.Facts facts = Subject.shapes(files, setup.device());
             TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
             if (documents.count() == 0) {
                 throw Sources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
             }
-            report.put("model", setup.model().toString());
-            report.put("split", setup.split());
-            report.put("documents", documents.count());
-            List<String> texts = texts(documents);
+            int context = Math.min(setup.config().get(Keys.CONTEXT), facts.context());
+            Corpus corpus =
+                    new Corpus(documents, facts.vocabulary(), document -> 1, Corpus.Settings.plain(context, fim));
+            if (corpus.windows() == 0) {
+                throw setup.config()
+                        .wrong(
+                                Keys.CONTEXT,
+                                "eval: nothing of the " + setup.split() + " split can be evaluated: "
+                                        + (corpus.facts().dropped() > 0
+                                                ? corpus.facts().lost()
+                                                : "none of the documents has a token that counts"));
+            }
+            Corpus.Sample sample = corpus.sample(
+                    setup.config().get(Keys.EVALUATION_TOKENS), setup.config().get(Keys.SEED));
+            int[] chosen = sample.windows().stream()
+                    .mapToInt(corpus::document)
+                    .distinct()
+                    .toArray();
+            describe(report, corpus.facts(), sample, chosen.length);
+            List<String> texts = Arrays.stream(chosen)
+                    .mapToObj(d -> tokenizer.decode(documents.read(d).ids(), true))
+                    .toList();
             List<Hole> lines = holes(texts, 1, false);
             List<Hole> inner = fim.isPresent() ? holes(texts, 1, true) : List.of();
             List<Hole> blocks = fim.isPresent() ? holes(texts, 4, true) : List.of();
             List<Behaviour.Prompt> prompts = Behaviour.prompts(setup.config(), sources.languages());
             List<Results> results = new ArrayList<>();
             for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
-                setup.said().accept(tuned ? "evaluating the tuned model" : "evaluating the base");
+                String name = tuned ? "the tuned model" : "the base";
+                setup.said().accept("evaluating " + name + " on " + sample.describe());
                 try (Scope weights = new Scope(setup.device())) {
                     Model model = load(files, weights, tuned);
                     ObjectNode column = report.putObject(tuned ? "tuned" : "base");
-                    Likelihood likelihood = likelihood(model, documents);
+                    Likelihood likelihood = likelihood(name, model, corpus, sample, chosen);
                     Map<String, Written> written = new LinkedHashMap<>();
-                    written.put("next_line", written(model, lines, false, LINE_TOKENS));
-                    written.put("fim_line", written(model, inner, true, LINE_TOKENS));
-                    written.put("fim_block", written(model, blocks, true, BLOCK_TOKENS));
+                    written.put("next_line", written(name + ", next lines", model, lines, false, LINE_TOKENS));
+                    written.put("fim_line", written(name + ", lines to fill in", model, inner, true, LINE_TOKENS));
+                    written.put("fim_block", written(name + ", blocks to fill in", model, blocks, true, BLOCK_TOKENS));
                     likelihood(column, likelihood);
-                    written.forEach((name, each) -> written(column, name, each));
+                    written.forEach((task, each) -> written(column, task, each));
                     List<Continued> continued = continued(model, prompts);
                     parseRate(column, continued);
                     results.add(new Results(likelihood, written, continued));
@@ -132,18 +156,9 @@ public final class Evaluation {
                 compare(report.putObject("tuned_minus_base"), results.get(0), results.get(1));
             }
             prompts(report, prompts, results);
-            orientation(report.putObject("orientation"), sources, documents);
+            orientation(report.putObject("orientation"), joined(sources.train()), joined(texts));
         }
         return report;
-    }
-
-    private int vocabulary(ModelFiles files) {
-        return Math.toIntExact(files.tensors().stream()
-                .filter(tensor -> tensor.name().matches(".*(embed_tokens|wte|token_embd)\\.weight"))
-                .findFirst()
-                .orElseThrow(() -> new TrainException(setup.model() + ": has no embedding"))
-                .shape()
-                .dim(0));
     }
 
     private Model load(ModelFiles files, Scope weights, boolean tuned) {
@@ -160,12 +175,18 @@ public final class Evaluation {
         return files.asBase(setup.config().quantization());
     }
 
-    private List<String> texts(TokenDocuments documents) {
-        List<String> texts = new ArrayList<>();
-        for (int d = 0; d < documents.count(); d++) {
-            texts.add(tokenizer.decode(documents.read(d).ids(), true));
+    private void describe(ObjectNode report, DataFacts facts, Corpus.Sample sample, int documents) {
+        report.put("model", setup.model().toString());
+        report.put("split", setup.split());
+        report.put("documents", documents);
+        report.put("documents_of_split", facts.documents());
+        report.put("dropped_documents", facts.dropped());
+        ObjectNode node = report.putObject("sample");
+        node.put("tokens", sample.tokens()).put("of", sample.of()).put("loss_tokens", sample.lossTokens());
+        node.put("seed", sample.seed()).put("text", sample.describe());
+        if (facts.dropped() > 0) {
+            report.put("note", facts.lost());
         }
-        return texts;
     }
 
     /** Places spread over the documents, the same for every model. */
@@ -191,10 +212,12 @@ public final class Evaluation {
         return holes;
     }
 
-    private Likelihood likelihood(Model model, TokenDocuments documents) {
-        int count = documents.count();
+    private Likelihood likelihood(String name, Model model, Corpus corpus, Corpus.Sample sample, int[] chosen) {
+        int count = chosen.length;
         Likelihood all = new Likelihood(new double[count], new double[count], new double[count]);
-        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+        Countdown countdown =
+                new Countdown(name + ", likelihood", "tokens", sample.tokens(), setup.nanoTime(), setup.said());
+        long done = 0;
         try (Trainer trainer = new Trainer(
                 model,
                 Map.of(),
@@ -202,30 +225,19 @@ public final class Evaluation {
                 setup.precision(),
                 setup.fallback(),
                 TrainRun.settings(setup.config(), false))) {
-            for (int d = 0; d < count; d++) {
-                TokenDocument document = documents.read(d);
-                int size = document.ids().length;
-                for (int from = 0; from == 0 || from < size - 1; from += context - 1) {
-                    int[] ids = Arrays.copyOfRange(document.ids(), from, Math.min(size, from + context));
-                    int[] labels = ids.clone();
-                    for (int i = 0; i < ids.length; i++) {
-                        if (!document.counted()[from + i]) {
-                            labels[i] = Example.IGNORED;
-                        }
-                    }
-                    if (ids.length < 2) {
-                        continue;
-                    }
-                    float[] losses = trainer.tokenLosses(List.of(new Example(ids, labels)))
-                            .getFirst();
-                    for (int i = 1; i < ids.length; i++) {
-                        if (labels[i] != Example.IGNORED) {
-                            all.nats[d] += losses[i];
-                            all.bytes[d] += bytes(ids[i]);
-                            all.tokens[d]++;
-                        }
+            for (int window : sample.windows()) {
+                int d = Arrays.binarySearch(chosen, corpus.document(window));
+                Example example = corpus.read(List.of(window), 0).getFirst();
+                float[] losses = trainer.tokenLosses(List.of(example)).getFirst();
+                for (int i = 1; i < losses.length; i++) {
+                    if (example.labels()[i] != Example.IGNORED) {
+                        all.nats[d] += losses[i];
+                        all.bytes[d] += bytes(example.ids()[i]);
+                        all.tokens[d]++;
                     }
                 }
+                done += losses.length;
+                countdown.at(done);
             }
         }
         return all;
@@ -266,7 +278,8 @@ public final class Evaluation {
         put(node.putObject("identifier_f1"), Bootstrap.mean(written.identifiers));
     }
 
-    private Written written(Model model, List<Hole> holes, boolean surrounded, int most) {
+    private Written written(String name, Model model, List<Hole> holes, boolean surrounded, int most) {
+        Countdown countdown = new Countdown(name, "samples", holes.size(), setup.nanoTime(), setup.said());
         Written written = new Written(new double[holes.size()], new double[holes.size()], new double[holes.size()]);
         for (int i = 0; i < holes.size(); i++) {
             Hole hole = holes.get(i);
@@ -274,6 +287,7 @@ public final class Evaluation {
             written.exact[i] = text.strip().equals(hole.middle.strip()) ? 1 : 0;
             written.similarity[i] = similarity(text.strip(), hole.middle.strip());
             written.identifiers[i] = identifierF1(text, hole.middle);
+            countdown.at(i + 1);
         }
         return written;
     }
@@ -403,6 +417,7 @@ public final class Evaluation {
         Likelihood before = base.likelihood;
         double[] bits = new double[before.nats.length];
         Arrays.setAll(bits, d -> (tuned.likelihood.nats[d] - before.nats[d]) / Math.log(2));
+        put(node.putObject("perplexity"), Bootstrap.perplexities(tuned.likelihood.nats, before.nats, before.tokens));
         put(node.putObject("bits_per_byte"), Bootstrap.ratio(bits, before.bytes));
         double[] parsesTuned = parses(tuned.continued);
         double[] parsesBase = parses(base.continued);
@@ -420,9 +435,7 @@ public final class Evaluation {
         });
     }
 
-    private void orientation(ObjectNode node, Sources sources, TokenDocuments documents) {
-        byte[] train = joined(sources.train());
-        byte[] test = joined(documents);
+    private void orientation(ObjectNode node, byte[] train, byte[] test) {
         node.put("kneser_ney_3_bits_per_byte", ByteModels.kneserNey(train, test));
         node.put("ppm_5_bits_per_byte", ByteModels.partialMatching(train, test));
         OptionalLong alone = setup.outside().xz(test);
@@ -443,9 +456,19 @@ public final class Evaluation {
     }
 
     private byte[] joined(TokenDocuments documents) {
+        List<String> texts = new ArrayList<>();
+        long length = 0;
+        for (int d = 0; d < documents.count() && length < LONGEST_STATISTICS; d++) {
+            texts.add(tokenizer.decode(documents.read(d).ids(), true));
+            length += texts.getLast().length();
+        }
+        return joined(texts);
+    }
+
+    private static byte[] joined(List<String> texts) {
         StringBuilder all = new StringBuilder();
-        for (int d = 0; d < documents.count() && all.length() < LONGEST_STATISTICS; d++) {
-            all.append(tokenizer.decode(documents.read(d).ids(), true));
+        for (int i = 0; i < texts.size() && all.length() < LONGEST_STATISTICS; i++) {
+            all.append(texts.get(i));
         }
         return all.toString().getBytes(StandardCharsets.UTF_8);
     }

@@ -33,7 +33,12 @@ record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, Set<Inte
     }
 
     boolean applies(int[] ids) {
-        return ids.length >= 8 && Arrays.stream(ids).noneMatch(all::contains);
+        return ids.length >= 8 && isFreeOf(ids);
+    }
+
+    /** Whether a document has none of the markers. */
+    boolean isFreeOf(int[] ids) {
+        return Arrays.stream(ids).noneMatch(all::contains);
     }
 
     /** The same tokens with three markers more; {@code suffixFirst} is the order suffix, prefix, middle. */

@@ -34,6 +34,17 @@ record Key<T>(String path, String kind, T missing, Function<Object, T> accept, S
                 doc);
     }
 
+    /** A whole number, where 0 and the word {@code all} are no limit. */
+    static Key<Integer> limit(String path, int missing, String doc) {
+        Key<Integer> number = whole(path, missing, 0, Integer.MAX_VALUE, doc);
+        return new Key<>(
+                path,
+                number.kind() + ", or all",
+                missing,
+                value -> value.equals("all") ? 0 : number.accept().apply(value),
+                doc);
+    }
+
     static Key<Double> number(String path, double missing, double least, double most, String doc) {
         String range = most == Double.MAX_VALUE ? "from " + least : least + ".." + most;
         return new Key<>(

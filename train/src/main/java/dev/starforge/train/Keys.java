@@ -165,6 +165,10 @@ final class Keys {
     static final Key<String> VALIDATION = Key.text("data.validation", "", "Such a file to evaluate on.");
     static final Key<String> TEST = Key.text("data.test", "", "Such a file for the eval verb.");
 
+    static final Key<Integer> EVALUATION_TOKENS = Key.limit(
+            "evaluation.max_tokens",
+            200_000,
+            "Held-out tokens to evaluate on at most: a sample drawn with training.seed, the same every time. 0 is all.");
     static final Key<List<String>> PROMPTS = Key.texts(
             "evaluation.prompts",
             List.of(),
@@ -193,8 +197,8 @@ final class Keys {
             "device.metal_precision", "auto", List.of("auto", "fp16", "bf16", "no"), "mixed_precision on Metal.");
 
     static final Key<String> OUTPUT = Key.text("output.output_dir", "starforge-run", "Where the run is written.");
-    static final Key<Boolean> OVERWRITE =
-            Key.flag("output.overwrite", false, "Whether a finished or foreign run there may be replaced.");
+    static final Key<Boolean> OVERWRITE = Key.flag(
+            "output.overwrite", false, "Whether a run that is there may be replaced; not while it is being written.");
 
     static final List<Key<?>> ALL = List.of(
             MODEL,
@@ -255,6 +259,7 @@ final class Keys {
             TRAIN,
             VALIDATION,
             TEST,
+            EVALUATION_TOKENS,
             PROMPTS,
             PROMPT_LANGUAGE,
             PROMPT_TOKENS,

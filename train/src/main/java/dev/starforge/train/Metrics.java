@@ -41,6 +41,7 @@ final class Metrics implements AutoCloseable {
         line.put("step", step.step());
         line.put("epoch", step.epoch());
         line.put("tokens", step.tokens());
+        line.put("loss_tokens", step.lossTokens());
         line.put("loss", step.loss());
         line.put("lr", step.learningRate());
         line.put("grad_norm", step.gradientNorm());

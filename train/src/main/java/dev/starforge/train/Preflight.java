@@ -1,20 +1,18 @@
 package dev.starforge.train;
 
-import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.Split;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.TokenizerException;
 import dev.starforge.model.Blueprint;
+import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
-import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
-import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
-import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,18 +21,32 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
-/** Whether a run could begin, and what it would take: each thing that matters, looked at before hours are spent. */
+/**
+ * Whether a run can begin, looked at before hours are spent and before anything is written: output folder, model and its
+ * weights, memory, data, disk. {@code train} begins with it and refuses with its first failure, {@code doctor} shows all of
+ * it, so the two cannot disagree.
+ */
 public final class Preflight {
-    private static final int PRODUCT = 512;
-    private static final double EFFICIENCY = 0.4;
-    private static final double MILLION = 1e6;
-    private static final double DAY = 86_400;
+    /** The checkpoint that is kept and the one that is being written. */
+    private static final int LEAST_CHECKPOINTS = 2;
+
+    private static final long SLACK = 64L << 20;
 
     private final List<Finding> findings = new ArrayList<>();
+    private final List<RuntimeException> failures = new ArrayList<>();
+    private final Setup setup;
     private final RunConfig config;
     private final Device device;
-    private final LongSupplier nanoTime;
+    private Optional<Path> model = Optional.empty();
+    private Optional<Scratch.Draft> draft = Optional.empty();
+    private Optional<Tokenizer> tokenizer = Optional.empty();
+    private Optional<Blueprint> blueprint = Optional.empty();
+    private Optional<Model.Facts> facts = Optional.empty();
+    private Optional<Adaptation> adapted = Optional.empty();
+    private Optional<MemoryPlan> plan = Optional.empty();
+    private long tokens;
 
     /** How a thing is. */
     public enum Level {
@@ -46,70 +58,201 @@ public final class Preflight {
     /** One thing that was looked at. */
     public record Finding(Level level, String subject, String text) {}
 
-    public Preflight(RunConfig config, Device device, LongSupplier nanoTime) {
-        this.config = config;
-        this.device = device;
-        this.nanoTime = nanoTime;
+    /** Where models are. */
+    public interface Models {
+        /** The folder or file of a model that is named; throws when there is none. */
+        Path find(String name);
+
+        Optional<Tokenizer> tokenizer(Path model);
+    }
+
+    /**
+     * What is to begin.
+     *
+     * @param config the settings as asked, before they are adapted
+     * @param resume whether a run is to go on
+     */
+    public record Setup(
+            RunConfig config,
+            MachineFacts machine,
+            Device device,
+            boolean resume,
+            Models models,
+            Checkpoints.Disk disk) {}
+
+    private Preflight(Setup setup) {
+        this.setup = setup;
+        this.config = setup.config();
+        this.device = setup.device();
+    }
+
+    /** Looks at everything. */
+    public static Preflight of(Setup setup) {
+        Preflight preflight = new Preflight(setup);
+        preflight.check("output", preflight::output);
+        preflight.check("model", preflight::model);
+        preflight.check("memory", preflight::memory);
+        preflight.check("data", preflight::data);
+        if (!setup.config().get(Keys.ADAPTER).isEmpty()) {
+            preflight.check("adapter", preflight::adapter);
+        }
+        preflight.check("disk", preflight::disk);
+        return preflight;
     }
 
     public List<Finding> findings() {
         return List.copyOf(findings);
     }
 
-    /** The worst of all findings. */
-    public Level level() {
-        return findings.stream().map(Finding::level).max(Enum::compareTo).orElse(Level.READY);
-    }
-
-    public void add(Level level, String subject, String text) {
-        findings.add(new Finding(level, subject, text));
-    }
-
-    /** Memory and time of the model, known by its config. */
-    public void model(Blueprint blueprint, MachineFacts machine) {
-        Adaptation adapted;
-        try {
-            adapted = Adaptation.of(config, machine, Optional.of(blueprint), device);
-        } catch (TrainException tooLarge) {
-            add(Level.NOT_READY, "memory", tooLarge.getMessage());
-            return;
+    /** Throws the first thing that is not ready, if there is one. */
+    public void require() {
+        if (!failures.isEmpty()) {
+            throw failures.getFirst();
         }
-        RunConfig effective = adapted.config();
-        MemoryPlan plan = MemoryPlan.of(
-                blueprint,
+    }
+
+    /** The model's folder or file; none where it is new and not written yet. */
+    public Optional<Path> modelPath() {
+        return model;
+    }
+
+    /** The new model, where it is one that is not written yet. */
+    public Optional<Scratch.Draft> draft() {
+        return draft;
+    }
+
+    /** The settings as the machine can obey them; only where nothing failed. */
+    public Adaptation adaptation() {
+        return adapted.orElseThrow();
+    }
+
+    /** How long it will take, from steps that are run here; only where the run fits into memory. */
+    public void time(LongSupplier nanoTime) {
+        if (blueprint.isPresent() && adapted.isPresent() && plan.isPresent()) {
+            check("time", () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime).finding(tokens));
+        }
+    }
+
+    private void check(String subject, Supplier<Finding> look) {
+        try {
+            findings.add(look.get());
+        } catch (ConfigException
+                | TrainException
+                | ModelException
+                | DatasetException
+                | TokenizerException
+                | TensorException refused) {
+            failures.add(refused);
+            findings.add(new Finding(Level.NOT_READY, subject, refused.getMessage()));
+        }
+    }
+
+    private static Finding ready(String subject, String text) {
+        return new Finding(Level.READY, subject, text);
+    }
+
+    private Finding output() {
+        RunFolder.check(config, setup.resume());
+        return ready("output", config.get(Keys.OUTPUT) + (setup.resume() ? ": a run to go on with" : ""));
+    }
+
+    private boolean goesOn() {
+        return setup.resume()
+                && Files.isRegularFile(Path.of(config.get(Keys.OUTPUT)).resolve(RunFolder.CONFIG));
+    }
+
+    private Finding model() {
+        Path base = Path.of(config.get(Keys.OUTPUT)).resolve(RunFolder.BASE);
+        boolean isNew = config.get(Keys.MODEL).equals(Scratch.NAME);
+        if (isNew && !(setup.resume() && Files.isDirectory(base))) {
+            blueprint = Optional.of(Scratch.blueprint(config));
+            Scratch.Draft made = Scratch.draft(config);
+            draft = Optional.of(made);
+            tokenizer = Optional.of(made.tokenizer());
+            blueprint = Optional.of(made.blueprint());
+            facts = Optional.of(made.blueprint()
+                    .plan(shapes().scope(), Precision.FLOAT32, new ArrayList<>())
+                    .facts());
+            return ready("model", "a new one, " + StepTime.parameters(parameters()) + " parameters");
+        }
+        blueprint = KnownModels.find(config.get(Keys.MODEL));
+        Path path = isNew ? base : setup.models().find(config.get(Keys.MODEL));
+        try (ModelFiles files = ModelFiles.open(path)) {
+            blueprint = Optional.of(files.blueprint());
+            Model.Facts found = Subject.shapes(files, device);
+            files.requireFinite(device);
+            tokenizer = setup.models().tokenizer(path);
+            model = Optional.of(path);
+            facts = Optional.of(found);
+            return ready(
+                    "model",
+                    files.architecture() + " in " + path + ", " + StepTime.parameters(parameters())
+                            + " parameters, every weight is finite");
+        }
+    }
+
+    private NullOps shapes() {
+        return new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
+    }
+
+    private long parameters() {
+        return StepTime.weights(blueprint.orElseThrow(), device);
+    }
+
+    /** What a run was fitted to when it began holds for it to the end. */
+    private Finding memory() {
+        adapted = Optional.of(
+                goesOn()
+                        ? Adaptation.fixed(config, setup.machine(), blueprint, device)
+                        : Adaptation.of(config, setup.machine(), blueprint, device));
+        RunConfig effective = adapted.get().config();
+        facts.ifPresent(known -> requireFit(effective, known));
+        if (!effective.get(Keys.LORA)) {
+            model.ifPresent(Subject.Whole::requireFolder);
+        }
+        if (blueprint.isEmpty()) {
+            return new Finding(Level.WARNING, "memory", "not planned: the model is not known");
+        }
+        MemoryPlan needed = MemoryPlan.of(
+                blueprint.get(),
                 effective,
                 effective.get(Keys.BATCH),
                 effective.get(Keys.CONTEXT),
                 effective.get(Keys.CHECKPOINTING).equals("true"),
                 device);
-        add(
-                Level.READY,
+        plan = Optional.of(needed);
+        return ready(
                 "memory",
                 String.format(
                         Locale.ROOT,
                         "planned %.2f GiB of %.2f GiB: weights %.2f (%s), trained %.2f, optimizer %.2f, a batch of %d x %d %.2f, workspace %.2f",
-                        plan.total() / 0x1p30,
-                        adapted.budget() / 0x1p30,
-                        plan.weights() / 0x1p30,
-                        kept(blueprint, effective),
-                        plan.trained() / 0x1p30,
-                        plan.state() / 0x1p30,
+                        needed.total() / 0x1p30,
+                        adapted.get().budget() / 0x1p30,
+                        needed.weights() / 0x1p30,
+                        kept(effective),
+                        needed.trained() / 0x1p30,
+                        needed.state() / 0x1p30,
                         effective.get(Keys.BATCH),
                         effective.get(Keys.CONTEXT),
-                        (plan.step() + plan.sums()) / 0x1p30,
-                        plan.workspace() / 0x1p30));
-        long disk = 2 * (plan.trained() + plan.state()) * (effective.get(Keys.SAVE_LIMIT) + 2L);
-        disk(disk);
-        time(blueprint, effective);
+                        (needed.step() + needed.sums()) / 0x1p30,
+                        needed.workspace() / 0x1p30));
+    }
+
+    /** A model computes no more positions than it was made for. */
+    static void requireFit(RunConfig effective, Model.Facts facts) {
+        if (effective.get(Keys.CONTEXT) > facts.context()) {
+            throw effective.wrong(Keys.CONTEXT, "the model was made for " + facts.context() + " positions");
+        }
     }
 
     /** What weights are kept in, in words. */
-    private static String kept(Blueprint blueprint, RunConfig effective) {
+    private String kept(RunConfig effective) {
         if (!effective.get(Keys.LORA)) {
             return "all trained";
         }
-        if (!blueprint.quantized().isEmpty()) {
-            return blueprint.quantized() + " as stored";
+        Blueprint known = blueprint.orElseThrow();
+        if (!known.quantized().isEmpty()) {
+            return known.quantized() + " as stored";
         }
         Quantization quantization = effective.quantization();
         return quantization.equals(Quantization.NONE)
@@ -117,123 +260,71 @@ public final class Preflight {
                 : quantization + " and " + effective.get(Keys.DTYPE);
     }
 
-    private void disk(long needed) {
+    /** The documents as the run will read them; without a model no more than that they are there. */
+    private Finding data() {
+        if (facts.isEmpty() && config.get(Keys.DATASET).isEmpty()) {
+            String file = config.get(Keys.TRAIN);
+            if (file.isEmpty() || !Files.isRegularFile(Path.of(file))) {
+                throw config.wrong(
+                        Keys.TRAIN, file.isEmpty() ? "set data.path or data.train" : "there is no such file");
+            }
+            return ready("data", file);
+        }
+        RunConfig effective = adapted.map(Adaptation::config).orElse(config);
+        int vocabulary = facts.map(Model.Facts::vocabulary).orElse(Integer.MAX_VALUE);
+        Path place = model.orElse(Path.of(config.get(Keys.MODEL)));
+        try (RunData data = RunData.open(effective, place, vocabulary, tokenizer)) {
+            DataFacts train = data.train().facts();
+            tokens = train.tokens();
+            boolean held = !data.sample().windows().isEmpty();
+            String text = train.used() + "; "
+                    + (held ? "evaluated on " + data.sample().describe() : "nothing to validate with")
+                    + (train.dropped() == 0 ? "" : "; " + train.lost());
+            return new Finding(held && train.dropped() == 0 ? Level.READY : Level.WARNING, "data", text);
+        }
+    }
+
+    /** The adapter to go on from fits the settings. */
+    private Finding adapter() {
+        Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
+        if (model.isPresent() && adapted.isPresent()) {
+            RunConfig effective = adapted.get().config();
+            try (ModelFiles files = ModelFiles.open(model.get());
+                    Subject.Adapted subject = Subject.Adapted.load(
+                            files,
+                            effective.get(Keys.MODEL),
+                            effective.quantization(),
+                            TrainRun.lora(effective, files.architecture()),
+                            effective.get(Keys.SEED),
+                            shapes().scope().device(),
+                            adapted.get().precisionOfRun())) {
+                subject.restore(from);
+            }
+        }
+        return ready("adapter", "goes on from " + from);
+    }
+
+    /** Two checkpoints must fit, and a new model; those that are to be kept besides are worth a warning. */
+    private Finding disk() {
         Path folder = Path.of(config.get(Keys.OUTPUT)).toAbsolutePath();
         while (folder.getParent() != null && !Files.isDirectory(folder)) {
             folder = folder.getParent();
         }
         try {
-            long free = Checkpoints.REAL.free(folder);
-            add(
-                    free < needed ? Level.NOT_READY : Level.READY,
-                    "disk",
-                    (free >> 20) + " MiB free at " + folder + "; checkpoints take up to " + (needed >> 20) + " MiB");
-        } catch (IOException failure) {
-            add(Level.NOT_READY, "disk", folder + ": " + failure);
-        }
-    }
-
-    /** From one product of this device: forward and backward are three products a weight, with checkpointing four. */
-    private void time(Blueprint blueprint, RunConfig effective) {
-        double flops = productFlops();
-        long weights = 0;
-        Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
-        for (Shape shape : blueprint.tensors(shapes).values()) {
-            weights += shape.rank() > 1 ? shape.size() : 0;
-        }
-        double passes = effective.get(Keys.LORA) ? 2 : 3;
-        passes += effective.get(Keys.CHECKPOINTING).equals("true") ? 1 : 0;
-        double perToken = 2.0 * weights * passes;
-        double perSecond = EFFICIENCY * flops / perToken;
-        double epochs = tokens() * (double) effective.get(Keys.EPOCHS);
-        double steps = (double) effective.get(Keys.MAX_STEPS)
-                * effective.get(Keys.BATCH)
-                * effective.get(Keys.ACCUMULATION)
-                * effective.get(Keys.CONTEXT);
-        double tokens = steps == 0 ? epochs : epochs == 0 ? steps : Math.min(steps, epochs);
-        String rate = String.format(
-                Locale.ROOT,
-                "%s on this %s: about %.1f tokens/s (%.0f GFLOP/s in one product)",
-                parameters(weights),
-                device.name(),
-                perSecond,
-                flops / 1e9);
-        double seconds = (tokens == 0 ? MILLION : tokens) / perSecond;
-        double days = seconds / DAY;
-        String took = days > 2 ? "about " + Math.round(days) + " days" : "about " + ReportPage.duration(seconds);
-        if (tokens == 0) {
-            add(Level.READY, "time", rate + "; a million tokens take " + took);
-            return;
-        }
-        add(
-                days > 2 ? Level.WARNING : Level.READY,
-                "time",
-                rate
-                        + String.format(Locale.ROOT, "; %.2f million tokens take ", tokens / MILLION)
-                        + took
-                        + (days > 2
-                                ? "; use a GPU, or a model of " + parameters((long) (weights / days))
-                                        + ", which takes a day"
-                                : ""));
-    }
-
-    /** A size as people say it. */
-    static String parameters(long weights) {
-        return weights >= 1e9
-                ? String.format(Locale.ROOT, "%.1fB", weights / 1e9)
-                : weights >= 1e6
-                        ? String.format(Locale.ROOT, "%.0fM", weights / 1e6)
-                        : String.format(Locale.ROOT, "%.0fK", weights / 1e3);
-    }
-
-    private long tokens() {
-        if (config.get(Keys.DATASET).isEmpty()) {
-            return 0;
-        }
-        try (Dataset dataset = Dataset.open(Path.of(config.get(Keys.DATASET)))) {
-            return dataset.documents(Split.TRAIN).tokens();
-        } catch (DatasetException unusable) {
-            return 0;
-        }
-    }
-
-    private double productFlops() {
-        try (Scope scope = new Scope(device)) {
-            var ops = device.ops(scope, Precision.FLOAT32, Fallback.QUIET);
-            Tensor a = ops.run(new Plain.Fill(Spec.f32(PRODUCT, PRODUCT), 0.5f));
-            double best = Double.MAX_VALUE;
-            for (int i = 0; i < 12; i++) {
-                long began = nanoTime.getAsLong();
-                scope.within(() -> ops.project(a, a));
-                device.synchronize();
-                best = Math.min(best, (nanoTime.getAsLong() - began) * 1e-9);
+            long free = setup.disk().free(folder);
+            long each = plan.map(needed -> needed.trained() + needed.state()).orElse(0L);
+            long base = draft.isPresent() ? plan.map(MemoryPlan::trained).orElse(0L) : 0;
+            long least = base + each * (goesOn() ? 1 : LEAST_CHECKPOINTS) + SLACK;
+            long most = base + each * (config.get(Keys.SAVE_LIMIT) + 2L) + SLACK;
+            String text = (free >> 20) + " MiB free at " + folder + ", " + (least >> 20) + " MiB needed at least, "
+                    + (most >> 20) + " MiB with training.save_total_limit " + config.get(Keys.SAVE_LIMIT);
+            if (free < least) {
+                throw new TrainException(
+                        text + ": free some space, choose another output.output_dir, or train less of the model");
             }
-            return 2.0 * PRODUCT * PRODUCT * PRODUCT / best;
-        }
-    }
-
-    /** The documents that the settings name. */
-    public void data() {
-        if (config.get(Keys.DATASET).isEmpty()) {
-            String file = config.get(Keys.TRAIN);
-            boolean there = !file.isEmpty() && Files.isRegularFile(Path.of(file));
-            add(
-                    there ? Level.READY : Level.NOT_READY,
-                    "data",
-                    there ? file : file.isEmpty() ? "set data.path or data.train" : file + ": there is no such file");
-            return;
-        }
-        try (Dataset dataset = Dataset.open(Path.of(config.get(Keys.DATASET)))) {
-            long train = dataset.documents(Split.TRAIN).tokens();
-            long held = dataset.documents(Split.VALIDATION).tokens();
-            Level level = train == 0 ? Level.NOT_READY : held == 0 ? Level.WARNING : Level.READY;
-            add(
-                    level,
-                    "data",
-                    dataset.documents(Split.TRAIN).count() + " documents of " + dataset.commits() + " commits, " + train
-                            + " tokens to train on, " + held + " to validate with, head " + dataset.head());
-        } catch (DatasetException | ModelException unusable) {
-            add(Level.NOT_READY, "data", unusable.getMessage());
+            return new Finding(free < most && !goesOn() ? Level.WARNING : Level.READY, "disk", text);
+        } catch (IOException failure) {
+            throw new TrainException(folder + ": cannot be read: " + failure, failure);
         }
     }
 }

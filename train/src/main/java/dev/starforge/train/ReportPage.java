@@ -35,7 +35,7 @@ final class ReportPage {
                 <style>
                 body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#1c2330;background:#fff}
                 h1{font-size:1.5em;margin:0}h2{font-size:1.05em;margin:1.8em 0 .3em}
-                table{border-collapse:collapse}td{padding:.15em 1.2em .15em 0;vertical-align:top}td:first-child{color:#667}
+                table{border-collapse:collapse}td{padding:.15em 1.2em .15em 0;vertical-align:top}td:first-child{color:#667;white-space:nowrap}
                 svg{width:100%;height:auto;display:block}.grid{stroke:#e4e7ee}.axis{fill:#667;font-size:12px}
                 .key{font-size:13px;color:#445}.key i{display:inline-block;width:1.2em;height:.25em;margin:0 .4em .2em 1em}
                 pre{background:#f5f6f9;padding:.7em;white-space:pre-wrap;overflow-wrap:anywhere;font-size:13px;margin:.3em 0}
@@ -54,9 +54,18 @@ final class ReportPage {
         row(page, "steps", summary.path("steps").asString("") + " in " + format(summary.path("epochs")) + " epochs");
         row(
                 page,
-                "tokens",
-                String.format(Locale.ROOT, "%,d", summary.path("tokens").asLong(0)));
-        row(page, "time", duration(summary.path("training_seconds").asDouble(0)));
+                "tokens in the loss",
+                String.format(
+                        Locale.ROOT,
+                        "%,d, of %,d read",
+                        summary.path("loss_tokens").asLong(0),
+                        summary.path("tokens").asLong(0)));
+        row(
+                page,
+                "time",
+                duration(summary.path("elapsed_seconds").asDouble(0)) + ", of which training "
+                        + duration(summary.path("training_seconds").asDouble(0)) + ", evaluation "
+                        + duration(summary.path("evaluation_seconds").asDouble(0)));
         row(page, "tokens per second", format(summary.path("tokens_per_second")));
         row(page, "training loss", format(summary.path("final_train_loss")));
         row(
@@ -64,12 +73,21 @@ final class ReportPage {
                 "validation loss",
                 format(summary.path("final_val_loss")) + ", best " + format(summary.path("best_val_loss")) + " at step "
                         + summary.path("best_step").asString(""));
+        if (!summary.path("val_sample").path("text").asString("").isEmpty()) {
+            row(page, "evaluated on", summary.path("val_sample").path("text").asString(""));
+        }
         row(
                 page,
                 "perplexity",
                 format(summary.path("final_perplexity")) + ", best " + format(summary.path("best_perplexity")));
         if (summary.path("skipped_steps").asLong(0) > 0) {
             row(page, "steps skipped, not finite", summary.path("skipped_steps").asString(""));
+        }
+        for (String split : List.of("train_data", "val_data")) {
+            String lost = summary.path(split).path("note").asString("");
+            if (!lost.isEmpty()) {
+                row(page, split.equals("train_data") ? "left out of training" : "left out of validation", lost);
+            }
         }
         page.append("</table>");
         chart(

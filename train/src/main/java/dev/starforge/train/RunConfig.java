@@ -337,10 +337,15 @@ public final class RunConfig {
             yaml.append("  ")
                     .append(key.path().substring(dot + 1))
                     .append(": ")
-                    .append(key.kind().startsWith("one of") ? get(key).toString() : text(get(key)))
+                    .append(yamlOf(key))
                     .append('\n');
         }
         return yaml.toString();
+    }
+
+    /** The value of a key as it stands in a file. */
+    String yamlOf(Key<?> key) {
+        return key.kind().startsWith("one of") ? get(key).toString() : text(get(key));
     }
 
     private static String text(Object value) {

@@ -8,6 +8,7 @@ public interface RunEvents {
      * @param step counted from 1
      * @param steps all of the run
      * @param tokens seen since the beginning
+     * @param lossTokens what of them counted in the loss
      * @param loss mean over the step's target tokens
      * @param gradientNorm before clipping
      * @param tokensPerSecond of this step
@@ -21,6 +22,7 @@ public interface RunEvents {
             long steps,
             double epoch,
             long tokens,
+            long lossTokens,
             double loss,
             double learningRate,
             double gradientNorm,
@@ -32,6 +34,12 @@ public interface RunEvents {
 
     void step(Step step);
 
+    /** What a split has, before the first step. */
+    void data(String split, DataFacts facts);
+
+    /** An evaluation goes on: so many tokens of all of its sample are done after so many seconds. */
+    void evaluating(long step, long tokens, long all, double seconds);
+
     /** An evaluation on the validation split. */
     void evaluated(long step, double loss, boolean best);
 
@@ -41,6 +49,12 @@ public interface RunEvents {
     RunEvents SILENT = new RunEvents() {
         @Override
         public void step(Step step) {}
+
+        @Override
+        public void data(String split, DataFacts facts) {}
+
+        @Override
+        public void evaluating(long step, long tokens, long all, double seconds) {}
 
         @Override
         public void evaluated(long step, double loss, boolean best) {}

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import tools.jackson.databind.SerializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
@@ -43,17 +44,18 @@ final class Samples {
         }
     }
 
-    void before() {
-        write("before");
+    /** False when it was stopped, and nothing was written. */
+    boolean before(BooleanSupplier stopping) {
+        return write("before", stopping);
     }
 
-    void after() {
-        write("after");
+    boolean after(BooleanSupplier stopping) {
+        return write("after", stopping);
     }
 
-    private void write(String when) {
+    private boolean write(String when, BooleanSupplier stopping) {
         if (prompts.isEmpty()) {
-            return;
+            return true;
         }
         Tokenizer tokenizer = setup.tokenizer().orElseThrow();
         ObjectNode root = Files.exists(file) ? (ObjectNode) JSON.readTree(file) : JSON.createObjectNode();
@@ -61,19 +63,23 @@ final class Samples {
         for (int i = 0; i < prompts.size(); i++) {
             ObjectNode sample = i < list.size() ? (ObjectNode) list.get(i) : list.addObject();
             sample.put("prompt", tokenizer.decode(prompts.get(i), false));
-            sample.put(when, tokenizer.decode(written(prompts.get(i)), false));
+            sample.put(when, tokenizer.decode(written(prompts.get(i), stopping), false));
+            if (stopping.getAsBoolean()) {
+                return false;
+            }
         }
         Checkpoints.writeWhole(file, JSON.writeValueAsString(root) + "\n");
+        return true;
     }
 
-    private int[] written(int[] prompt) {
+    private int[] written(int[] prompt, BooleanSupplier stopping) {
         int[] ids = new int[WRITTEN];
         int[] at = {0};
         try (Generator generator = new Generator(
                 model, setup.device(), setup.precision(), setup.fallback(), prompt.length + WRITTEN + 1)) {
             generator.greedy(prompt, WRITTEN, id -> {
                 ids[at[0]++] = id;
-                return true;
+                return !stopping.getAsBoolean();
             });
         }
         return Arrays.copyOf(ids, at[0]);

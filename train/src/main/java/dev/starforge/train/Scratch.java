@@ -2,6 +2,7 @@ package dev.starforge.train;
 
 import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.TrainedTokenizer;
 import dev.starforge.model.Blueprint;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
@@ -15,6 +16,7 @@ import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Consumer;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
@@ -68,21 +70,62 @@ public final class Scratch {
 
     private Scratch() {}
 
-    /** The folder of the new model; made if it is not there yet. */
-    public static Path prepare(RunConfig config, Device device) {
+    /**
+     * A new model that is not written yet.
+     *
+     * @param tokenizerFile writes the tokenizer under a name
+     */
+    public record Draft(Blueprint blueprint, Tokenizer tokenizer, Consumer<Path> tokenizerFile) {}
+
+    /** What the new model will be: its tokenizer is read, or trained on the texts, and its sizes follow from the settings. */
+    static Draft draft(RunConfig config) {
+        json(config, config.get(Keys.VOCABULARY)); // wrong sizes are said before a tokenizer is trained
+        if (!config.get(Keys.DATASET).isEmpty()) {
+            Path own = Path.of(config.get(Keys.DATASET)).resolve("tokenizer.json");
+            if (!Files.isRegularFile(own)) {
+                throw config.wrong(
+                        Keys.DATASET, "a new model needs the dataset's tokenizer, and it has no tokenizer.json");
+            }
+            return draft(config, Tokenizer.read(own), file -> copy(own, file));
+        }
+        Path texts = Path.of(config.get(Keys.TRAIN));
+        if (!Files.isRegularFile(texts) || !texts.toString().endsWith(".jsonl")) {
+            throw config.wrong(
+                    Keys.TRAIN,
+                    "a new model's tokenizer is trained on text: set data.path to a dataset, or data.train to a .jsonl file");
+        }
+        TrainedTokenizer trained = BpeTrainer.train(
+                texts(texts).iterator(),
+                new BpeTrainer.Settings(config.get(Keys.VOCABULARY), SPECIAL, BpeTrainer.Splitting.STARCODER2, 2));
+        return draft(config, trained.tokenizer(), trained::write);
+    }
+
+    private static Draft draft(RunConfig config, Tokenizer tokenizer, Consumer<Path> file) {
+        int size = (tokenizer.size() + 63) / 64 * 64;
+        return new Draft(Blueprint.of("scratch/config.json", json(config, size)), tokenizer, file);
+    }
+
+    private static void copy(Path from, Path to) {
+        try {
+            Files.copy(from, to);
+        } catch (IOException failure) {
+            throw new TrainException(to + ": cannot be written: " + failure, failure);
+        }
+    }
+
+    /** The folder of the new model; made if it is not there yet, and all of it or nothing. */
+    public static Path prepare(RunConfig config, Draft draft, Device device) {
         Path run = Path.of(config.get(Keys.OUTPUT));
-        Path base = run.resolve("base");
+        Path base = run.resolve(RunFolder.BASE);
         if (Files.isDirectory(base)) {
             return base;
         }
-        Path partial = run.resolve(".partial-base");
+        Path partial = run.resolve(Checkpoints.PARTIAL + RunFolder.BASE);
         Checkpoints.remove(partial);
         try {
             Files.createDirectories(partial);
-            Path tokenizer = partial.resolve("tokenizer.json");
-            tokenizer(config, tokenizer);
-            int size = (Tokenizer.read(tokenizer).size() + 63) / 64 * 64;
-            Blueprint.of("scratch/config.json", json(config, size))
+            draft.tokenizerFile().accept(partial.resolve("tokenizer.json"));
+            draft.blueprint()
                     .draw(
                             partial,
                             config.get(Keys.SEED),
@@ -90,6 +133,8 @@ public final class Scratch {
             Files.move(partial, base, StandardCopyOption.ATOMIC_MOVE);
         } catch (IOException failure) {
             throw new TrainException(base + ": cannot be written: " + failure, failure);
+        } finally {
+            Checkpoints.remove(partial);
         }
         return base;
     }
@@ -99,28 +144,7 @@ public final class Scratch {
         return Blueprint.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
     }
 
-    private static void tokenizer(RunConfig config, Path file) throws IOException {
-        if (!config.get(Keys.DATASET).isEmpty()) {
-            Path own = Path.of(config.get(Keys.DATASET)).resolve("tokenizer.json");
-            if (!Files.isRegularFile(own)) {
-                throw config.wrong(
-                        Keys.DATASET, "a new model needs the dataset's tokenizer, and it has no tokenizer.json");
-            }
-            Files.copy(own, file);
-            return;
-        }
-        Path texts = Path.of(config.get(Keys.TRAIN));
-        if (!texts.toString().endsWith(".jsonl")) {
-            throw config.wrong(Keys.TRAIN, "a new model's tokenizer is trained on text: a dataset or a .jsonl file");
-        }
-        BpeTrainer.train(
-                        texts(texts).iterator(),
-                        new BpeTrainer.Settings(
-                                config.get(Keys.VOCABULARY), SPECIAL, BpeTrainer.Splitting.STARCODER2, 2))
-                .write(file);
-    }
-
-    private static List<String> texts(Path file) throws IOException {
+    private static List<String> texts(Path file) {
         List<String> texts = new ArrayList<>();
         try (BufferedReader reader = Files.newBufferedReader(file)) {
             for (String line = reader.readLine(); line != null; line = reader.readLine()) {
@@ -131,6 +155,8 @@ public final class Scratch {
                             + node.path("completion").asString(""));
                 }
             }
+        } catch (IOException failure) {
+            throw new ConfigException(file + ": cannot be read: " + failure, failure);
         } catch (JacksonException failure) {
             throw new ConfigException(file + ": line " + (texts.size() + 1) + ": is not JSON", failure);
         }

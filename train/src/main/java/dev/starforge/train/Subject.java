@@ -12,6 +12,8 @@ import dev.starforge.model.Safetensors;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.model.SafetensorsWriter;
 import dev.starforge.tensor.Device;
+import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -45,6 +47,12 @@ sealed interface Subject extends AutoCloseable {
 
     @Override
     void close();
+
+    /** What a model's files say of it, once every tensor it needs has been found there in its shape. No weights are read. */
+    static Model.Facts shapes(ModelFiles files, Device device) {
+        Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
+        return files.load(shapes, Precision.FLOAT32).facts();
+    }
 
     /** Puts bytes of a file's tensor on the device, piece by piece. */
     private static void fill(Safetensors file, String name, Tensor tensor, Device device) {
@@ -150,11 +158,15 @@ sealed interface Subject extends AutoCloseable {
     record Whole(Model model, List<Part> parts, Path base, Scope scope) implements Subject {
         private static final long SHARD = 4L << 30;
 
-        static Whole load(ModelFiles files, Path base, Device device) {
+        static void requireFolder(Path base) {
             if (!Files.isDirectory(base)) {
                 throw new TrainException(base + ": every weight can be trained of a folder with safetensors only; "
                         + "set quantization.lora_enabled to train an adapter");
             }
+        }
+
+        static Whole load(ModelFiles files, Path base, Device device) {
+            requireFolder(base);
             Scope scope = new Scope(device);
             try {
                 List<Part> parts = new ArrayList<>();

@@ -13,15 +13,7 @@ import tools.jackson.databind.node.ObjectNode;
 final class Summary {
     private Summary() {}
 
-    static ObjectNode of(
-            Path run,
-            TrainRun.End end,
-            RunConfig config,
-            double seconds,
-            double bestLoss,
-            long bestStep,
-            double lastEvaluation,
-            String device) {
+    static ObjectNode of(Path run, TrainRun.End end, RunConfig config, RunState state, RunData data, String device) {
         ObjectNode summary = new JsonMapper().createObjectNode();
         List<JsonNode> lines = Metrics.read(run);
         List<JsonNode> steps = lines.stream().filter(line -> line.has("loss")).toList();
@@ -32,17 +24,30 @@ final class Summary {
         summary.put("epochs", last.path("epoch").asDouble(0));
         summary.put("steps", last.path("step").asLong(0));
         summary.put("tokens", last.path("tokens").asLong(0));
-        summary.put("training_seconds", seconds);
-        summary.put("tokens_per_second", seconds > 0 ? last.path("tokens").asLong(0) / seconds : 0);
+        summary.put("loss_tokens", state.lossTokens);
+        summary.put("training_seconds", state.trainingSeconds);
+        summary.put("evaluation_seconds", state.evaluationSeconds);
+        summary.put("elapsed_seconds", state.elapsedSeconds);
+        summary.put(
+                "tokens_per_second",
+                state.trainingSeconds > 0 ? last.path("tokens").asLong(0) / state.trainingSeconds : 0);
+        facts(summary.putObject("train_data"), data.train().facts());
+        facts(summary.putObject("val_data"), data.validation().facts());
+        ObjectNode sample = summary.putObject("val_sample");
+        sample.put("tokens", data.sample().tokens()).put("of", data.sample().of());
+        sample.put("loss_tokens", data.sample().lossTokens())
+                .put("seed", data.sample().seed());
+        sample.put(
+                "text", data.sample().windows().isEmpty() ? "" : data.sample().describe());
         summary.put(
                 "skipped_steps",
                 steps.stream().filter(line -> line.has("skipped")).count());
         number(summary, "final_train_loss", last.path("loss").asDouble(Double.NaN));
-        number(summary, "final_val_loss", lastEvaluation);
-        number(summary, "best_val_loss", bestLoss);
-        summary.put("best_step", bestStep);
-        number(summary, "final_perplexity", Math.exp(lastEvaluation));
-        number(summary, "best_perplexity", Math.exp(bestLoss));
+        number(summary, "final_val_loss", state.lastEvaluation);
+        number(summary, "best_val_loss", state.bestLoss);
+        summary.put("best_step", state.bestStep);
+        number(summary, "final_perplexity", Math.exp(state.lastEvaluation));
+        number(summary, "best_perplexity", Math.exp(state.bestLoss));
         history(summary, "train_loss_history", steps, "loss");
         history(summary, "lr_history", steps, "lr");
         history(summary, "grad_norm_history", steps, "grad_norm");
@@ -56,6 +61,13 @@ final class Summary {
         range(hardware, "resident_bytes", steps);
         range(hardware, "utilization", steps);
         return summary;
+    }
+
+    private static void facts(ObjectNode node, DataFacts facts) {
+        node.put("documents", facts.documents()).put("loss_tokens", facts.lossTokens());
+        node.put("tokens", facts.tokens()).put("divided_documents", facts.divided());
+        node.put("dropped_documents", facts.dropped()).put("dropped_loss_tokens", facts.droppedLossTokens());
+        node.put("note", facts.lost());
     }
 
     /** Left out where there is none: JSON has no infinity. */

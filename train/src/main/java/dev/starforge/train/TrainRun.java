@@ -15,12 +15,12 @@ import dev.starforge.tensor.Tensor;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
@@ -40,13 +40,6 @@ public final class TrainRun implements AutoCloseable {
             JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
     static final String STATE = "state.json";
     private static final String OPTIMIZER = "optimizer.safetensors";
-    private static final String CONFIG = "config.yaml";
-    private static final String ASIDE = ".replaced";
-
-    /** What of a run's folder is the run's. */
-    private static final String OWN =
-            "checkpoint-\\d+|latest|best|base|metrics\\.jsonl|summary\\.json|report\\.html|samples\\.json|config\\.yaml";
-
     private static final int NOT_FINITE = 3;
     private static final double USABLE = 0.9;
 
@@ -66,15 +59,17 @@ public final class TrainRun implements AutoCloseable {
             Keys.INDEX,
             Keys.MEMORY_LIMIT);
 
+    /** What may be raised, so that a run becomes longer. */
+    private static final List<Key<Integer>> LENGTH = List.of(Keys.EPOCHS, Keys.MAX_STEPS);
+
     private final Setup setup;
     private final RunConfig config;
     private final Path run;
     private final Device device;
     private final ModelFiles files;
     private final Subject subject;
-    private final Sources sources;
-    private final Corpus corpus;
-    private final Corpus validation;
+    private final RunData data;
+    private final Validation validation;
     private final Trainer trainer;
     private final Checkpoints checkpoints;
     private final Schedule schedule;
@@ -83,20 +78,11 @@ public final class TrainRun implements AutoCloseable {
     private Metrics metrics;
     private volatile boolean stopping;
 
-    private long step;
-    private int epoch;
-    private int position;
+    private final RunState state = new RunState();
     private List<List<Integer>> sequences = List.of();
     private int plannedEpoch = -1;
-    private long tokens;
-    private int micro;
-    private double bestLoss = Double.POSITIVE_INFINITY;
-    private long bestStep;
-    private int withoutGain;
-    private int notFinite;
-    private long evaluatedAt = -1;
-    private double lastEvaluation = Double.NaN;
-    private double seconds;
+    private long begun;
+    private double elapsedBefore;
 
     /**
      * What a run is made of.
@@ -126,64 +112,6 @@ public final class TrainRun implements AutoCloseable {
         INTERRUPTED
     }
 
-    /**
-     * Makes sure that the output folder may be written to. An old run that is to be overwritten is set aside until the new
-     * one has begun; {@link #settle} puts it back where that did not happen.
-     */
-    public static void claim(RunConfig config, boolean resume) {
-        Path run = Path.of(config.get(Keys.OUTPUT));
-        settle(config);
-        try {
-            boolean used = Files.exists(run.resolve(Metrics.FILE))
-                    || !new Checkpoints(run, Checkpoints.REAL, 1).all().isEmpty();
-            if (used && !resume) {
-                if (!config.get(Keys.OVERWRITE)) {
-                    throw config.wrong(
-                            Keys.OUTPUT, "there is a run already; go on with --resume, or set output.overwrite");
-                }
-                Path aside = Files.createDirectories(run.resolve(ASIDE));
-                for (Path path : metricsFirst(run)) {
-                    if (path.getFileName().toString().matches(OWN)) {
-                        Files.move(path, aside.resolve(path.getFileName()), StandardCopyOption.ATOMIC_MOVE);
-                    }
-                }
-            }
-            Files.createDirectories(run);
-        } catch (IOException failure) {
-            throw new TrainException(run + ": cannot be written: " + failure, failure);
-        }
-    }
-
-    /**
-     * Removes an old run that was set aside when the new one has begun, and puts it back when it has not. A run has begun
-     * when it has metrics; so these are moved first when a run is set aside and last when it is put back, and a process that
-     * is killed in between loses nothing.
-     */
-    public static void settle(RunConfig config) {
-        Path run = Path.of(config.get(Keys.OUTPUT));
-        Path aside = run.resolve(ASIDE);
-        try {
-            if (Files.isDirectory(aside) && !Files.exists(run.resolve(Metrics.FILE))) {
-                for (Path path : metricsFirst(aside).reversed()) {
-                    Path back = run.resolve(path.getFileName());
-                    Checkpoints.remove(back);
-                    Files.move(path, back, StandardCopyOption.ATOMIC_MOVE);
-                }
-            }
-            Checkpoints.remove(aside);
-        } catch (IOException failure) {
-            throw new TrainException(aside + ": cannot be put back: " + failure, failure);
-        }
-    }
-
-    private static List<Path> metricsFirst(Path folder) throws IOException {
-        try (Stream<Path> entries = Files.list(folder)) {
-            return entries.sorted(Comparator.comparing(
-                            path -> !path.getFileName().toString().equals(Metrics.FILE)))
-                    .toList();
-        }
-    }
-
     public TrainRun(Setup setup) {
         this.setup = setup;
         this.config = setup.config();
@@ -196,39 +124,31 @@ public final class TrainRun implements AutoCloseable {
             subject = load();
             opened.add(subject);
             int vocabulary = subject.model().facts().vocabulary();
-            if (config.get(Keys.CONTEXT) > subject.model().facts().context()) {
-                throw config.wrong(
-                        Keys.CONTEXT,
-                        "the model was made for " + subject.model().facts().context() + " positions");
-            }
-            sources = Sources.open(config, setup.model(), vocabulary, setup.tokenizer());
-            opened.add(sources);
-            corpus = new Corpus(sources.train(), vocabulary, sources.weights(), order());
-            validation = new Corpus(
-                    sources.validation(), vocabulary, document -> 1, Corpus.Settings.plain(config.get(Keys.CONTEXT)));
-            if (corpus.windows() == 0) {
-                throw Sources.empty(config, Keys.TRAIN);
-            }
+            Preflight.requireFit(config, subject.model().facts());
+            data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
+            opened.add(data);
+            validation = new Validation(data.validation(), data.sample());
             trainer = trainer();
             opened.add(trainer);
             steps = countSteps();
             schedule = Schedule.of(config, steps);
-            micro = config.get(Keys.BATCH);
+            state.sequencesAtATime = config.get(Keys.BATCH);
             checkpoints = new Checkpoints(run, setup.disk(), config.get(Keys.SAVE_LIMIT));
             checkpoints.clean();
-            samples = new Samples(run, config, setup, subject.model(), sources);
+            samples = new Samples(run, config, setup, subject.model(), data.sources());
             Optional<Path> from = setup.resume() ? checkpoints.newest(setup.events()::note) : Optional.empty();
             if (setup.resume() && from.isEmpty() && !checkpoints.all().isEmpty()) {
                 throw new TrainException(run + ": cannot go on: none of its checkpoints is complete; set "
                         + "output.overwrite, without --resume, to begin anew");
             }
             from.ifPresent(this::restore);
-            Checkpoints.writeWhole(run.resolve(CONFIG), config.yaml());
+            tellData(from.isPresent());
+            Checkpoints.writeWhole(run.resolve(RunFolder.CONFIG), config.yaml());
             metrics = new Metrics(
                     run,
                     from.map(path -> Metrics.lines(path.resolve(Metrics.FILE))).orElse(List.of()));
             opened.add(metrics);
-            settle(config);
+            begun = setup.nanoTime().getAsLong();
         } catch (RuntimeException failure) {
             for (AutoCloseable each : opened.reversed()) {
                 closeQuietly(each, failure);
@@ -284,20 +204,22 @@ public final class TrainRun implements AutoCloseable {
                 config.get(Keys.DORA));
     }
 
-    private Corpus.Settings order() {
-        Optional<FimTokens> fim =
-                config.get(Keys.FIM_RATE) > 0 ? setup.tokenizer().flatMap(FimTokens::of) : Optional.empty();
-        if (config.get(Keys.FIM_RATE) > 0 && fim.isEmpty()) {
+    /** What is read, what is left out and what is not done, before the first step. */
+    private void tellData(boolean resumed) {
+        if (setup.resume() && !resumed) {
+            setup.events().note("no checkpoint was written yet: the run begins anew");
+        }
+        if (config.get(Keys.FIM_RATE) > 0
+                && setup.tokenizer().flatMap(FimTokens::of).isEmpty()) {
             setup.events().note("no document is turned for filling in: the tokenizer has no tokens for it");
         }
-        return new Corpus.Settings(
-                config.get(Keys.CONTEXT),
-                config.get(Keys.PACKING),
-                config.get(Keys.SEED),
-                fim,
-                config.get(Keys.FIM_RATE),
-                config.get(Keys.SPM_RATE),
-                config.get(Keys.CURRICULUM).equals("short_first"));
+        setup.events().data("train", data.train().facts());
+        if (data.sources().validation().count() > 0) {
+            setup.events().data("validation", data.validation().facts());
+        }
+        if (!data.sample().windows().isEmpty()) {
+            setup.events().note("evaluations are on " + data.sample().describe());
+        }
     }
 
     static Trainer.Settings settings(RunConfig config, boolean checkpointing) {
@@ -377,7 +299,7 @@ public final class TrainRun implements AutoCloseable {
         }
         long count = 0;
         for (int e = 0; e < config.get(Keys.EPOCHS); e++) {
-            count += (corpus.epoch(e).size() + perStep() - 1) / perStep();
+            count += (data.train().epoch(e).size() + perStep() - 1) / perStep();
         }
         return count;
     }
@@ -393,7 +315,7 @@ public final class TrainRun implements AutoCloseable {
 
     /** How many steps are done. */
     public long step() {
-        return step;
+        return state.step;
     }
 
     /** Where it is, the model it trains and how long an epoch is, in words. */
@@ -401,19 +323,49 @@ public final class TrainRun implements AutoCloseable {
         long trained = subject.parameters().values().stream()
                 .mapToLong(parameter -> parameter.shape().size())
                 .sum();
-        return files.architecture() + ", " + trained + " parameters trained; " + corpus.tokens() + " tokens in "
-                + corpus.windows() + " pieces; " + steps + " steps of " + perStep() + " sequences"
-                + (step > 0 ? "; goes on from step " + step : "");
+        return String.format(
+                Locale.ROOT,
+                "%s, %,d parameters trained; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
+                files.architecture(),
+                trained,
+                data.train().facts().lossTokens(),
+                steps,
+                perStep(),
+                state.step > 0 ? "; goes on from step " + state.step : "");
+    }
+
+    /** Whether an adapter is trained, and not the model itself. */
+    public boolean hasAdapter() {
+        return config.get(Keys.LORA);
+    }
+
+    /** The split to evaluate the result on: the test split where there is one. */
+    public Optional<String> heldOut() {
+        return data.sources().test().count() > 0
+                ? Optional.of("test")
+                : data.sources().validation().count() > 0 ? Optional.of("validation") : Optional.empty();
+    }
+
+    /** What to do with a run that is resumed after its last step; empty while there are steps to do. */
+    public String whenFinished() {
+        if (state.step < steps) {
+            return "";
+        }
+        Key<Integer> length = config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
+        return "the run has done all of its " + steps + " steps; to go on, raise " + length.path() + " (now "
+                + config.get(length) + ") with --resume, or begin a new run with "
+                + (hasAdapter() ? "model.adapter" : "model.pretrained_model") + " set to "
+                + (hasAdapter() ? run : run.resolve("latest"));
     }
 
     public End run() {
-        if (step == 0) {
-            samples.before();
+        if (state.step == 0 && !samples.before(() -> stopping)) {
+            return interrupted();
         }
         End end = End.FINISHED;
-        while (step < steps) {
-            if (due(config.get(Keys.EVAL_STEPS)) && evaluatedAt != step && validation.windows() > 0) {
-                evaluate();
+        while (state.step < steps) {
+            if (due(config.get(Keys.EVAL_STEPS)) && isToEvaluate() && !evaluate()) {
+                return interrupted();
             }
             if (impatient()) {
                 end = End.STOPPED_EARLY;
@@ -423,65 +375,80 @@ public final class TrainRun implements AutoCloseable {
                 save();
             }
             if (stopping) {
-                save();
-                writeSummary(End.INTERRUPTED);
-                return End.INTERRUPTED;
+                return interrupted();
             }
             next();
         }
-        if (validation.windows() > 0 && evaluatedAt != step) {
-            evaluate();
+        if (isToEvaluate()) {
+            save(); // an evaluation takes its time, and must not be able to cost the run
+            if (!evaluate()) {
+                return interrupted();
+            }
         }
-        save(validation.windows() == 0);
-        samples.after();
+        save(data.sample().windows().isEmpty());
+        if (!samples.after(() -> stopping)) {
+            return interrupted();
+        }
         writeSummary(end);
         return end;
     }
 
+    private End interrupted() {
+        save();
+        writeSummary(End.INTERRUPTED);
+        return End.INTERRUPTED;
+    }
+
+    private boolean isToEvaluate() {
+        return state.evaluatedAt != state.step && !data.sample().windows().isEmpty();
+    }
+
     private boolean due(int every) {
-        return every > 0 && step > 0 && step % every == 0;
+        return every > 0 && state.step > 0 && state.step % every == 0;
     }
 
     private boolean impatient() {
-        return config.get(Keys.PATIENCE) > 0 && withoutGain >= config.get(Keys.PATIENCE);
+        return config.get(Keys.PATIENCE) > 0 && state.withoutGain >= config.get(Keys.PATIENCE);
     }
 
     private void next() {
-        if (plannedEpoch != epoch) {
-            sequences = corpus.epoch(epoch);
-            plannedEpoch = epoch;
+        if (plannedEpoch != state.epoch) {
+            sequences = data.train().epoch(state.epoch);
+            plannedEpoch = state.epoch;
         }
-        int end = Math.min(sequences.size(), position + perStep());
+        int end = Math.min(sequences.size(), state.position + perStep());
         List<List<Example>> read = new ArrayList<>();
         long seen = 0;
-        for (List<Integer> sequence : sequences.subList(position, end)) {
-            read.add(corpus.read(sequence, epoch));
+        for (List<Integer> sequence : sequences.subList(state.position, end)) {
+            read.add(data.train().read(sequence, state.epoch));
             seen += read.getLast().stream()
                     .mapToLong(example -> example.ids().length)
                     .sum();
         }
         long began = setup.nanoTime().getAsLong();
         double cpu = Machine.cpuSeconds();
-        double rate = schedule.rate(step);
+        double rate = schedule.rate(state.step);
         Trainer.Report report = attempt(read, rate);
         double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
-        seconds += took;
-        tokens += seen;
-        position = end;
-        if (position == sequences.size()) {
-            epoch++;
-            position = 0;
+        state.trainingSeconds += took;
+        state.tokens += seen;
+        state.lossTokens += report.targets();
+        state.position = end;
+        if (state.position == sequences.size()) {
+            state.epoch++;
+            state.position = 0;
         }
-        step++;
-        double within = plannedEpoch == epoch ? (double) position / sequences.size() : 0;
+        state.step++;
+        double within = plannedEpoch == state.epoch ? (double) state.position / sequences.size() : 0;
         double used = cpu < 0
                 ? -1
                 : (Machine.cpuSeconds() - cpu) / took / Runtime.getRuntime().availableProcessors();
         RunEvents.Step told = new RunEvents.Step(
-                step,
+                state.step,
                 steps,
-                epoch + within,
-                tokens,
+                state.epoch + within,
+                state.tokens,
+                state.lossTokens,
                 report.loss(),
                 rate,
                 report.gradientNorm(),
@@ -497,43 +464,44 @@ public final class TrainRun implements AutoCloseable {
 
     /** One bad step is skipped; several in a row mean that there is no way on from here. */
     private void watch(Trainer.Report report) {
-        notFinite = report.moved() || report.scaledDown() ? 0 : notFinite + 1;
+        state.notFinite = report.moved() || report.scaledDown() ? 0 : state.notFinite + 1;
         if (!report.moved()) {
             setup.events()
-                    .note("step " + step + " skipped: loss " + report.loss() + ", gradient norm "
+                    .note("step " + state.step + " skipped: loss " + report.loss() + ", gradient norm "
                             + report.gradientNorm()
                             + (report.scaledDown()
                                     ? "; the loss is scaled by "
                                             + trainer.lossScale().value() + " from here on"
                                     : ""));
         }
-        if (notFinite >= NOT_FINITE) {
+        if (state.notFinite >= NOT_FINITE) {
             Path good = save();
-            throw new TrainException("step " + step + ": " + notFinite + " steps in a row were not finite; the state "
-                    + "before them is in " + good + "; a lower learning rate or a higher precision may help");
+            throw new TrainException(
+                    "step " + state.step + ": " + state.notFinite + " steps in a row were not finite; the state "
+                            + "before them is in " + good + "; a lower learning rate or a higher precision may help");
         }
     }
 
     private Trainer.Report attempt(List<List<Example>> read, double rate) {
         while (true) {
             List<List<Example>> batches = new ArrayList<>();
-            for (int from = 0; from < read.size(); from += micro) {
-                batches.add(read.subList(from, Math.min(read.size(), from + micro)).stream()
+            for (int from = 0; from < read.size(); from += state.sequencesAtATime) {
+                batches.add(read.subList(from, Math.min(read.size(), from + state.sequencesAtATime)).stream()
                         .flatMap(List::stream)
                         .toList());
             }
             try {
-                return trainer.step(batches, rate, step);
+                return trainer.step(batches, rate, state.step);
             } catch (MemoryException full) {
-                if (micro == 1) {
+                if (state.sequencesAtATime == 1) {
                     throw new TrainException(
                             full.getMessage() + "; one sequence of " + config.get(Keys.CONTEXT)
                                     + " tokens does not fit: " + whatFits(),
                             full);
                 }
-                micro = (micro + 1) / 2;
+                state.sequencesAtATime = (state.sequencesAtATime + 1) / 2;
                 setup.events()
-                        .note("out of memory (" + full.getMessage() + "): going on with " + micro
+                        .note("out of memory (" + full.getMessage() + "): going on with " + state.sequencesAtATime
                                 + " sequences at a time, and accordingly more of them for a step");
             }
         }
@@ -554,33 +522,38 @@ public final class TrainRun implements AutoCloseable {
         return "the weights and the optimizer's state leave " + mebibytes(Math.max(0, left)) + " only";
     }
 
-    private void evaluate() {
-        double sum = 0;
-        long targets = 0;
-        List<List<Integer>> all = validation.epoch(0);
-        for (int from = 0; from < all.size(); from += micro) {
-            List<Example> batch = new ArrayList<>();
-            for (List<Integer> sequence : all.subList(from, Math.min(all.size(), from + micro))) {
-                batch.addAll(validation.read(sequence, 0));
-            }
-            long count = batch.stream().mapToLong(Example::targets).sum();
-            sum += trainer.loss(batch) * count;
-            targets += count;
+    /** False when it was stopped, which changes nothing but the time that is gone. */
+    private boolean evaluate() {
+        long began = setup.nanoTime().getAsLong();
+        OptionalDouble found = validation.loss(
+                trainer,
+                state.sequencesAtATime,
+                () -> stopping,
+                done -> setup.events()
+                        .evaluating(state.step, done, data.sample().tokens(), since(began)));
+        state.evaluationSeconds += since(began);
+        if (found.isEmpty()) {
+            return false;
         }
-        double loss = sum / targets;
-        evaluatedAt = step;
-        lastEvaluation = loss;
-        boolean best = loss < bestLoss - config.get(Keys.MIN_DELTA);
-        withoutGain = best ? 0 : withoutGain + 1;
+        double loss = found.getAsDouble();
+        state.evaluatedAt = state.step;
+        state.lastEvaluation = loss;
+        boolean best = loss < state.bestLoss - config.get(Keys.MIN_DELTA);
+        state.withoutGain = best ? 0 : state.withoutGain + 1;
         if (best) {
-            bestLoss = loss;
-            bestStep = step;
+            state.bestLoss = loss;
+            state.bestStep = state.step;
         }
-        metrics.evaluated(step, loss, best);
-        setup.events().evaluated(step, loss, best);
+        metrics.evaluated(state.step, loss, best);
+        setup.events().evaluated(state.step, loss, best);
         if (best) {
             save(true);
         }
+        return true;
+    }
+
+    private double since(long began) {
+        return (setup.nanoTime().getAsLong() - began) * 1e-9;
     }
 
     private Path save() {
@@ -592,7 +565,10 @@ public final class TrainRun implements AutoCloseable {
                 + subject.parameters().values().stream()
                         .mapToLong(Tensor::bytes)
                         .sum();
-        Path checkpoint = checkpoints.save(step, bytes, this::write);
+        state.elapsedSeconds = elapsedBefore + since(begun);
+        Path checkpoint = checkpoints.has(state.step)
+                ? checkpoints.amend(state.step, this::writeState)
+                : checkpoints.save(state.step, bytes, this::write);
         if (best) {
             checkpoints.markBest(checkpoint);
         }
@@ -601,39 +577,32 @@ public final class TrainRun implements AutoCloseable {
     }
 
     private void write(Path folder) {
-        setup.events().note("saving step " + step);
+        setup.events().note("saving step " + state.step);
         subject.save(folder);
         List<SafetensorsWriter.Entry> entries = new ArrayList<>();
         trainer.state().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, device)));
         SafetensorsWriter.write(folder.resolve(OPTIMIZER), entries);
-        ObjectNode state = JSON.createObjectNode();
-        state.put("step", step);
-        state.put("epoch", epoch);
-        state.put("position", position);
-        state.put("tokens", tokens);
-        state.put("updates", trainer.updates());
-        state.put("sequences_at_a_time", micro);
-        state.put("best_loss", bestLoss);
-        state.put("best_step", bestStep);
-        state.put("evaluations_without_gain", withoutGain);
-        state.put("steps_not_finite", notFinite);
-        state.put("loss_scale", trainer.lossScale().value());
-        state.put("loss_scale_good_steps", trainer.lossScale().goodSteps());
-        state.put("evaluated_at", evaluatedAt);
-        state.put("last_evaluation", lastEvaluation);
-        state.put("seconds", seconds);
-        state.put("device", device.name());
-        ObjectNode random = state.putObject("random");
+        writeState(folder);
+    }
+
+    private void writeState(Path folder) {
+        ObjectNode root = JSON.createObjectNode();
+        state.write(root);
+        root.put("updates", trainer.updates());
+        root.put("loss_scale", trainer.lossScale().value());
+        root.put("loss_scale_good_steps", trainer.lossScale().goodSteps());
+        root.put("device", device.name());
+        ObjectNode random = root.putObject("random");
         random.put("generator", "philox4x32-10, keyed by seed, step, sample, site and element");
         random.put("seed", config.get(Keys.SEED));
-        ObjectNode scheduler = state.putObject("scheduler");
+        ObjectNode scheduler = root.putObject("scheduler");
         scheduler.put("shape", schedule.shape().name());
         scheduler.put("steps", schedule.steps());
         scheduler.put("warmup", schedule.warmup());
-        ObjectNode data = state.putObject("data_sha256");
-        sources.hashes().forEach(data::put);
-        Checkpoints.writeWhole(folder.resolve(STATE), JSON.writeValueAsString(state) + "\n");
-        Checkpoints.writeWhole(folder.resolve(CONFIG), config.yaml());
+        ObjectNode hashes = root.putObject("data_sha256");
+        data.sources().hashes().forEach(hashes::put);
+        Checkpoints.writeWhole(folder.resolve(STATE), JSON.writeValueAsString(root) + "\n");
+        Checkpoints.writeWhole(folder.resolve(RunFolder.CONFIG), config.yaml());
         try {
             Files.copy(run.resolve(Metrics.FILE), folder.resolve(Metrics.FILE));
         } catch (IOException failure) {
@@ -642,53 +611,58 @@ public final class TrainRun implements AutoCloseable {
     }
 
     private void restore(Path checkpoint) {
-        RunConfig before = RunConfig.read(checkpoint.resolve(CONFIG));
+        RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
+        JsonNode saved = JSON.readTree(checkpoint.resolve(STATE));
         for (Key<?> key : Keys.ALL) {
-            if (!FREE.contains(key) && !before.get(key).equals(config.get(key))) {
+            if (!FREE.contains(key) && !LENGTH.contains(key) && !before.get(key).equals(config.get(key))) {
                 throw config.wrong(
                         key,
                         "the run in " + run + " was begun with " + before.get(key) + "; it cannot go on with another");
             }
         }
-        JsonNode state = JSON.readTree(checkpoint.resolve(STATE));
-        for (Map.Entry<String, String> hash : sources.hashes().entrySet()) {
-            if (!state.path("data_sha256").path(hash.getKey()).asString("").equals(hash.getValue())) {
+        extend(before, saved.path("scheduler").path("steps").longValue(steps));
+        for (Map.Entry<String, String> hash : data.sources().hashes().entrySet()) {
+            if (!saved.path("data_sha256").path(hash.getKey()).asString("").equals(hash.getValue())) {
                 throw new TrainException(checkpoint + ": was trained on other data: " + hash.getKey() + " has changed");
             }
         }
-        if (!state.path("device").asString("").equals(device.name())) {
+        if (!saved.path("device").asString("").equals(device.name())) {
             setup.events()
-                    .note("the run was begun on " + state.path("device").asString("") + " and goes on on "
+                    .note("the run was begun on " + saved.path("device").asString("") + " and goes on on "
                             + device.name() + ": losses will agree, but not bit for bit");
         }
         subject.restore(checkpoint);
         Subject.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
-        trainer.restore(state.path("updates").intValue());
+        trainer.restore(saved.path("updates").intValue());
         trainer.lossScale()
                 .restore(
-                        state.path("loss_scale").doubleValue(1),
-                        state.path("loss_scale_good_steps").intValue(0));
-        step = state.path("step").longValue();
-        epoch = state.path("epoch").intValue();
-        position = state.path("position").intValue();
-        tokens = state.path("tokens").longValue();
-        micro = state.path("sequences_at_a_time").intValue();
-        bestLoss = number(state.path("best_loss"));
-        bestStep = state.path("best_step").longValue();
-        withoutGain = state.path("evaluations_without_gain").intValue();
-        notFinite = state.path("steps_not_finite").intValue();
-        evaluatedAt = state.path("evaluated_at").longValue();
-        lastEvaluation = number(state.path("last_evaluation"));
-        seconds = state.path("seconds").doubleValue();
+                        saved.path("loss_scale").doubleValue(1),
+                        saved.path("loss_scale_good_steps").intValue(0));
+        state.read(saved);
+        elapsedBefore = state.elapsedSeconds;
     }
 
-    /** Jackson writes numbers that JSON has not as text. */
-    private static double number(JsonNode node) {
-        return node.isNumber() ? node.doubleValue() : Double.parseDouble(node.asString("NaN"));
+    /** A run may become longer. From here on it has the rates of the longer schedule, which it did not begin with. */
+    private void extend(RunConfig before, long stepsBefore) {
+        for (Key<Integer> key : LENGTH) {
+            if (!before.get(key).equals(config.get(key)) && steps < stepsBefore) {
+                throw config.wrong(
+                        key,
+                        "the run in " + run + " was begun with " + before.get(key)
+                                + "; it can become longer, but not shorter");
+            }
+        }
+        if (steps > stepsBefore) {
+            setup.events()
+                    .note("the run goes on to step " + steps + " instead of " + stepsBefore
+                            + ": from here on the learning rate is that of the longer schedule, so the result is not that "
+                            + "of a run that was as long from the beginning");
+        }
     }
 
     private void writeSummary(End end) {
-        ObjectNode summary = Summary.of(run, end, config, seconds, bestLoss, bestStep, lastEvaluation, device.name());
+        state.elapsedSeconds = elapsedBefore + since(begun);
+        ObjectNode summary = Summary.of(run, end, config, state, data, device.name());
         Checkpoints.writeWhole(run.resolve("summary.json"), JSON.writeValueAsString(summary) + "\n");
         Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary));
     }
@@ -697,7 +671,7 @@ public final class TrainRun implements AutoCloseable {
     public void close() {
         metrics.close();
         trainer.close();
-        sources.close();
+        data.close();
         subject.close();
         files.close();
     }

@@ -201,7 +201,7 @@ public final class Trainer implements AutoCloseable {
 
     private Tensor zeros(Spec spec) {
         Tensor tensor = session.allocate(spec);
-        long size = spec.shape().size();
+        long size = device.holdsValues() ? spec.shape().size() : 0;
         for (long at = 0; at < size; at += ZEROS) {
             int count = (int) Math.min(ZEROS, size - at);
             device.write(

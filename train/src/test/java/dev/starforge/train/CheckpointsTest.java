@@ -124,4 +124,29 @@ final class CheckpointsTest {
         checkpoints(3).clean();
         assertThat(run.toFile().list()).isEmpty();
     }
+
+    @Test
+    void anAmendedCheckpointHasTheNewFilesAndTheOldOnes() throws IOException {
+        Checkpoints checkpoints = new Checkpoints(run, Checkpoints.REAL, 3);
+        Path saved = checkpoints.save(1, 10, path -> {
+            fill(path, "weights");
+            Checkpoints.writeWhole(path.resolve("state.json"), "before");
+        });
+        List<Path> files;
+        try (var entries = Files.list(saved)) {
+            files = entries.toList();
+        }
+        checkpoints.amend(1, path -> Checkpoints.writeWhole(path.resolve("state.json"), "after"));
+        assertThat(saved.resolve("state.json")).hasContent("after");
+        assertThat(files).allSatisfy(file -> assertThat(file).exists());
+        assertThat(Checkpoints.defect(saved)).isEmpty();
+        // killed between the two renames
+        Files.move(saved, run.resolve(".amended-checkpoint-1"));
+        checkpoints.clean();
+        assertThat(Checkpoints.defect(saved)).isEmpty();
+        Files.createDirectory(run.resolve(".amended-checkpoint-1"));
+        checkpoints.clean();
+        assertThat(run.resolve(".amended-checkpoint-1")).doesNotExist();
+        assertThat(saved).isDirectory();
+    }
 }

@@ -51,7 +51,7 @@ final class CorpusTest {
                 new Texts(lengths),
                 1000,
                 document -> 1,
-                new Corpus.Settings(64, packing, 9, Optional.of(FIM), fim, spm, false));
+                new Corpus.Settings(64, packing, 9, Optional.of(FIM), fim, spm, false, false));
     }
 
     @Test
@@ -132,7 +132,8 @@ final class CorpusTest {
 
     @Test
     void anIdOutsideTheVocabularyIsAnError() {
-        assertThatThrownBy(() -> new Corpus(new Texts(50), 40, document -> 1, Corpus.Settings.plain(64)))
+        assertThatThrownBy(
+                        () -> new Corpus(new Texts(50), 40, document -> 1, Corpus.Settings.plain(64, Optional.empty())))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("text-0")
                 .hasMessageContaining("40");
@@ -140,9 +141,91 @@ final class CorpusTest {
 
     @Test
     void aWeightOfZeroLeavesADocumentOut() {
-        Corpus corpus =
-                new Corpus(new Texts(10, 20, 30), 1000, document -> document == 1 ? 0 : 2, Corpus.Settings.plain(64));
+        Corpus corpus = new Corpus(
+                new Texts(10, 20, 30),
+                1000,
+                document -> document == 1 ? 0 : 2,
+                Corpus.Settings.plain(64, Optional.empty()));
         assertThat(corpus.windows()).isEqualTo(2);
         assertThat(corpus.read(List.of(0), 0).getFirst().weight()).isEqualTo(2);
+    }
+
+    /** Documents of so many tokens, of which those before {@code from} do not count; the last but one is {@code marker}. */
+    private static TokenDocuments of(int from, int marker, int... lengths) {
+        Texts texts = new Texts(lengths);
+        return new TokenDocuments() {
+            @Override
+            public int count() {
+                return texts.count();
+            }
+
+            @Override
+            public int length(int document) {
+                return texts.length(document);
+            }
+
+            @Override
+            public TokenDocument read(int document) {
+                TokenDocument read = texts.read(document);
+                Arrays.fill(read.counted(), 0, from, false);
+                if (marker > 0) {
+                    read.ids()[read.ids().length - 2] = marker;
+                }
+                return read;
+            }
+
+            @Override
+            public long tokens() {
+                return texts.tokens();
+            }
+
+            @Override
+            public void close() {}
+        };
+    }
+
+    private static DataFacts facts(TokenDocuments documents) {
+        return new Corpus(documents, 1000, document -> 1, Corpus.Settings.plain(64, Optional.of(FIM))).facts();
+    }
+
+    @Test
+    void onlyPlainTextsAreDivided() {
+        DataFacts plain = facts(of(0, 0, 10, 100, 200));
+        assertThat(plain.divided()).isEqualTo(2);
+        assertThat(plain.dropped()).isZero();
+        assertThat(plain.lossTokens()).isEqualTo(9 + 99 + 199);
+        // the first token is never predicted, so it may as well not count
+        assertThat(facts(of(1, 0, 10, 100, 200)).divided()).isEqualTo(2);
+        DataFacts conditional = facts(of(2, 0, 10, 64, 65, 200));
+        assertThat(conditional.divided()).isZero();
+        assertThat(conditional.dropped()).isEqualTo(2);
+        assertThat(conditional.documents()).isEqualTo(2);
+        assertThat(conditional.droppedLossTokens()).isEqualTo(63 + 198);
+        DataFacts turned = facts(of(0, 3, 64, 65));
+        assertThat(turned.dropped()).as("a middle depends on what is around it").isEqualTo(1);
+        assertThat(turned.documents()).isEqualTo(1);
+        assertThat(plain.lost()).isEmpty();
+    }
+
+    @Test
+    void aSampleIsDrawnBySeedAndNoLargerThanAsked() {
+        int[] lengths = IntStream.range(0, 50).map(i -> 10 + i % 7).toArray();
+        Corpus corpus = corpus(false, 0, 0, lengths);
+        Corpus.Sample sample = corpus.sample(100, 42);
+        assertThat(sample).isEqualTo(corpus.sample(100, 42));
+        assertThat(sample.windows())
+                .isNotEqualTo(corpus.sample(100, 43).windows())
+                .isSorted();
+        assertThat(sample.tokens()).isBetween(84L, 100L);
+        assertThat(sample.lossTokens())
+                .isEqualTo(sample.tokens() - sample.windows().size());
+        assertThat(sample.describe())
+                .startsWith(sample.tokens() + " of 647 tokens")
+                .endsWith(", seed 42");
+        assertThat(corpus.sample(0, 42).windows()).hasSize(50);
+        assertThat(corpus.sample(0, 42).describe()).startsWith("all 647 tokens");
+        assertThat(corpus.sample(1, 42).windows()).as("one at least").hasSize(1);
+        assertThat(new Corpus.Sample(List.of(1), 200_000, 150_000, 33_800_000, 42).describe())
+                .isEqualTo("200,000 of 33.8 M tokens (150,000 count in the loss), seed 42");
     }
 }

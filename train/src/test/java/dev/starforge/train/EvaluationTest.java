@@ -70,4 +70,19 @@ final class EvaluationTest {
         assertThat(Evaluation.identifierF1("", "")).isEqualTo(1);
         assertThat(Evaluation.similarity("kitten", "sitting")).isCloseTo(1 - 3.0 / 7, within(1e-12));
     }
+
+    @Test
+    void theDifferenceOfPerplexitiesIsThatOfTheFigures() {
+        double[] tokens = new double[60];
+        double[] base = new double[60];
+        double[] tuned = new double[60];
+        Arrays.setAll(tokens, i -> 10 + i % 3);
+        Arrays.setAll(base, i -> tokens[i] * (2 + 0.1 * Philox.normal(4, 0, i)));
+        Arrays.setAll(tuned, i -> base[i] - 0.5 * tokens[i]);
+        Bootstrap difference = Bootstrap.perplexities(tuned, base, tokens);
+        double mean = Arrays.stream(base).sum() / Arrays.stream(tokens).sum();
+        assertThat(difference.value()).isCloseTo(Math.exp(mean - 0.5) - Math.exp(mean), within(1e-9));
+        assertThat(difference.low()).isLessThan(difference.value());
+        assertThat(difference.high()).isGreaterThan(difference.value()).isNegative();
+    }
 }

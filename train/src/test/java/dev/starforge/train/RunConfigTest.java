@@ -218,4 +218,22 @@ final class RunConfigTest {
                 .forEach(missing::add);
         assertThat(missing).isEmpty();
     }
+
+    @Test
+    void theFileToBeginWithHasTheDefaults(@TempDir Path folder) throws IOException {
+        Path file = Files.writeString(folder.resolve("train.yaml"), StarterConfig.text());
+        RunConfig expected = RunConfig.defaults().set(List.of("data.path=dataset"));
+        assertThat(RunConfig.read(file).yaml()).isEqualTo(expected.yaml());
+        assertThat(StarterConfig.text().lines()).allMatch(line -> line.length() <= 130);
+        assertThat(StarterConfig.text()).contains("# hidden_size: 256").contains("# Rank of the updates.");
+    }
+
+    @Test
+    void aLimitTakesTheWordAll() {
+        RunConfig config = RunConfig.defaults().set(List.of("evaluation.max_tokens=all"));
+        assertThat(config.show("evaluation.max_tokens")).isEqualTo("0");
+        assertThatThrownBy(() -> config.set(List.of("evaluation.max_tokens=some")))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining("expected whole number from 0, or all, got some");
+    }
 }

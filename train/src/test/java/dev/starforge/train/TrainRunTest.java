@@ -12,10 +12,9 @@ import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.train.Runs.Said;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,7 +23,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,87 +36,20 @@ final class TrainRunTest {
     @TempDir
     Path folder;
 
-    /** What a run said. */
-    private static class Said implements RunEvents {
-        private final List<Step> steps = new ArrayList<>();
-        private final List<String> notes = new ArrayList<>();
-        private final List<Double> evaluations = new ArrayList<>();
-
-        @Override
-        public void step(Step step) {
-            steps.add(step);
-        }
-
-        @Override
-        public void evaluated(long step, double loss, boolean best) {
-            evaluations.add(loss);
-        }
-
-        @Override
-        public void note(String text) {
-            notes.add(text);
-        }
-
-        List<Double> losses() {
-            return steps.stream().map(Step::loss).toList();
-        }
-    }
-
     private Path sequences(String name, int count, int length) throws IOException {
-        String all = IntStream.range(0, count)
-                .mapToObj(s -> IntStream.range(0, length)
-                        .mapToObj(i -> String.valueOf((int) (Philox.uniform(name.length(), s, i) * 40)))
-                        .collect(Collectors.joining(",", "[", "]")))
-                .collect(Collectors.joining(",", "[", "]"));
-        return Files.writeString(
-                folder.resolve(name),
-                "{\"token_sequences\": " + all + ", \"vocab_size\": 640, \"num_sequences\": " + count + "}");
+        return Runs.sequences(folder, name, count, length);
     }
 
     private RunConfig config(String... settings) throws IOException {
-        List<String> all = new ArrayList<>(List.of(
-                "model.pretrained_model=\"" + Tiny.STARCODER + "\"",
-                "model.context_window=64",
-                "model.dtype=fp32",
-                "quantization.load_in_4bit=false",
-                "quantization.lora_rank=4",
-                "data.train=\"" + sequences("train.json", 24, 50) + "\"",
-                "data.validation=\"" + sequences("valid.json", 3, 40) + "\"",
-                "optimization.batch_size=4",
-                "optimization.gradient_accumulation_steps=1",
-                "optimization.learning_rate=1e-2",
-                "training.num_epochs=2",
-                "training.eval_steps=3",
-                "training.save_steps=4",
-                "training.patience=0",
-                "output.output_dir=\"" + folder.resolve("run") + "\""));
-        all.addAll(List.of(settings));
-        return RunConfig.defaults().set(all);
+        return Runs.config(folder, settings);
     }
 
     private static TrainRun.Setup setup(RunConfig config, Device device, boolean resume, RunEvents events) {
-        return new TrainRun.Setup(
-                config,
-                Path.of(config.model()),
-                Optional.empty(),
-                device,
-                config.precision(),
-                Fallback.FORBIDDEN,
-                0,
-                resume,
-                Checkpoints.REAL,
-                System::nanoTime,
-                events);
+        return Runs.setup(config, device, resume, events);
     }
 
     private static Said run(RunConfig config, boolean resume) {
-        Said said = new Said();
-        TrainRun.claim(config, resume);
-        try (Device device = Tiny.cpu(2);
-                TrainRun run = new TrainRun(setup(config, device, resume, said))) {
-            run.run();
-        }
-        return said;
+        return Runs.run(config, resume);
     }
 
     @Test
@@ -153,9 +84,9 @@ final class TrainRunTest {
         List<Double> whole = run(config, false).losses();
         Said said = new Said();
         RunConfig again = config.set(List.of("output.overwrite=true"));
-        TrainRun.claim(again, false);
         long least = smallestLimit(again);
         try (Device device = new LimitedDevice(Tiny.cpu(2), least);
+                RunFolder _ = RunFolder.claim(again, false);
                 TrainRun run = new TrainRun(setup(again, device, false, said))) {
             run.run();
         }
@@ -169,23 +100,24 @@ final class TrainRunTest {
     private long smallestLimit(RunConfig config) {
         LimitedDevice device = new LimitedDevice(Tiny.cpu(2), Long.MAX_VALUE);
         try (device;
+                RunFolder _ = RunFolder.claim(config, false);
                 TrainRun run = new TrainRun(setup(config, device, false, new Said()))) {
             run.run();
         }
-        TrainRun.claim(config, false);
         return device.mostReserved() - 1;
     }
 
     @Test
     void oneSequenceThatDoesNotFitIsAnErrorThatSaysWhatWould() throws IOException {
         RunConfig config = config("optimization.batch_size=1", "optimization.gradient_checkpointing=false");
-        TrainRun.claim(config, false);
         LimitedDevice loading = new LimitedDevice(Tiny.cpu(2), Long.MAX_VALUE);
-        new TrainRun(setup(config, loading, false, new Said())).close();
-        loading.close();
+        try (loading;
+                RunFolder _ = RunFolder.claim(config, false)) {
+            new TrainRun(setup(config, loading, false, new Said())).close();
+        }
         RunConfig again = config.set(List.of("output.overwrite=true"));
-        TrainRun.claim(again, false);
-        try (Device device = new LimitedDevice(Tiny.cpu(2), loading.mostReserved() + (1 << 19));
+        try (RunFolder _ = RunFolder.claim(again, false);
+                Device device = new LimitedDevice(Tiny.cpu(2), loading.mostReserved() + (1 << 19));
                 TrainRun run = new TrainRun(setup(again, device, false, new Said()))) {
             assertThatThrownBy(run::run)
                     .isInstanceOf(TrainException.class)
@@ -220,8 +152,8 @@ final class TrainRunTest {
                 }
             }
         };
-        TrainRun.claim(parts, false);
         try (Device device = Tiny.cpu(1);
+                RunFolder _ = RunFolder.claim(parts, false);
                 TrainRun run = new TrainRun(setup(parts, device, false, first))) {
             running.set(run);
             assertThat(run.run()).isEqualTo(TrainRun.End.INTERRUPTED);
@@ -275,9 +207,9 @@ final class TrainRunTest {
         }
         SafetensorsFile.write(broken.resolve("model.safetensors"), entries);
         RunConfig config = config("model.pretrained_model=\"" + broken + "\"", "training.eval_steps=0");
-        TrainRun.claim(config, false);
         Said said = new Said();
         try (Device device = Tiny.cpu(2);
+                RunFolder _ = RunFolder.claim(config, false);
                 TrainRun run = new TrainRun(setup(config, device, false, said))) {
             assertThatThrownBy(run::run)
                     .isInstanceOf(TrainException.class)
@@ -326,9 +258,9 @@ final class TrainRunTest {
         Path run = folder.resolve("run");
         String before = Files.readString(run.resolve("metrics.jsonl"));
         RunConfig again = config("training.max_steps=1", "output.overwrite=true");
-        TrainRun.claim(again, false);
-        assertThat(run.resolve("metrics.jsonl")).doesNotExist();
-        TrainRun.settle(again);
+        try (RunFolder _ = RunFolder.claim(again, false)) {
+            assertThat(run.resolve("metrics.jsonl")).doesNotExist();
+        }
         assertThat(run.resolve("metrics.jsonl")).hasContent(before);
         assertThat(Checkpoints.defect(Checkpoints.resolve(run))).isEmpty();
         run(again, false);

@@ -2,6 +2,7 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.FolderLock;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.data.Tokenizer;
@@ -98,8 +99,9 @@ public final class DatasetBuilder {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob(), config.skipMissing())) {
             ObjectId head = history.resolve(config.revision());
             if (history.isShallow()) {
-                progress.say("Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
-                        + "`git fetch --unshallow` gets them.");
+                progress.say(
+                        "Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
+                                + "`git fetch --unshallow` gets them.");
             }
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages
@@ -109,7 +111,7 @@ public final class DatasetBuilder {
             Manifest.refuseForeign(config.out(), work);
             List<Path> made = FolderLock.missing(config.out());
             Files.createDirectories(config.out());
-            try (FolderLock _ = FolderLock.take(config.out())) {
+            try (FolderLock _ = FolderLock.take(config.out(), "starforge dataset")) {
                 return build(history, head);
             } finally {
                 FolderLock.removeIfAlone(made);

@@ -40,8 +40,7 @@ public record DatasetReport(
      *
      * @param rules the same by the rule that found it
      */
-    public record Redacted(
-            long keys, long passwords, long emails, Map<String, Long> rules, List<Example> examples) {}
+    public record Redacted(long keys, long passwords, long emails, Map<String, Long> rules, List<Example> examples) {}
 
     /** A replaced value: the first characters, at most a quarter of it, and where it first stood. */
     public record Example(String rule, String masked, String path, int line) {}

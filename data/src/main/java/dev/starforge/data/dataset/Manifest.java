@@ -254,7 +254,8 @@ final class Manifest {
         List<String> ids = new ArrayList<>();
         for (JsonNode generation : root.path("generations")) {
             try (TokenShard shard = TokenShard.open(folder(generation).resolve(Split.TRAIN.shard()))) {
-                tested.shared(shard, tokenizer, config.threads(), () -> {}).forEach(document -> ids.add(shard.id(document)));
+                tested.shared(shard, tokenizer, config.threads(), () -> {})
+                        .forEach(document -> ids.add(shard.id(document)));
             }
         }
         return ids;
@@ -348,9 +349,7 @@ final class Manifest {
 
     /** How often, by which rule, and masked examples; never a secret. */
     private static void redactions(DatasetReport.Redacted redacted, ObjectNode out) {
-        out.put("keys", redacted.keys())
-                .put("passwords", redacted.passwords())
-                .put("emails", redacted.emails());
+        out.put("keys", redacted.keys()).put("passwords", redacted.passwords()).put("emails", redacted.emails());
         redacted.rules().forEach(out.putObject("rules")::put);
         ArrayNode examples = out.putArray("examples");
         for (DatasetReport.Example example : redacted.examples()) {

@@ -43,7 +43,8 @@ record Redactions(Map<Rule, Long> counts, List<Example> examples) {
 
     /** Adds an example unless there are enough of its rule, or one that looks the same. */
     static void add(List<Example> examples, Example example) {
-        long same = examples.stream().filter(other -> other.rule == example.rule).count();
+        long same =
+                examples.stream().filter(other -> other.rule == example.rule).count();
         if (same < SHOWN && examples.stream().noneMatch(example::isLike)) {
             examples.add(example);
         }

@@ -91,7 +91,8 @@ final class Secrets implements Patch.Shown {
             if (!findings.isEmpty()) {
                 out = out == null ? new Bytes() : out;
                 out.add(bytes, copied, from);
-                boolean counted = findings.getFirst().rule() != Rule.PRIVATE_KEY || keys.get(key - 1).first();
+                boolean counted = findings.getFirst().rule() != Rule.PRIVATE_KEY
+                        || keys.get(key - 1).first();
                 out.addLatin(replace(latin(bytes, from, to), findings, counted ? number : 0));
                 copied = to;
             }
@@ -154,7 +155,8 @@ final class Secrets implements Patch.Shown {
         String text = latin(lines.bytes(), from, to);
         String end = text.endsWith("\n") ? "\n" : "";
         String content = text.substring(0, text.length() - end.length());
-        out.addLatin(replace(content, SecretScanner.scan(content, look), line + 1)).addLatin(end);
+        out.addLatin(replace(content, SecretScanner.scan(content, look), line + 1))
+                .addLatin(end);
     }
 
     /** A commit message without the names in its trailers, and those given wherever they stand as words. */

@@ -10,7 +10,9 @@ public record Finding(int from, int to, Rule rule) {
     /** The first characters and stars, for a person who knows the file: at most three, and at most a quarter of the value. */
     public static String masked(String value) {
         int shown = 0;
-        while (shown < Math.min(MOST_SHOWN, value.length() / 4) && value.charAt(shown) > 0x20 && value.charAt(shown) < 0x7F) {
+        while (shown < Math.min(MOST_SHOWN, value.length() / 4)
+                && value.charAt(shown) > 0x20
+                && value.charAt(shown) < 0x7F) {
             shown++;
         }
         return value.substring(0, shown) + "*****";

@@ -24,9 +24,10 @@ final class NamedValues {
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
     private static final String OPERATOR =
             "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
-    private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
-            + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
-            + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
+    private static final String STRING =
+            "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
+                    + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
+                    + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
@@ -39,8 +40,8 @@ final class NamedValues {
     private static final Pattern ELEMENT = Pattern.compile("[\"']?>([^\\s<>\"']{4,300})</");
 
     /** A user and a password, given together: {@code basic_auth("user", "…")}. */
-    private static final Pattern PAIR =
-            Pattern.compile("\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
+    private static final Pattern PAIR = Pattern.compile(
+            "\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
 
     private static final Pattern PAIR_NAME = Pattern.compile("(?i).*(?:(?:basic|digest|password)_?auth|credentials?)");
 
@@ -54,8 +55,8 @@ final class NamedValues {
     private static final Pattern BEFORE_LITERAL = Pattern.compile(".*(?:[;&?:]|\\s--[a-z-]{1,40}[ =])\\s?");
 
     /** A line of a configuration file to its end, or to a comment. */
-    private static final Pattern SETTING =
-            Pattern.compile("[\"']?\\s{0,20}[?:+]?[=:]\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;).*)?$)");
+    private static final Pattern SETTING = Pattern.compile(
+            "[\"']?\\s{0,20}[?:+]?[=:]\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;).*)?$)");
 
     private static final Pattern BEFORE_SETTING =
             Pattern.compile("[+ -]?\\s*(?:-\\s+)?(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
@@ -179,11 +180,14 @@ final class NamedValues {
             return Optional.of(Candidate.of(header, 1, Form.LITERAL));
         }
         Matcher setting = at(SETTING, line, to);
-        if (from <= BEFORE && setting.lookingAt() && BEFORE_SETTING.matcher(before).matches()) {
+        if (from <= BEFORE
+                && setting.lookingAt()
+                && BEFORE_SETTING.matcher(before).matches()) {
             return Optional.of(Candidate.of(setting, 1, Form.BARE));
         }
         Matcher word = at(WORD, line, to);
-        boolean apart = word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
+        boolean apart =
+                word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
         return apart ? Optional.of(Candidate.of(word, 1, Form.LITERAL)) : Optional.empty();
     }
 

@@ -19,13 +19,15 @@ public final class PrivateKeys {
     private static final String CLOSES = "-----END ";
 
     /** A line of a key within whatever a program puts around it. */
-    private static final Pattern BODY =
-            Pattern.compile("[\\s\"'`+*#/>;,.-]{0,80}?([0-9A-Za-z+/]{1,200}={0,2}|=[0-9A-Za-z+/]{4})(?:\\\\[nr]|[\\s\"'`+,;.\\\\)-]){0,40}");
+    private static final Pattern BODY = Pattern.compile(
+            "[\\s\"'`+*#/>;,.-]{0,80}?([0-9A-Za-z+/]{1,200}={0,2}|=[0-9A-Za-z+/]{4})(?:\\\\[nr]|[\\s\"'`+,;.\\\\)-]){0,40}");
 
-    private static final Pattern BETWEEN = Pattern.compile("[\\s\"'`+*#/>\\\\nr]{0,80}|[\\s\"'`+*#/>]{0,40}[A-Z][A-Za-z-]{2,30}: .{0,200}");
+    private static final Pattern BETWEEN =
+            Pattern.compile("[\\s\"'`+*#/>\\\\nr]{0,80}|[\\s\"'`+*#/>]{0,40}[A-Z][A-Za-z-]{2,30}: .{0,200}");
 
     /** A key on the line of its mark. */
-    private static final Pattern ON_ONE_LINE = Pattern.compile("-----((?:\\\\[nr]|\\s|[0-9A-Za-z+/=]){20,8000}?)(?=-----END |[\"'`]|$)");
+    private static final Pattern ON_ONE_LINE =
+            Pattern.compile("-----((?:\\\\[nr]|\\s|[0-9A-Za-z+/=]){20,8000}?)(?=-----END |[\"'`]|$)");
 
     private PrivateKeys() {}
 
@@ -82,7 +84,8 @@ public final class PrivateKeys {
         Matcher same = ON_ONE_LINE.matcher(text).region(opens.end() - DASHES, end);
         if (same.lookingAt()) {
             String body = same.group(1);
-            int skipped = body.length() - body.replaceFirst("^(?:\\\\[nr]|\\s)+", "").length();
+            int skipped =
+                    body.length() - body.replaceFirst("^(?:\\\\[nr]|\\s)+", "").length();
             int kept = body.replaceFirst("(?:\\\\[nr]|\\s)+$", "").length();
             parts.add(new Part(same.start(1) + skipped, same.start(1) + kept, true));
             return same.end();

@@ -58,9 +58,18 @@ final class ProviderKeys {
             prefix("slack", kind, "[0-9A-Za-z-]{10,250}");
         }
         prefix("slack", "xapp-", "[0-9]-[0-9A-Z]{5,20}-[0-9]{5,20}-[0-9a-z]{20,100}");
-        inside("slack", "hooks.slack.com", "https://hooks\\.slack\\.com/(?:services|workflows|triggers)/[0-9A-Za-z+/]{40,60}");
-        inside("discord", "/api/webhooks/", "https://(?:\\w{2,8}\\.)?discord(?:app)?\\.com/api/webhooks/[0-9]{17,20}/" + WORD + "{60,80}");
-        inside("teams", "webhook.office.com", "https://[0-9a-z]{1,60}\\.webhook\\.office\\.com/webhookb2/[0-9A-Za-z@/-]{80,200}");
+        inside(
+                "slack",
+                "hooks.slack.com",
+                "https://hooks\\.slack\\.com/(?:services|workflows|triggers)/[0-9A-Za-z+/]{40,60}");
+        inside(
+                "discord",
+                "/api/webhooks/",
+                "https://(?:\\w{2,8}\\.)?discord(?:app)?\\.com/api/webhooks/[0-9]{17,20}/" + WORD + "{60,80}");
+        inside(
+                "teams",
+                "webhook.office.com",
+                "https://[0-9a-z]{1,60}\\.webhook\\.office\\.com/webhookb2/[0-9A-Za-z@/-]{80,200}");
         prefix("google", "AIza", WORD + "{35}");
         prefix("google", "ya29.", WORD + "{20,400}");
         prefix("google", "GOCSPX-", WORD + "{28}");
@@ -176,7 +185,10 @@ final class ProviderKeys {
         prefix(CRYPT_HASH, "$5$", "(?:rounds=[0-9]{1,9}\\$)?" + CRYPT + "{1,16}\\$" + CRYPT + "{43}");
         prefix(CRYPT_HASH, "$6$", "(?:rounds=[0-9]{1,9}\\$)?" + CRYPT + "{1,16}\\$" + CRYPT + "{86}");
         for (String kind : "$argon2i$ $argon2d$ $argon2id$".split(" ")) {
-            prefix(CRYPT_HASH, kind, "v=[0-9]+\\$m=[0-9]+,t=[0-9]+,p=[0-9]+\\$[0-9A-Za-z+/]{8,64}\\$[0-9A-Za-z+/]{16,128}");
+            prefix(
+                    CRYPT_HASH,
+                    kind,
+                    "v=[0-9]+\\$m=[0-9]+,t=[0-9]+,p=[0-9]+\\$[0-9A-Za-z+/]{8,64}\\$[0-9A-Za-z+/]{16,128}");
         }
         for (String kind : "$2a$ $2b$ $2y$".split(" ")) {
             prefix(CRYPT_HASH, kind, "[0-9]{2}\\$" + CRYPT + "{53}");
@@ -213,7 +225,8 @@ final class ProviderKeys {
             Matcher matcher = shape.pattern().matcher(line).useTransparentBounds(true);
             for (int at = shape.next(line, 0, matcher); at >= 0; at = shape.next(line, matcher.end(), matcher)) {
                 String key = matcher.group();
-                if (!Values.isSample(key) && (!shape.loose() || Gibberish.of(key).isRandom())) {
+                if (!Values.isSample(key)
+                        && (!shape.loose() || Gibberish.of(key).isRandom())) {
                     Rule rule = shape.provider().equals(CRYPT_HASH) ? Rule.PASSWORD_HASH : Rule.PROVIDER_KEY;
                     findings.add(at, matcher.end(), rule);
                 }

@@ -9,9 +9,10 @@ import java.util.regex.Pattern;
  */
 final class RandomLiterals {
     private static final Pattern LITERAL = Pattern.compile("([\"'`])([0-9A-Za-z+/_=.-]{20,130})\\1");
-    private static final Pattern DATA = Pattern.compile("(?i)sha-?(?:1|224|256|384|512)|integrity|base64|b64|data:|hash|digest|checksum|fingerprint"
-            + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
-            + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
+    private static final Pattern DATA =
+            Pattern.compile("(?i)sha-?(?:1|224|256|384|512)|integrity|base64|b64|data:|hash|digest|checksum|fingerprint"
+                    + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
+                    + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
 
     /** A bot's token of Discord: the number of its user, a time and a signature, with nothing to begin with. */
     private static final Pattern BOT = Pattern.compile(
@@ -30,7 +31,13 @@ final class RandomLiterals {
         while (literal.find()) {
             String value = literal.group(2);
             Gibberish made = Gibberish.of(value);
-            if (made.isMixed() && made.runLength() < 2.3 && made.isRandom() && made.isStrange() && !Values.isPlaceholder(value) && !Values.isCode(value) && !Values.isEncodedText(value)
+            if (made.isMixed()
+                    && made.runLength() < 2.3
+                    && made.isRandom()
+                    && made.isStrange()
+                    && !Values.isPlaceholder(value)
+                    && !Values.isCode(value)
+                    && !Values.isEncodedText(value)
                     && !DATA.matcher(line).find()) {
                 findings.add(literal.start(2), literal.end(2), Rule.RANDOM_LITERAL);
             }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.FolderLock;
 import dev.starforge.data.Hashes;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
@@ -432,11 +433,12 @@ final class DatasetBuilderTest {
         }
         Path out = Files.createDirectory(folder.resolve("out"));
         Path running = Files.createDirectory(out.resolve(".building"));
-        try (FolderLock lock = FolderLock.take(out)) {
+        try (FolderLock lock = FolderLock.take(out, "starforge dataset")) {
             assertThat(lock.channel().isOpen()).isTrue();
             assertThatThrownBy(() -> Builds.build(repository(), out))
                     .isInstanceOf(DatasetException.class)
-                    .hasMessageContaining("is being written by another run");
+                    .hasMessageContaining("is being written by another run (starforge dataset, process "
+                            + ProcessHandle.current().pid());
         }
         assertThat(running).isDirectory();
         Builds.build(repository(), out, "export", "both");

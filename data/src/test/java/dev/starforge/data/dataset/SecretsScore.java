@@ -34,7 +34,6 @@ final class SecretsScore {
     /** The default of {@code filters.max_secrets}. */
     private static final int MOST_SECRETS = 5;
 
-
     /** Found, and missed with the line it was in. */
     static final class Count {
         int found;
@@ -88,7 +87,8 @@ final class SecretsScore {
     }
 
     private static int innocentLines(List<List<String>> files) {
-        return files.stream().mapToInt(List::size).sum() + SecretsCorpus.negatives().size();
+        return files.stream().mapToInt(List::size).sum()
+                + SecretsCorpus.negatives().size();
     }
 
     private static void innocent(List<String> lines, List<String> wrong) {
@@ -107,8 +107,10 @@ final class SecretsScore {
     }
 
     private static void count(Score score, SecretsCorpus.Planted planted, String shown) {
-        boolean gone = !shown.contains(planted.secret().substring(planted.secret().length() / 3))
-                && !shown.contains(planted.secret().substring(0, (planted.secret().length() * 2 + 2) / 3));
+        boolean gone =
+                !shown.contains(planted.secret().substring(planted.secret().length() / 3))
+                        && !shown.contains(
+                                planted.secret().substring(0, (planted.secret().length() * 2 + 2) / 3));
         boolean whole = shown.startsWith(planted.before()) && shown.endsWith(planted.after());
         for (Count count : List.of(score.all(), score.groups().computeIfAbsent(planted.group(), name -> new Count()))) {
             if (gone) {

@@ -299,7 +299,8 @@ final class SecretsTest {
                         + "\\n\"\n  + \"-----END PRIVATE KEY-----\";"))
                 .isEqualTo("k = \"-----BEGIN PRIVATE KEY-----\\n\"\n  + \"<KEY>\\n\"\n"
                         + "  + \"-----END PRIVATE KEY-----\";");
-        assertThat(redact("\"key\": \"-----BEGIN PRIVATE KEY-----\\n" + body + "\\nAbCd\\n-----END PRIVATE KEY-----\\n\","))
+        assertThat(redact("\"key\": \"-----BEGIN PRIVATE KEY-----\\n" + body
+                        + "\\nAbCd\\n-----END PRIVATE KEY-----\\n\","))
                 .isEqualTo("\"key\": \"-----BEGIN PRIVATE KEY-----\\n<KEY>\\n-----END PRIVATE KEY-----\\n\",");
         assertThat(redact("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\n" + body
                         + "\n=aB3d\n-----END PGP PRIVATE KEY BLOCK-----\n"))

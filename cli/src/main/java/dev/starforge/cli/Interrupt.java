@@ -1,0 +1,61 @@
+package dev.starforge.cli;
+
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * Ctrl-C and the like while a verb has something to bring in order. The program ends when this is closed: until then the
+ * work is asked to stop, or, before it can be asked, its thread is interrupted, so that what it reads or writes ends.
+ */
+final class Interrupt implements AutoCloseable {
+    private final CountDownLatch over = new CountDownLatch(1);
+    private final Thread worker = Thread.currentThread();
+    private final Thread hook = Thread.ofPlatform().unstarted(this::signalled);
+    private Runnable stop;
+    private boolean came;
+    private boolean cameEarly;
+
+    Interrupt() {
+        Runtime.getRuntime().addShutdownHook(hook);
+    }
+
+    private void signalled() {
+        synchronized (this) {
+            came = true;
+            if (stop == null) {
+                cameEarly = true;
+                worker.interrupt();
+            } else {
+                stop.run();
+            }
+        }
+        try {
+            over.await();
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** From now on a signal asks for this; one that has come already does so at once. */
+    synchronized void onSignal(Runnable action) {
+        stop = action;
+        if (came) {
+            Thread.interrupted();
+            action.run();
+        }
+    }
+
+    /** Whether a signal came before there was anything to ask. */
+    synchronized boolean cameEarly() {
+        return cameEarly && stop == null;
+    }
+
+    @Override
+    public void close() {
+        over.countDown();
+        try {
+            Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (IllegalStateException ending) {
+            return; // the hook is running, and stays
+        }
+    }
+}

@@ -1,0 +1,65 @@
+package dev.starforge.train;
+
+import java.util.List;
+
+/** A file to begin with: the settings that most runs change, each with its default and what it does. */
+public final class StarterConfig {
+    private static final List<Key<?>> SHOWN = List.of(
+            Keys.MODEL,
+            Keys.CONTEXT,
+            Keys.LORA,
+            Keys.FOUR_BIT,
+            Keys.RANK,
+            Keys.ALPHA,
+            Keys.DATASET,
+            Keys.BATCH,
+            Keys.ACCUMULATION,
+            Keys.RATE,
+            Keys.EPOCHS,
+            Keys.EVAL_STEPS,
+            Keys.SAVE_STEPS,
+            Keys.FIM_RATE,
+            Keys.EVALUATION_TOKENS,
+            Keys.OUTPUT);
+
+    /** Shown as comments, since they matter for a new model only. */
+    private static final List<Key<?>> OF_NEW_MODEL = List.of(Keys.HIDDEN, Keys.LAYERS, Keys.HEADS, Keys.KV_HEADS);
+
+    private StarterConfig() {}
+
+    /** YAML that reads back to the defaults, but for the dataset. */
+    public static String text() {
+        StringBuilder yaml = new StringBuilder("""
+                # Settings for starforge train, eval and doctor; docs/config.md has every key.
+                #
+                #   starforge dataset --repo . --out dataset --tokenizer models/starcoder2-3b
+                #   starforge doctor --config train.yaml
+                #   starforge train --config train.yaml
+                #
+                # The model: a folder with config.json and safetensors (hf download bigcode/starcoder2-3b --local-dir
+                # models/starcoder2-3b), a .gguf file, or an id that is in the HF cache. Without one, `scratch` trains a new
+                # small model; its dataset is made with --tokenizer train:8192.
+
+                """);
+        RunConfig shown = RunConfig.defaults().with(Keys.DATASET, "dataset");
+        String section = "";
+        for (Key<?> key : SHOWN) {
+            int dot = key.path().indexOf('.');
+            if (!key.path().substring(0, dot).equals(section)) {
+                section = key.path().substring(0, dot);
+                yaml.append(section).append(":\n");
+            }
+            line(yaml, "  ", key, shown);
+            if (key == Keys.CONTEXT) {
+                OF_NEW_MODEL.forEach(each -> line(yaml, "  # ", each, shown));
+            }
+        }
+        return yaml.toString();
+    }
+
+    private static void line(StringBuilder yaml, String indent, Key<?> key, RunConfig shown) {
+        String name = key.path().substring(key.path().indexOf('.') + 1);
+        yaml.append("  # ").append(key.doc()).append('\n');
+        yaml.append(indent).append(name).append(": ").append(shown.yamlOf(key)).append('\n');
+    }
+}
