@@ -52,7 +52,14 @@ final class Main implements Runnable {
     private CommandSpec spec;
 
     public static void main(String[] args) {
-        System.exit(commandLine(args).execute(args));
+        try {
+            System.exit(commandLine(args).execute(args));
+        } catch (OutOfMemoryError full) {
+            System.err.printf(
+                    "starforge: the Java heap of %d MB is full; set STARFORGE_JAVA_OPTS=-Xmx4g, say, for a larger one%n",
+                    Runtime.getRuntime().maxMemory() >> 20);
+            System.exit(ExitCode.FAILED);
+        }
     }
 
     /**
