@@ -26,13 +26,13 @@ final class SecretNames {
 
     private static final Set<String> PASSWORDS = Values.words(
             """
-            psk password passwd passphrase passcode passwort pwd pw pswd psw userpass""");
+            psk password passwd passphrase passcode passwort pwd pw pswd psw userpass requirepass masterauth rootpw""");
     private static final Set<String> SECRETS = Values.words(
             """
             secret secrets credential credentials creds  apikey authkey accesskey secretkey""");
     private static final Set<String> TOKENS = Values.words(
             """
-            token bearer jwt authtoken accesstoken pat auth""");
+            token bearer jwt authtoken accesstoken pat auth sig""");
     private static final Set<String> KEYS = Values.words(
             """
             key salt sas apitoken""");
@@ -41,15 +41,18 @@ final class SecretNames {
     private static final Set<String> KINDS_OF_KEY = Values.words(
             """
             access account admin aes api app application auth authentication bot cipher client consumer cookie crypt
-            deploy encrypt encryption hmac integration jwt licence license master private rest secret security server
-            service session shared signature signing storage subscription webhook""");
+            decryption deploy developer encrypt encryption firebase google hmac integration jwt licence license maps master openai
+            private rest secret security sendgrid server service session shared signature signing storage stripe
+            subscription twilio validation webhook""");
 
     /** Whose {@code pass} is a password, and not a pass over something. */
     private static final Set<String> KINDS_OF_PASS = Values.words(
             """
-            admin auth database db email ftp git http https imap jenkins key keystore ldap login mail mongo mq my
-            mysql nexus os pg postgres postgresql proxy rabbitmq redis root sftp smtp sql ssh store sudo svn
-            truststore user vpn wifi""");
+            account admin amqp ap api auth backup basic become bind broker cert database db default docker elastic email es
+            ftp git grafana http https imap jenkins jks kafka key keystore ldap login mail mariadb mongo mq mqtt my
+            mysql neo4j nexus oracle os p12 pem pfx pg postgres postgresql proxy rabbit rabbitmq rdp redis registry repl
+            replication root router samba sasl service sftp signing site smb smtp sonar sql ssh store sudo superuser svc
+            svn telnet truststore user vnc vpn web wifi wp wpa zip""");
 
     /** After the word that says secret, these leave it one. */
     private static final Set<String> NEUTRAL = Values.words(
@@ -112,8 +115,11 @@ final class SecretNames {
         if (SECRETS.contains(word) || word.endsWith("apikey") || word.endsWith("secret")) {
             return Kind.SECRET;
         }
-        if (word.equals("key") && KINDS_OF_KEY.contains(before)) {
+        if ((word.equals("key") || word.equals("salt")) && KINDS_OF_KEY.contains(before)) {
             return before.equals("app") && words.size() > 2 ? Kind.KEY : Kind.SECRET;
+        }
+        if (word.equals("login") && before.equals("sonar")) {
+            return Kind.TOKEN;
         }
         if (TOKENS.contains(word) || word.endsWith("token") && word.length() > 6) {
             return OTHER.contains(before) ? Kind.NONE : Kind.TOKEN;

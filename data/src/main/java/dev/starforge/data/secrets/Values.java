@@ -13,9 +13,9 @@ final class Values {
 
     /** What a template, a format or a shell fills in later. */
     private static final Pattern TEMPLATE = Pattern.compile("<.*|.*[$#]\\{.*|.*\\$\\(.*|\\{\\{.*|\\[\\[.*"
-            + "|\\$[A-Za-z_]+|\\$[A-Z_][A-Z0-9_]*|\\$[a-z]+(?:_[a-z0-9]+)+|\\$[A-Za-z_]+(?:->|\\[|\\.).*"
+            + "|\\$[A-Za-z_]+[0-9]{0,2}|\\$[A-Z_][A-Z0-9_]*|\\$[a-z]+(?:_[a-z0-9]+)+|\\$[A-Za-z_]+(?:->|\\[|\\.).*"
             + "|.*\\{(?:[A-Za-z_][A-Za-z0-9_.:!-]*|[0-9]*)\\}.*"
-            + "|%[sdvq](?![A-Za-z0-9]).*|%\\([A-Za-z0-9_]+\\)s.*|%[A-Za-z_][A-Za-z0-9_]*%|@[A-Za-z0-9_.-]+@");
+            + "|%[sdvq](?![A-Za-z0-9]).*|%\\([A-Za-z0-9_]+\\)s.*|%[A-Za-z_][A-Za-z0-9_]*%|@{1,2}[A-Za-z0-9_.-]+@{1,2}");
 
     /** A call, an element, a member, a regular expression, a selector, an address, a place, a version, a date. */
     private static final Pattern CODE = Pattern.compile("[A-Za-z_$][A-Za-z0-9_.:$>-]*[(\\[].*[)\\]];?"
@@ -24,7 +24,7 @@ final class Values {
             + "|(?:[a-z]+:)?[v^~]?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|&[a-z]+;.*");
 
     private static final Pattern NAME_OF_CODE =
-            Pattern.compile("[A-Za-z_$@][A-Za-z0-9_]*(?:(?:\\.|::|->|\\?\\.)[A-Za-z0-9_]+)*[?!]?");
+            Pattern.compile("[A-Za-z_$@][A-Za-z0-9_]*(?:(?:\\.|::|->|\\?\\.)(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]))*[?!]?");
     private static final Pattern HEX = Pattern.compile("[0-9a-f]{16,}|[0-9A-F]{16,}");
     private static final Pattern UUID = Pattern.compile(
             "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}");
@@ -33,9 +33,9 @@ final class Values {
     private static final Pattern SAME = Pattern.compile("(.)\\1{7,}");
     private static final Pattern SAMPLE = Pattern.compile(
             "(?i)example|changeme|change.me|placeholder|your.?(?:own|api|secret|token|pass|key|access|app|client)|\\byour[-_]"
-                    + "|redacted|x{4}|\\*{3}|\\.{3}|…|•|insert|replace.?(?:me|with)|dummy|sample");
+                    + "|redacted|x{4}|\\*{3}|\\.{3}|…|•|insert|replace.?(?:me|with)|dummy|sample|0123456789|00010203|deadbeef");
     private static final Pattern KEBAB = Pattern.compile("[A-Za-z]{3,}(?:-[A-Za-z]{3,}){2,7}");
-    private static final Pattern WORD_AND_NUMBER = Pattern.compile("[A-Za-z]{5,}[0-9]{1,6}!?");
+    private static final Pattern WORD_AND_NUMBER = Pattern.compile("[A-Za-z]{5,}[0-9]{1,6}!?|[A-Z][a-z]{3,}_[0-9]{2,6}");
     private static final Pattern PHRASE = Pattern.compile("[A-Z][a-z]+(?:[A-Z][a-z]+)+");
 
     /** Words that a value made of nothing else does not keep secret. */
@@ -53,10 +53,10 @@ final class Values {
     /** Words of forms, messages and programs: names have them, passwords seldom. */
     private static final Set<String> PROGRAM = words(
             """
-            field input type label error errors message required missing current confirm confirmation reset forgot form
+            field input minimum maximum vertex shader fragment forbidden type label error errors message required missing current confirm confirmation reset forgot form
             button page view model param params arg args argument option options config setting settings env var variable
             file path url uri host port length min max size count index list map array object node entry item row column
-            table column char byte bytes buf buffer int integer float double bool boolean number num const
+            table column char byte bytes buf buffer int integer float double bool boolean number num const varchar nvarchar uint long
             function method class module self request response header body query encoder encoding encode decode manager
             provider service client server handler helper factory builder generator store storage vault ref reference
             too short long weak strong blank match matches mismatch expired used line block state status mode event
@@ -203,6 +203,8 @@ final class Values {
         if (matches(HEX, value) || matches(UUID, value)) {
             return Gibberish.of(value).letters() > 0;
         }
-        return Gibberish.of(value).isRandom();
+        Gibberish made = Gibberish.of(value);
+        boolean alphabet = value.toLowerCase(Locale.ROOT).contains("abcdefg");
+        return made.isRandom() || (made.isScrambled() || made.isNoise() && !alphabet) && value.length() <= 64;
     }
 }
