@@ -158,6 +158,11 @@ final class Gibberish {
         return letters >= 10 && upper >= 2 && lower >= 2 && isStrange() && !isWordy();
     }
 
+    /** Many letters of one case, without a sign or digit, that spell nothing. */
+    boolean isNoise() {
+        return letters >= 20 && pairs == letters - 1 && digits + signs == 0 && bitsPerPair() >= 5.3;
+    }
+
     boolean isStrange() {
         return bitsPerPair() >= WORD_BITS;
     }

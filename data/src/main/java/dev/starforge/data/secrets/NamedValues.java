@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
  */
 final class NamedValues {
     private static final Pattern NAMING =
-            Pattern.compile("(?i)pass|pwd|psw|secret|token|key|cred|auth|psk|salt|bearer|jwt|pw\\b|_pat\\b");
+            Pattern.compile("(?i)pass|pwd|psw|secret|token|key|cred|auth|psk|salt|bearer|jwt|pw\\b|_pat\\b|\\bsig(?==)|sonar\\.login");
     private static final int LONGEST_NAME = 100;
 
     /** How much before a name tells where it stands. */
@@ -23,11 +23,11 @@ final class NamedValues {
     private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|? :]{0,60}?\\s{0,4}(?==[^=])"
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
     private static final String OPERATOR =
-            "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\(|\\{|\\[|\\s(?:or|and|as|is|to|be|eq))";
-    private static final String STRING =
-            "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
-                    + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
-                    + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
+            "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\||\\(|\\{|\\[|\\s(?:or|and|as|is|was|to|be|eq)"
+            + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?)";
+    private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
+            + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
+            + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
@@ -37,13 +37,23 @@ final class NamedValues {
     private static final Pattern BESIDE = Pattern.compile(
             "[\"']?[\\s,{(]{1,6}[\"']?(?:[a-z]{1,20}:)?(?:value|content|default)[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
 
-    private static final Pattern ELEMENT = Pattern.compile("[\"']?>([^\\s<>\"']{4,300})</");
+    /** The same without marks, as YAML has it within braces. */
+    private static final Pattern BESIDE_BARE =
+            Pattern.compile(",\\s{1,4}(?:value|content|default):\\s{1,4}([^\"'<>\\s{},]{4,300})\\s{0,2}[},]");
+
+    private static final Pattern ELEMENT =
+            Pattern.compile("(?:[\"']?|(?<=<[\\w.:-]{1,60})\\s[^<>]{1,100})>(?:<!\\[CDATA\\[)?([^\\s<>\"']{4,300}?)(?:\\]\\]>)?</"
+                    + "|</key>\\s{0,4}<string>([^\\s<>\"']{4,300})</");
+
+    /** Perl's and Ruby's other quotation marks. */
+    private static final Pattern OTHER_MARKS = Pattern.compile("\\s{0,8}=>?\\s{0,8}%?[qQ]{1,2}[{(\\[|]([^\\s{}()\\[\\]|]{4,300})[})\\]|]");
 
     /** A user and a password, given together: {@code basic_auth("user", "…")}. */
-    private static final Pattern PAIR = Pattern.compile(
-            "\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
+    private static final Pattern PAIR =
+            Pattern.compile("\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
 
-    private static final Pattern PAIR_NAME = Pattern.compile("(?i).*(?:(?:basic|digest|password)_?auth|credentials?)");
+    private static final Pattern PAIR_NAME =
+            Pattern.compile("(?i)(?:.*\\.)?auth|.*(?:(?:basic|digest|password|proxy)_?auth(?:entication)?|credentials?)");
 
     /** Without blanks: an environment variable, an option, a connection string, an address, a line of a file. */
     private static final Pattern GLUED = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\\s;&\"'`\\\\,)|]|$)");
@@ -55,27 +65,42 @@ final class NamedValues {
     private static final Pattern BEFORE_LITERAL = Pattern.compile(".*(?:[;&?:]|\\s--[a-z-]{1,40}[ =])\\s?");
 
     /** A line of a configuration file to its end, or to a comment. */
-    private static final Pattern SETTING = Pattern.compile(
-            "[\"']?\\s{0,20}[?:+]?[=:]\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;).*)?$)");
+    private static final Pattern SETTING =
+            Pattern.compile("[\"']?\\*{0,2}\\s{0,20}[?:+]?[=:]\\*{0,2}\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;|\\*/).*)?$)");
 
     private static final Pattern BEFORE_SETTING =
-            Pattern.compile("[+ -]?\\s*(?:-\\s+)?(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
+            Pattern.compile("(?:.*(?:^|\\s)(?:#|//|/?\\*|--)\\s*(?:[A-Za-z]{2,12}\\s){0,3}|[+ -]?\\s*(?:[-*;]\\s+)?\\*{0,2})(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
+
+    /** YAML within braces. */
+    private static final Pattern IN_BRACES = Pattern.compile(":\\s{1,4}([^\"'`<>\\s{}(),;]{4,300})\\s{0,4}(?:,\\s.{0,200})?}\\s*$");
 
     /** After a blank, where a command or a file has it so. */
-    private static final Pattern WORD = Pattern.compile("\\s{1,8}([^\\s\"'`<>]{4,300})(?=[\\s\"'`]|$)");
+    private static final Pattern WORD = Pattern.compile("\\s{1,8}(?!\\w{1,30}=)([^\\s\"'`<>]{4,300})(?=[\\s\"'`]|$)");
 
     private static final Pattern BEFORE_WORD =
             Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--|(?:.*\\s)?set\\s(?:-\\w+\\s)?");
 
-    /** What a shell takes if nothing else is given: {@code ${PASSWORD:-…}}. */
-    private static final Pattern OTHERWISE = Pattern.compile(":?-([^\\s\"'`{}$]{4,300})}");
+    /** Alone in a line, as {@code .netrc}, Redis and Kickstart have it. */
+    private static final Pattern DIRECTIVE = Pattern.compile("\\s{1,8}(?:--\\w{4,12}\\s{1,4}|[0-9]\\s)?([^\\s\"'`<>]{6,300})\\s*$");
 
-    private static final List<Pattern> LITERALS = List.of(BESIDE, ELEMENT, OTHERWISE);
+    private static final Pattern BEFORE_DIRECTIVE = Pattern.compile("[+-]?\\s*(?:enable\\s|username\\s\\S{1,40}\\s(?:privilege\\s\\d{1,2}\\s)?)?");
+
+    /** What a shell takes if nothing else is given: {@code ${PASSWORD:-…}}, {@code ${db.password:…}}. */
+    private static final Pattern OTHERWISE = Pattern.compile("(?::[-=]?|-|=)([^\\s\"'`{}-][^\\s\"'`{}]{3,300})}");
+
+    private static final List<Pattern> LITERALS = List.of(BESIDE, BESIDE_BARE, ELEMENT, OTHER_MARKS, OTHERWISE);
 
     /** A literal further on in the line. */
     private static final Pattern NEAR = Pattern.compile("[\"']([0-9A-Za-z+/_.~:=-]{12,300})[\"']");
 
+    /** A comment after a literal says what it is, and nothing else. */
+    private static final Pattern COMMENTED =
+            Pattern.compile("[\"']([^\"'\\s]{6,200})[\"'][^\"'#/]{0,40}(?:#|//)\\s{0,4}(?:\\w{1,12}\\s){0,2}[\\w.-]{1,60}$");
+
     private static final int REACH = 60;
+
+    private static final Pattern WORD_BEFORE =
+            Pattern.compile("(?i)(?<![\\w.-])(api|access|secret|private|auth|signing|license|encryption) $");
 
     /** How a value stands there: as a literal, given to a function, as a literal without marks, or perhaps as code. */
     private enum Form {
@@ -104,6 +129,7 @@ final class NamedValues {
             while (from > at && naming.start() - from < LONGEST_NAME && inName(line.charAt(from - 1))) {
                 from--;
             }
+            from = withWordBefore(line, from, at);
             int to = naming.end();
             while (to < line.length() && to - naming.end() < LONGEST_NAME && inName(line.charAt(to))) {
                 to++;
@@ -111,6 +137,9 @@ final class NamedValues {
             at = to;
             String name = line.substring(from, to);
             Kind kind = SecretNames.of(name);
+            if (kind == Kind.KEY && from > 0 && "?&".indexOf(line.charAt(from - 1)) >= 0) {
+                kind = Kind.TOKEN; // of an address
+            }
             Matcher pair = at(PAIR, line, to);
             if (kind != Kind.NONE && PAIR_NAME.matcher(name).matches() && pair.lookingAt()) {
                 if (Values.isPassword(pair.group(1))) {
@@ -123,10 +152,25 @@ final class NamedValues {
                 String value = found.get().value();
                 findings.add(found.get().from(), found.get().to(), rule(kind, value));
                 at = found.get().to();
+            } else if (kind == Kind.PASSWORD && to == line.length()) {
+                commented(line, findings);
             } else if (kind == Kind.SECRET || kind == Kind.TOKEN) {
                 at = Math.max(at, near(line, to, kind, findings));
             }
         }
+    }
+
+    private static void commented(String line, Finding.Set findings) {
+        Matcher literal = COMMENTED.matcher(line);
+        if (literal.find() && Values.isBarePassword(literal.group(1))) {
+            findings.add(literal.start(1), literal.end(1), Rule.NAMED_PASSWORD);
+        }
+    }
+
+    /** In prose a name has blanks: {@code API key}. */
+    private static int withWordBefore(String line, int from, int least) {
+        Matcher word = WORD_BEFORE.matcher(line).region(Math.max(least, from - 15), from);
+        return word.find() ? word.start(1) : from;
     }
 
     /** A name that says secret and a literal that only chance makes belong together, whatever is between them. */
@@ -145,6 +189,10 @@ final class NamedValues {
 
     private static Optional<Candidate> candidate(String line, int from, int to) {
         String before = line.substring(Math.max(0, from - BEFORE), from);
+        Matcher element = at(ELEMENT, line, to);
+        if (before.endsWith("<") && element.lookingAt()) {
+            return Optional.of(Candidate.of(element, element.group(1) == null ? 2 : 1, Form.LITERAL));
+        }
         Matcher quoted = at(QUOTED, line, to);
         if (quoted.lookingAt()) {
             boolean linked = (quoted.group(1) != null || !quoted.group(2).equals("`"))
@@ -154,8 +202,9 @@ final class NamedValues {
         }
         for (Pattern pattern : LITERALS) {
             Matcher literal = at(pattern, line, to);
-            if (literal.lookingAt()) {
-                return Optional.of(Candidate.of(literal, 1, pattern == BESIDE ? Form.QUOTED : Form.LITERAL));
+            if (literal.lookingAt() && (pattern != OTHERWISE || before.endsWith("${"))) {
+                int group = literal.group(1) == null ? 2 : 1;
+                return Optional.of(Candidate.of(literal, group, pattern == BESIDE ? Form.QUOTED : Form.LITERAL));
             }
         }
         return unquoted(line, from, to, before);
@@ -180,15 +229,21 @@ final class NamedValues {
             return Optional.of(Candidate.of(header, 1, Form.LITERAL));
         }
         Matcher setting = at(SETTING, line, to);
-        if (from <= BEFORE
-                && setting.lookingAt()
-                && BEFORE_SETTING.matcher(before).matches()) {
+        if (from <= BEFORE && setting.lookingAt() && BEFORE_SETTING.matcher(before).matches()) {
             return Optional.of(Candidate.of(setting, 1, Form.BARE));
         }
+        Matcher flow = at(IN_BRACES, line, to);
+        if (flow.lookingAt() && before.indexOf('{') >= 0) {
+            return Optional.of(Candidate.of(flow, 1, Form.BARE));
+        }
         Matcher word = at(WORD, line, to);
-        boolean apart =
-                word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
-        return apart ? Optional.of(Candidate.of(word, 1, Form.LITERAL)) : Optional.empty();
+        boolean apart = word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
+        if (apart) {
+            return Optional.of(Candidate.of(word, 1, Form.LITERAL));
+        }
+        Matcher directive = at(DIRECTIVE, line, to);
+        boolean alone = directive.lookingAt() && BEFORE_DIRECTIVE.matcher(before).matches();
+        return alone ? Optional.of(Candidate.of(directive, 1, Form.BARE)) : Optional.empty();
     }
 
     /** Whether a mark after a name that stands in a literal ends that literal, and does not begin another one. */

@@ -2,9 +2,9 @@ package dev.starforge.data.secrets;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
+import java.util.Locale;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -23,6 +23,7 @@ public final class SecretScanner {
     private static final int AT = 4;
     private static final int COMMAND = 8;
     private static final int LONG = 16;
+    private static final int CALL = 32;
 
     private static final int LONG_RUN = 16;
     private static final Keywords KEYWORDS = keywords();
@@ -39,20 +40,15 @@ public final class SecretScanner {
     private static final Pattern HEADER = Pattern.compile("(?i)authorization");
     private static final Pattern AUTHORIZATION =
             Pattern.compile("(?i)\\b(bearer|basic|token|apikey|key)\\s{1,4}([0-9A-Za-z+/=_.~-]{8,2000}+)");
-    private static final Pattern USER_OPTION = Pattern.compile(
-            "(?:\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?|USERPWD,)\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'/]{4,200})(?=[\"']?(?:[\\s)]|$))");
-    private static final Pattern PASSWORD_OPTION = Pattern.compile(
-            "(?<![\\w-])(?:sshpass\\s+-p\\s?|docker\\s+login\\s.{0,120}\\s-p\\s+|mysql(?:dump|admin)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+"
-                    + "|-passin\\s+pass:|-passout\\s+pass:)([\"']?)([^\\s\"'-][^\\s\"']{3,200})(?=\\1(?:\\s|$))");
-    private static final Pattern SQL = Pattern.compile(
-            "(?i)\\bIDENTIFIED\\s{1,8}(?:WITH\\s{1,8}\\w{1,40}\\s{1,8})?(?:BY|AS)\\s{1,8}([\"'])([^\"'\\s]{4,200})\\1");
+
+    /** The address of a database, as drivers of Go take it: {@code user:password@tcp(host)/name}. */
+    private static final Pattern SOURCE = Pattern.compile("(?<!\\w)[\\w.-]{1,60}:([^\\s:@/\"']{4,200})@(?:tcp|unix)\\(");
 
     private SecretScanner() {}
 
     private static Keywords keywords() {
         Map<String, Integer> groups = new HashMap<>();
-        for (String name :
-                "pass pwd psw secret token key cred auth psk salt bearer jwt pw= pw\" pw: pw ' _pat".split(" ")) {
+        for (String name : "pass pwd psw secret token key cred auth psk salt bearer jwt pw= pw\" pw: pw ' _pat sig= sonar.login".split(" ")) {
             groups.merge(name, NAMED, (a, b) -> a | b);
         }
         for (String anchor : ProviderKeys.anchors()) {
@@ -60,19 +56,11 @@ public final class SecretScanner {
         }
         groups.merge("eyj", PROVIDER, (a, b) -> a | b);
         groups.put("@", AT);
-        for (String command : List.of(
-                "curl",
-                "curlopt",
-                "sshpass",
-                "docker login",
-                "mysql",
-                "redis-cli",
-                "-passin",
-                "-passout",
-                "identified",
-                "wget",
-                "http ")) {
+        for (String command : CommandPasswords.keywords()) {
             groups.merge(command, COMMAND, (a, b) -> a | b);
+        }
+        for (String call : CallArguments.keywords()) {
+            groups.merge(call, CALL, (a, b) -> a | b);
         }
         return new Keywords(groups);
     }
@@ -102,15 +90,19 @@ public final class SecretScanner {
         }
         if ((look & AT) != 0) {
             urlPasswords(line, findings);
+            each(SOURCE, line, 1, Rule.URL_PASSWORD, findings);
         }
         if ((look & (NAMED | COMMAND)) != 0) {
             authorization(line, findings);
         }
         if ((look & COMMAND) != 0) {
-            commands(line, findings);
+            CommandPasswords.find(line, findings);
         }
         if ((look & NAMED) != 0) {
             NamedValues.find(line, findings);
+        }
+        if ((look & CALL) != 0) {
+            CallArguments.find(line, findings);
         }
         if ((look & LONG) != 0) {
             RandomLiterals.find(line, findings);
@@ -129,7 +121,7 @@ public final class SecretScanner {
     private static void each(Pattern pattern, String line, int group, Rule rule, Finding.Set findings) {
         Matcher found = pattern.matcher(line);
         while (found.find()) {
-            if (!Values.isSample(found.group(group))) {
+            if (!Values.isPlaceholder(found.group(group))) {
                 findings.add(found.start(group), found.end(group), rule);
             }
         }
@@ -147,9 +139,9 @@ public final class SecretScanner {
             }
             if (colon > 0 && sign > colon + 3) {
                 String password = line.substring(colon + 1, sign);
-                if (!Values.isPlaceholder(password)
-                        && password.chars().noneMatch(c -> "\\[]{}()|*,;".indexOf(c) >= 0)
-                        && password.chars().anyMatch(c -> c < '0' || c > '9')) {
+                if (!Values.isPlaceholder(password) && password.chars().noneMatch(c -> "\\[]{}()|*,;".indexOf(c) >= 0)
+                        && password.chars().anyMatch(c -> c < '0' || c > '9')
+                        && !password.equals(line.substring(scheme + 3, colon))) {
                     findings.add(colon + 1, sign, Rule.URL_PASSWORD);
                 }
             }
@@ -173,10 +165,7 @@ public final class SecretScanner {
     /** Where a key stands, few letters and no digit may be one as well. */
     private static boolean isHeaderKey(String value) {
         return Values.isKey(value)
-                || value.length() >= 10
-                        && !Values.isPlaceholder(value)
-                        && !Values.isCode(value)
-                        && Gibberish.of(value).isStrange();
+                || value.length() >= 10 && !Values.isPlaceholder(value) && !Values.isCode(value) && Gibberish.of(value).isStrange();
     }
 
     /** Base64 of a user and a password that is no placeholder. */
@@ -184,36 +173,9 @@ public final class SecretScanner {
         try {
             String text = new String(Base64.getDecoder().decode(value), StandardCharsets.UTF_8);
             int colon = text.indexOf(':');
-            return colon > 0
-                    && colon + 3 < text.length()
-                    && !Values.isPlaceholder(text.substring(colon + 1))
-                    && !text.startsWith("Aladdin:");
+            return colon > 0 && colon + 3 < text.length() && !Values.isPlaceholder(text.substring(colon + 1)) && !text.startsWith("Aladdin:");
         } catch (IllegalArgumentException otherwise) {
             return false;
-        }
-    }
-
-    private static void commands(String line, Finding.Set findings) {
-        if (line.contains("curl") || line.contains("CURLOPT") || line.contains("http ") || line.contains("wget")) {
-            Matcher user = USER_OPTION.matcher(line);
-            while (user.find()) {
-                if (!Values.isPlaceholder(user.group(2))
-                        && !Values.isPlaceholder(user.group(1) + ":" + user.group(2))) {
-                    findings.add(user.start(2), user.end(2), Rule.COMMAND_PASSWORD);
-                }
-            }
-        }
-        Matcher option = PASSWORD_OPTION.matcher(line);
-        while (option.find()) {
-            if (Values.isPassword(option.group(2))) {
-                findings.add(option.start(2), option.end(2), Rule.COMMAND_PASSWORD);
-            }
-        }
-        Matcher sql = SQL.matcher(line);
-        while (sql.find()) {
-            if (!Values.isPlaceholder(sql.group(2))) {
-                findings.add(sql.start(2), sql.end(2), Rule.NAMED_PASSWORD);
-            }
         }
     }
 }

@@ -9,26 +9,30 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
  * Secrets with a label, in every style and of every provider, made from a seed: no key in it is anybody's, and none stands
- * in the repository. A third is held out: styles, providers and passwords that were written down before there were rules,
- * and were not looked at while these were made.
+ * in the repository. Each set after the first was written down before its lines were tried, by who had not read the rules;
+ * what it scored then stands in {@code docs/dataset.md}.
  */
 final class SecretsCorpus {
     /** A line with a secret, of which the rest must stay as it is. */
-    record Planted(boolean held, String group, String before, String secret, String after) {
+    record Planted(String set, String group, String before, String secret, String after) {
         String line() {
             return before + secret + after;
         }
     }
 
+    /** In the order in which they were written. */
+    static final List<String> SETS = List.of("tune", "held", "fresh", "last");
+
     private static final char SLOT = '§';
     private static final Pattern SHELL_WORD = Pattern.compile("[A-Za-z0-9._-]+");
-    private static final List<String> PASSWORDS = List.of(
+    private static final List<String> TUNE = List.of(
             "Tr0ub4dor&3",
             "correct-horse-battery",
             "S3cretPass99",
@@ -54,7 +58,7 @@ final class SecretsCorpus {
             "yellow.Submarine.66",
             "B1gS3cr3t#",
             "open$Sesame5");
-    private static final List<String> HELD_PASSWORDS = List.of(
+    private static final List<String> HELD = List.of(
             "Wh1teRabbit!",
             "purple-Monkey-dishwasher",
             "Gr4ndma$House",
@@ -65,6 +69,42 @@ final class SecretsCorpus {
             "Ottawa#613",
             "sn0wf4ll",
             "JuneBug_77");
+    private static final List<String> FRESH = List.of(
+            "1q2w3e4r",
+            "Welcome1!",
+            "Qwerty123!",
+            "Admin@2021",
+            "r00tme",
+            "MyS3cur3P@ss",
+            "x8#kPq!2zL",
+            "bT7$wq9",
+            "Monkey_123",
+            "FluffyBunny88",
+            "ilikecheese1",
+            "N0tS0Obvious",
+            "7h3-k3y",
+            "kX2mQ9",
+            "Liverpool4ever",
+            "toor4you",
+            "c0ff33-and-cake",
+            "Ab12Cd34",
+            "Jenkins#2020",
+            "Pa$$w0rd99");
+    private static final List<String> LAST = List.of(
+            "Br0kenArrow",
+            "tiger-Lily-09",
+            "S0lar#Flare",
+            "gandalf1954",
+            "4everYoung",
+            "pineApple.77",
+            "Vq8!rt_Zp",
+            "Hello&Goodbye2",
+            "xK9-mB2",
+            "Rotterdam_010",
+            "w1nd0wsill",
+            "Zebra!Crossing");
+    private static final Map<String, List<String>> BY_SET =
+            Map.of("tune", TUNE, "held", HELD, "fresh", FRESH, "last", LAST);
 
     /** Lines in which a key of a provider has no name to be known by. */
     private static final List<String> PLACES =
@@ -84,9 +124,8 @@ final class SecretsCorpus {
         List<Planted> all = new ArrayList<>();
         for (String row : rows("styles.txt")) {
             String[] cells = row.split("\t", 4);
-            boolean held = cells[0].equals("held");
-            for (String value : values(cells[2], held)) {
-                all.add(plant(held, "style " + cells[1], cells[3], value));
+            for (String value : values(cells[2], BY_SET.get(cells[0]))) {
+                all.add(plant(cells[0], "style " + cells[1], cells[3], value));
             }
         }
         int place = 0;
@@ -94,19 +133,18 @@ final class SecretsCorpus {
             String[] cells = row.split("\t", 3);
             for (int i = 0; i < 3; i++) {
                 String template = PLACES.get(place++ % PLACES.size());
-                all.add(plant(cells[0].equals("held"), "provider " + cells[1], template, shaped(cells[2])));
+                all.add(plant(cells[0], "provider " + cells[1], template, shaped(cells[2])));
             }
         }
         return all;
     }
 
-    private static Planted plant(boolean held, String group, String template, String value) {
+    private static Planted plant(String set, String group, String template, String value) {
         int slot = template.indexOf(SLOT);
-        return new Planted(held, group, template.substring(0, slot), value, template.substring(slot + 1));
+        return new Planted(set, group, template.substring(0, slot), value, template.substring(slot + 1));
     }
 
-    private List<String> values(String kind, boolean held) {
-        List<String> passwords = held ? HELD_PASSWORDS : PASSWORDS;
+    private List<String> values(String kind, List<String> passwords) {
         return switch (kind) {
             case "p" -> List.of(pick(passwords), pick(passwords), pick(passwords), pick(passwords), strong());
             case "s" -> {
@@ -117,6 +155,7 @@ final class SecretsCorpus {
             }
             case "b" ->
                 List.of(basic(pick(passwords)), basic(pick(passwords)), basic(pick(passwords)), basic(strong()));
+            case "e" -> List.of(encoded(pick(passwords)), encoded(pick(passwords)), encoded(strong()));
             default ->
                 List.of(
                         shaped("{A" + (20 + random.nextInt(30)) + "}"),
@@ -140,7 +179,11 @@ final class SecretsCorpus {
     }
 
     private static String basic(String password) {
-        return Base64.getEncoder().encodeToString(("robot:" + password).getBytes(StandardCharsets.UTF_8));
+        return encoded("robot:" + password);
+    }
+
+    private static String encoded(String text) {
+        return Base64.getEncoder().encodeToString(text.getBytes(StandardCharsets.UTF_8));
     }
 
     /** Fills in the braces of a shape. */

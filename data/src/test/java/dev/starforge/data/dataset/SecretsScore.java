@@ -59,7 +59,7 @@ final class SecretsScore {
     private SecretsScore() {}
 
     /** Plants each secret of a set at a line of a file, and redacts the file. */
-    static Score score(boolean held, List<Path> hosts) throws IOException {
+    static Score score(String set, List<Path> hosts) throws IOException {
         List<List<String>> files = new ArrayList<>();
         for (Path host : hosts) {
             files.add(Files.readAllLines(host));
@@ -69,7 +69,7 @@ final class SecretsScore {
         for (SecretsCorpus.Planted planted : SecretsCorpus.make(SEED)) {
             List<String> host = files.get(random.nextInt(files.size()));
             int at = random.nextInt(host.size());
-            if (planted.held() != held) {
+            if (!planted.set().equals(set)) {
                 continue;
             }
             List<String> lines = new ArrayList<>(host.subList(Math.max(0, at - 20), at));
@@ -254,11 +254,9 @@ final class SecretsScore {
     public static void main(String[] arguments) throws IOException {
         List<String> rest = new ArrayList<>(List.of(arguments));
         boolean show = rest.remove("--show");
-        boolean tuneOnly = rest.remove("--tune-only");
         List<Path> hosts = SecretsCorpus.hosts(Path.of(rest.removeFirst()));
-        print("made with", score(false, hosts), show);
-        if (!tuneOnly) {
-            print("held out", score(true, hosts), show);
+        for (String set : SecretsCorpus.SETS) {
+            print(set, score(set, hosts), show);
         }
         for (String repository : rest) {
             print(Path.of(repository), scan(Path.of(repository), show), show);

@@ -10,9 +10,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Redaction as a classifier does not fall below what was promised. */
 final class SecretsScoreTest {
     @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void plantedSecretsGoAndNothingElse(boolean held) throws IOException {
-        SecretsScore.Score score = SecretsScore.score(held, SecretsCorpus.hosts(Path.of("")));
+    @ValueSource(strings = {"tune", "held", "fresh", "last"})
+    void plantedSecretsGoAndNothingElse(String set) throws IOException {
+        SecretsScore.Score score = SecretsScore.score(set, SecretsCorpus.hosts(Path.of("")));
         assertThat(score.all().all()).isGreaterThan(300);
         assertThat(score.all().recall()).as("missed: %s", score.all().missed).isGreaterThanOrEqualTo(0.98);
         assertThat(score.wrong()).isEmpty();
