@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Quantization;
 import java.io.PrintWriter;
 import java.nio.file.Path;

@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Generator;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;

@@ -2,7 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.RepositoryFacts;
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;
@@ -128,7 +128,7 @@ final class DoctorVerb implements Callable<Integer> {
         }
     }
 
-    private static Optional<Blueprint> blueprint(RunConfig config, Preflight preflight) {
+    private static Optional<ModelSpec> blueprint(RunConfig config, Preflight preflight) {
         if (config.model().equals(Scratch.NAME)) {
             preflight.add(Level.READY, "model", "a new one");
             return Optional.of(Scratch.blueprint(config));

@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Blueprint;
-import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
@@ -129,7 +129,7 @@ final class EvalVerb implements Callable<Integer> {
         return 0;
     }
 
-    private static Optional<Blueprint> blueprint(Path model) {
+    private static Optional<ModelSpec> blueprint(Path model) {
         try (ModelFiles files = ModelFiles.open(model)) {
             return Optional.of(files.blueprint());
         }

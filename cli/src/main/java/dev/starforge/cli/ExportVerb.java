@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.GgufConversion;
+import dev.starforge.model.gguf.GgufConversion;
 import dev.starforge.tensor.Device;
 import dev.starforge.train.ExportProof;
 import dev.starforge.train.TrainException;

@@ -2,11 +2,11 @@ package dev.starforge.cli;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
-import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.PagedKvCache;
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.train.TunedModel;

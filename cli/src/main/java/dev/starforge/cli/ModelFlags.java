@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Precision;

@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
@@ -105,7 +105,7 @@ final class TrainVerb implements Callable<Integer> {
 
     /** What a run was fitted to when it began holds for it to the end. */
     private Adaptation adapt(RunConfig config, MachineFacts machine, Path model, Device like) {
-        Optional<Blueprint> blueprint = blueprint(model);
+        Optional<ModelSpec> blueprint = blueprint(model);
         return continues(config)
                 ? Adaptation.fixed(config, machine, blueprint, like)
                 : Adaptation.of(config, machine, blueprint, like);
@@ -125,7 +125,7 @@ final class TrainVerb implements Callable<Integer> {
         return resume && Files.isRegularFile(config.output().resolve("config.yaml"));
     }
 
-    private static Optional<Blueprint> blueprint(Path model) {
+    private static Optional<ModelSpec> blueprint(Path model) {
         if (!Files.isRegularFile(model) && !Files.isRegularFile(model.resolve("config.json"))) {
             return Optional.empty();
         }

@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
-import dev.starforge.model.Generator;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.model.PagedKvCache;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Fallback;

@@ -58,12 +58,12 @@ public final class Batches {
     }
 
     /** An unfilled batch of one token for each of {@code sequences}, to be filled again and again. */
-    static Batch singles(Scope scope, int sequences, int tableWidth, int regime) {
+    public static Batch singles(Scope scope, int sequences, int tableWidth, int regime) {
         return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK, sequences, regime);
     }
 
     /** Fills an existing batch of the same size, which is what a replayed step reads. Grows the places. */
-    static void refill(Device device, Batch batch, List<Turn> turns) {
+    public static void refill(Device device, Batch batch, List<Turn> turns) {
         Layout layout = layout(turns, Math.toIntExact(batch.tables().dim(1)));
         layout.write(device, batch, layout.lastRows());
     }

@@ -30,7 +30,7 @@ public interface Model {
      * @param latent whether values are part of the cached keys, as in multi-head latent attention
      */
     record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim, boolean latent) {
-        static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
+        public static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
             return new Facts(vocabulary, context, layers, kvHeads, headDim, false);
         }
     }

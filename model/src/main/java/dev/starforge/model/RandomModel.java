@@ -1,5 +1,8 @@
 package dev.starforge.model;
 
+import dev.starforge.model.file.WeightSource;
+import dev.starforge.model.layer.Weights;
+
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;

@@ -3,7 +3,7 @@ package dev.starforge.train;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.Config;
-import dev.starforge.model.GgufFile;
+import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.ModelException;
 import java.io.IOException;
 import java.nio.file.Files;

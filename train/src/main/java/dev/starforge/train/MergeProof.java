@@ -2,7 +2,7 @@ package dev.starforge.train;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;

@@ -3,7 +3,7 @@ package dev.starforge.train;
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
@@ -66,7 +66,7 @@ public final class Preflight {
     }
 
     /** Memory and time of the model, known by its config. */
-    public void model(Blueprint blueprint, MachineFacts machine) {
+    public void model(ModelSpec blueprint, MachineFacts machine) {
         Adaptation adapted;
         try {
             adapted = Adaptation.of(config, machine, Optional.of(blueprint), device);
@@ -104,7 +104,7 @@ public final class Preflight {
     }
 
     /** What weights are kept in, in words. */
-    private static String kept(Blueprint blueprint, RunConfig effective) {
+    private static String kept(ModelSpec blueprint, RunConfig effective) {
         if (!effective.get(Keys.LORA)) {
             return "all trained";
         }
@@ -134,7 +134,7 @@ public final class Preflight {
     }
 
     /** From one product of this device: forward and backward are three products a weight, with checkpointing four. */
-    private void time(Blueprint blueprint, RunConfig effective) {
+    private void time(ModelSpec blueprint, RunConfig effective) {
         double flops = productFlops();
         long weights = 0;
         Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();

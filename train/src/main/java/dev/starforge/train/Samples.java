@@ -3,7 +3,7 @@ package dev.starforge.train;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.Generator;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.model.Model;
 import java.nio.file.Files;
 import java.nio.file.Path;

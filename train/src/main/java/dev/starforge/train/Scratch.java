@@ -2,7 +2,7 @@ package dev.starforge.train;
 
 import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
@@ -82,7 +82,7 @@ public final class Scratch {
             Path tokenizer = partial.resolve("tokenizer.json");
             tokenizer(config, tokenizer);
             int size = (Tokenizer.read(tokenizer).size() + 63) / 64 * 64;
-            Blueprint.of("scratch/config.json", json(config, size))
+            ModelSpec.of("scratch/config.json", json(config, size))
                     .draw(
                             partial,
                             config.get(Keys.SEED),
@@ -95,8 +95,8 @@ public final class Scratch {
     }
 
     /** What the new model will be like, with a vocabulary as large as it may become. */
-    public static Blueprint blueprint(RunConfig config) {
-        return Blueprint.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
+    public static ModelSpec blueprint(RunConfig config) {
+        return ModelSpec.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
     }
 
     private static void tokenizer(RunConfig config, Path file) throws IOException {

@@ -1,7 +1,7 @@
 package dev.starforge.train;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.LoraAdapter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.ModelException;
 import java.nio.file.Files;
 import java.nio.file.Path;

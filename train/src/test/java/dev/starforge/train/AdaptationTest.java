@@ -3,7 +3,7 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** The table that each recorded machine gets for StarCoder2-3B and the default settings. */
 final class AdaptationTest {
-    private static final Blueprint MODEL =
+    private static final ModelSpec MODEL =
             KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
 
     private static Adaptation adapt(MachineFacts machine, String... settings) {
@@ -175,7 +175,7 @@ final class AdaptationTest {
             try (Device like = Tiny.cpu(1);
                     ModelFiles files = ModelFiles.open(file)) {
                 RunConfig config = RunConfig.defaults().set(List.of("model.context_window=64"));
-                Optional<Blueprint> blueprint = Optional.of(files.blueprint());
+                Optional<ModelSpec> blueprint = Optional.of(files.blueprint());
                 Adaptation adapted = Adaptation.of(config, machine, blueprint, like);
                 boolean block = type.equals("Q4_K");
                 assertThat(adapted.config().quantization().equals(Quantization.NONE))

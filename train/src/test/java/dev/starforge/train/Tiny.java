@@ -1,7 +1,7 @@
 package dev.starforge.train;
 
-import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.LoraSettings;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;

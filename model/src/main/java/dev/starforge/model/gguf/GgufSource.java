@@ -1,0 +1,325 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.arch.Llama;
+import dev.starforge.model.file.WeightSource;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
+import dev.starforge.tensor.Shape;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The tensors of a GGUF file under HF's names: llama.cpp's names translated, experts taken out of their stacks, the rows of
+ * Llama's queries and keys put back into HF's order, and what latent attention keeps apart joined again.
+ */
+public final class GgufSource implements WeightSource {
+    private static final Pattern LAYER = Pattern.compile("(?:model\\.layers|transformer\\.h)\\.(\\d+)\\.(.*)");
+    private static final Pattern EXPERT =
+            Pattern.compile("(?:mlp|block_sparse_moe)\\.experts\\.(\\d+)\\.(\\w+)\\.weight");
+
+    private static final Map<String, String> OUTSIDE = Map.of(
+            "model.embed_tokens", "token_embd",
+            "transformer.wte", "token_embd",
+            "model.norm", "output_norm",
+            "model.final_layernorm", "output_norm",
+            "transformer.ln_f", "output_norm",
+            "lm_head", "output");
+
+    private static final Map<String, String> INSIDE = Map.ofEntries(
+            Map.entry("input_layernorm", "attn_norm"),
+            Map.entry("ln_1", "attn_norm"),
+            Map.entry("post_attention_layernorm", "ffn_norm"),
+            Map.entry("ln_2", "ffn_norm"),
+            Map.entry("self_attn.q_proj", "attn_q"),
+            Map.entry("self_attn.k_proj", "attn_k"),
+            Map.entry("self_attn.v_proj", "attn_v"),
+            Map.entry("self_attn.qkv_proj", "attn_qkv"),
+            Map.entry("attn.c_attn", "attn_qkv"),
+            Map.entry("self_attn.o_proj", "attn_output"),
+            Map.entry("self_attn.dense", "attn_output"),
+            Map.entry("attn.c_proj", "attn_output"),
+            Map.entry("self_attn.q_norm", "attn_q_norm"),
+            Map.entry("self_attn.k_norm", "attn_k_norm"),
+            Map.entry("self_attn.q_a_proj", "attn_q_a"),
+            Map.entry("self_attn.q_a_layernorm", "attn_q_a_norm"),
+            Map.entry("self_attn.q_b_proj", "attn_q_b"),
+            Map.entry("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+            Map.entry("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+            Map.entry("self_attn.kv_b_proj", "attn_kv_b"),
+            Map.entry("mlp.gate_proj", "ffn_gate"),
+            Map.entry("mlp.w2", "ffn_gate"),
+            Map.entry("mlp.up_proj", "ffn_up"),
+            Map.entry("mlp.w1", "ffn_up"),
+            Map.entry("mlp.c_fc", "ffn_up"),
+            Map.entry("mlp.fc1", "ffn_up"),
+            Map.entry("mlp.gate_up_proj", "ffn_up"),
+            Map.entry("mlp.down_proj", "ffn_down"),
+            Map.entry("mlp.c_proj", "ffn_down"),
+            Map.entry("mlp.fc2", "ffn_down"),
+            Map.entry("mlp.gate", "ffn_gate_inp"),
+            Map.entry("block_sparse_moe.gate", "ffn_gate_inp"),
+            Map.entry("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
+            Map.entry("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
+            Map.entry("mlp.shared_expert.up_proj", "ffn_up_shexp"),
+            Map.entry("mlp.shared_expert.down_proj", "ffn_down_shexp"),
+            Map.entry("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
+            Map.entry("mlp.shared_experts.up_proj", "ffn_up_shexp"),
+            Map.entry("mlp.shared_experts.down_proj", "ffn_down_shexp"));
+
+    private static final Map<String, String> EXPERTS = Map.of(
+            "gate_proj", "ffn_gate_exps",
+            "w1", "ffn_gate_exps",
+            "up_proj", "ffn_up_exps",
+            "w3", "ffn_up_exps",
+            "down_proj", "ffn_down_exps",
+            "w2", "ffn_down_exps");
+
+    private final GgufFile file;
+    private final boolean reordered;
+    private final int heads;
+    private final int kvHeads;
+    private String whole = "";
+    private float[] values = {};
+
+    public GgufSource(GgufFile file, Config config) {
+        this.file = file;
+        this.reordered = file.text("general.architecture").equals("llama");
+        this.heads = config.size("num_attention_heads");
+        this.kvHeads = config.size("num_key_value_heads", heads);
+    }
+
+    public GgufFile file() {
+        return file;
+    }
+
+    @Override
+    public Path path() {
+        return file.path();
+    }
+
+    @Override
+    public Shape shape(String name) {
+        if (isJoined(name)) {
+            Shape keys = file.tensor(part(name, "attn_k_b")).shape(); // [heads, latent, still]
+            Shape values = file.tensor(part(name, "attn_v_b")).shape(); // [heads, value, latent]
+            return Shape.of(keys.dim(0) * (keys.dim(2) + values.dim(1)), keys.dim(1));
+        }
+        Shape shape = file.tensor(translated(name)).shape();
+        if (shape.rank() == 1 && name.endsWith(".shared_expert_gate.weight")) {
+            return Shape.of(1, shape.last()); // quantizers drop dimensions of 1
+        }
+        return expert(name).matches() ? Shape.of(shape.dim(1), shape.dim(2)) : shape;
+    }
+
+    @Override
+    public Optional<DType> stored(String name) {
+        boolean moved = isJoined(name) || isReordered(name) && shape(name).rank() == 1;
+        return moved
+                ? Optional.empty()
+                : Optional.of(file.tensor(translated(name)).format().dtype());
+    }
+
+    /** Reordering moves rows within a head, and an expert's rows are a stretch of its stack's. */
+    @Override
+    public void readRows(String name, long first, ByteBuffer into) {
+        GgufFile.Stored stored = file.tensor(translated(name));
+        long row = stored.format().bytes(shape(name).last());
+        if (!isReordered(name)) {
+            file.read(stored, (skipped(name) + first) * row, into);
+            return;
+        }
+        long perHead = perHead(name);
+        long end = first + into.remaining() / row;
+        long begin = first / perHead * perHead;
+        ByteBuffer heads = ByteBuffer.allocate(Math.toIntExact((Math.ceilDiv(end, perHead) * perHead - begin) * row));
+        file.read(stored, begin * row, heads);
+        for (long to = first; to < end; to++) {
+            into.put(heads.slice((int) ((storedRow(name, to) - begin) * row), (int) row));
+        }
+    }
+
+    @Override
+    public Optional<FileRegion> region(String name) {
+        if (isJoined(name) || isReordered(name)) {
+            return Optional.empty();
+        }
+        GgufFile.Stored stored = file.tensor(translated(name));
+        long row = stored.format().bytes(shape(name).last());
+        return Optional.of(file.region(stored, skipped(name) * row, shape(name).rows() * row));
+    }
+
+    @Override
+    public void read(String name, long first, float[] out, int count) {
+        if (isJoined(name) || isReordered(name)) {
+            float[] all = rearranged(name);
+            System.arraycopy(all, Math.toIntExact(first), out, 0, count);
+            if (first + count == all.length) {
+                whole = "";
+                values = new float[0];
+            }
+            return;
+        }
+        file.readFloats(
+                file.tensor(translated(name)), skipped(name) * shape(name).last() + first, out, 0, count);
+    }
+
+    /** The rows of a stack before those of this expert. */
+    private long skipped(String name) {
+        Matcher expert = expert(name);
+        return expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).rows() : 0;
+    }
+
+    private static Matcher expert(String name) {
+        Matcher layer = LAYER.matcher(name);
+        return EXPERT.matcher(layer.matches() ? layer.group(2) : "");
+    }
+
+    /** llama.cpp's name for a tensor; a name it has no word for stays as it is, and is then not found. */
+    public static String translated(String name) {
+        int dot = name.lastIndexOf('.');
+        String ending = name.substring(dot);
+        Matcher layer = LAYER.matcher(name.substring(0, dot));
+        if (!layer.matches()) {
+            return OUTSIDE.getOrDefault(name.substring(0, dot), name.substring(0, dot)) + ending;
+        }
+        String block = "blk." + layer.group(1) + ".";
+        Matcher expert = expert(name);
+        if (expert.matches()) {
+            return block + EXPERTS.getOrDefault(expert.group(2), expert.group(2)) + ending;
+        }
+        return ending.equals(".e_score_correction_bias")
+                ? block + "exp_probs_b.bias"
+                : block + INSIDE.getOrDefault(layer.group(2), layer.group(2)) + ending;
+    }
+
+    private static String part(String name, String part) {
+        return translated(name).replace("attn_kv_b", part);
+    }
+
+    /** Newer files split the projection from the latent into a part for keys, transposed, and one for values. */
+    private boolean isJoined(String name) {
+        return name.endsWith(".kv_b_proj.weight") && !file.has(translated(name)) && file.has(part(name, "attn_k_b"));
+    }
+
+    /** Llama's rows are stored so that the two dimensions that turn together are neighbours. */
+    private boolean isReordered(String name) {
+        return reordered && (name.contains(".self_attn.q_proj.") || name.contains(".self_attn.k_proj."));
+    }
+
+    private float[] rearranged(String name) {
+        if (!whole.equals(name)) {
+            values = isJoined(name) ? joined(name) : reordered(name);
+            whole = name;
+        }
+        return values;
+    }
+
+    private float[] reordered(String name) {
+        float[] stored = file.readFloats(translated(name));
+        Shape shape = shape(name);
+        int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+        float[] ours = new float[stored.length];
+        for (int row = 0; row < stored.length / width; row++) {
+            System.arraycopy(stored, (int) storedRow(name, row) * width, ours, row * width, width);
+        }
+        return ours;
+    }
+
+    /** Where a row of queries or keys lies in the file. */
+    private long storedRow(String name, long row) {
+        long perHead = perHead(name);
+        long i = row % perHead;
+        long pair = i % (perHead / 2);
+        long half = i / (perHead / 2);
+        return row - i + 2 * pair + half;
+    }
+
+    private long perHead(String name) {
+        return shape(name).dim(0) / (name.contains(".q_proj.") ? heads : kvHeads);
+    }
+
+    private float[] joined(String name) {
+        Shape shape = file.tensor(part(name, "attn_k_b")).shape();
+        int latent = Math.toIntExact(shape.dim(1));
+        int still = Math.toIntExact(shape.dim(2));
+        int value = Math.toIntExact(file.tensor(part(name, "attn_v_b")).shape().dim(1));
+        float[] forKeys = file.readFloats(part(name, "attn_k_b"));
+        float[] forValues = file.readFloats(part(name, "attn_v_b"));
+        float[] ours = new float[forKeys.length + forValues.length];
+        for (int h = 0; h < shape.dim(0); h++) {
+            int at = h * (still + value) * latent;
+            for (int i = 0; i < still; i++) {
+                for (int l = 0; l < latent; l++) {
+                    ours[at + i * latent + l] = forKeys[(h * latent + l) * still + i];
+                }
+            }
+            System.arraycopy(forValues, h * value * latent, ours, at + still * latent, value * latent);
+        }
+        return ours;
+    }
+
+    /**
+     * The way back: puts a tensor as HF has it into the stored tensors it is part of, which {@code into} holds by their
+     * names.
+     */
+    public void put(String name, float[] ours, Map<String, float[]> into) {
+        if (isJoined(name)) {
+            split(name, ours, into.get(part(name, "attn_k_b")), into.get(part(name, "attn_v_b")));
+        } else if (isReordered(name)) {
+            Shape shape = shape(name);
+            int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+            int rows = ours.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
+            System.arraycopy(interleaved(ours, width, rows), 0, into.get(translated(name)), 0, ours.length);
+        } else {
+            Matcher expert = expert(name);
+            int at = expert.matches() ? Integer.parseInt(expert.group(1)) * ours.length : 0;
+            System.arraycopy(ours, 0, into.get(translated(name)), at, ours.length);
+        }
+    }
+
+    /** The stored tensors that a tensor of HF is in. */
+    public List<String> holders(String name) {
+        return isJoined(name) ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b")) : List.of(translated(name));
+    }
+
+    /** Rows of Llama's queries and keys as llama.cpp stores them: the two that turn together side by side. */
+    public static float[] interleaved(float[] ours, int width, int perHead) {
+        float[] stored = new float[ours.length];
+        for (int row = 0; row < ours.length / width; row++) {
+            int i = row % perHead;
+            int to = row - i + 2 * (i % (perHead / 2)) + i / (perHead / 2);
+            System.arraycopy(ours, row * width, stored, to * width, width);
+        }
+        return stored;
+    }
+
+    private void split(String name, float[] ours, float[] forKeys, float[] forValues) {
+        Shape shape = file.tensor(part(name, "attn_k_b")).shape();
+        split(ours, forKeys, forValues, Math.toIntExact(shape.dim(0)), Math.toIntExact(shape.dim(2)));
+    }
+
+    /**
+     * The projection from the latent, [heads * (still + value), latent], as a part for keys, [heads, latent, still], and one
+     * for values, [heads, value, latent].
+     */
+    static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int still) {
+        int latent = forKeys.length / heads / still;
+        int value = forValues.length / heads / latent;
+        for (int h = 0; h < heads; h++) {
+            int at = h * (still + value) * latent;
+            for (int i = 0; i < still; i++) {
+                for (int l = 0; l < latent; l++) {
+                    forKeys[(h * latent + l) * still + i] = ours[at + i * latent + l];
+                }
+            }
+            System.arraycopy(ours, at + still * latent, forValues, h * value * latent, value * latent);
+        }
+    }
+}
