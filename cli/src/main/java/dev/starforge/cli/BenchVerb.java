@@ -1,9 +1,9 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.generate.Generator;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;
@@ -202,7 +202,8 @@ final class BenchVerb implements Callable<Integer> {
                         room + " tokens exceed the model's context of "
                                 + loaded.facts().context());
             }
-            Optional<Double> difference = unchecked ? Optional.empty() : Optional.of(check(tuned, files, loaded, opened));
+            Optional<Double> difference =
+                    unchecked ? Optional.empty() : Optional.of(check(tuned, files, loaded, opened));
             Work work = Work.of(files);
             List<Times> times = new ArrayList<>();
             for (int i = 0; i <= repeat; i++) {

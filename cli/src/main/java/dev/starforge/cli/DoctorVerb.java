@@ -2,9 +2,9 @@ package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.RepositoryFacts;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.DeviceOptions;

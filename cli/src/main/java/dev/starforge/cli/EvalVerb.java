@@ -1,9 +1,9 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.ModelSpec;
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;

@@ -82,8 +82,8 @@ final class ExportVerb implements Callable<Integer> {
                 spec.commandLine().getErr());
         Path folder = tuned.model();
         if (tuned.adapter().isPresent()) {
-            throw new TrainException(model + ": is an adapter, which has to be added to its base: `starforge merge " + model
-                    + " --out " + out + "` does that");
+            throw new TrainException(model + ": is an adapter, which has to be added to its base: `starforge merge "
+                    + model + " --out " + out + "` does that");
         }
         if (!Files.isDirectory(folder)) {
             throw new TrainException(folder + ": is a GGUF file already; export takes a folder with safetensors");

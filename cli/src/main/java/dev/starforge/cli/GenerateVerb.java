@@ -1,11 +1,11 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.GenerationException;
 import dev.starforge.model.generate.GenerationException.Violation;
 import dev.starforge.model.generate.Generator;
-import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Sampler;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.generate.StopStrings;

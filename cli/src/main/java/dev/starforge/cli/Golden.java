@@ -2,13 +2,13 @@ package dev.starforge.cli;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
-import dev.starforge.model.generate.Generator;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.generate.Generator;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;

@@ -123,7 +123,8 @@ final class Main implements Runnable {
         }
         List<String> known = verb
                 ? command.subcommands().entrySet().stream()
-                        .filter(each -> !each.getValue().getCommandSpec().usageMessage().hidden())
+                        .filter(each ->
+                                !each.getValue().getCommandSpec().usageMessage().hidden())
                         .map(Map.Entry::getKey)
                         .toList()
                 : command.options().stream()

@@ -1,8 +1,8 @@
 package dev.starforge.cli;
 
+import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.Merger;
-import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.train.MergeProof;
 import dev.starforge.train.TrainException;
@@ -154,14 +154,16 @@ final class MergeVerb implements Callable<Integer> {
         }
         Path updates = TunedModel.adapterOf(
                 adapter,
-                "it can be used as it is, and `starforge export " + adapter + " --out NAME.gguf` makes a GGUF file of it");
+                "it can be used as it is, and `starforge export " + adapter
+                        + " --out NAME.gguf` makes a GGUF file of it");
         Path model = TunedModel.baseOf(updates, Optional.ofNullable(base), ModelFlags::base);
         ObjectNode report = Json.object();
         Quantization trainedOn = LoraAdapter.trainedOn(updates);
         Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
         report.put("base", model.toString()).put("adapter", updates.toString());
         report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
-        try (Interruption _ = Interruption.removing(out == null ? ggufAdapter : out, spec.commandLine().getErr());
+        try (Interruption _ = Interruption.removing(
+                        out == null ? ggufAdapter : out, spec.commandLine().getErr());
                 Device device = place.open(place.choose(), false)) {
             try (Merger merger = new Merger(model, updates, numbers, device)) {
                 if (ggufAdapter != null) {

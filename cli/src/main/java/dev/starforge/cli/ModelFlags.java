@@ -1,8 +1,8 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.TunedModel;
@@ -16,8 +16,9 @@ import picocli.CommandLine.Spec;
 
 /** The flags of every verb that loads a model: what goes with the one that was named. */
 final class ModelFlags {
-    static final String KINDS = "A folder with config.json, safetensors and tokenizer.json, a .gguf file, an id in the HF "
-            + "cache, or what train wrote: a run (its best state), a checkpoint or an adapter.";
+    static final String KINDS =
+            "A folder with config.json, safetensors and tokenizer.json, a .gguf file, an id in the HF "
+                    + "cache, or what train wrote: a run (its best state), a checkpoint or an adapter.";
 
     static final String WANTED =
             "Give a folder with config.json and safetensors, a .gguf file, or a run, a checkpoint or an adapter";
@@ -50,7 +51,8 @@ final class ModelFlags {
             if (found.adapter().isPresent()) {
                 throw new ParameterException(
                         verb.commandLine(),
-                        "--adapter: " + name + " is an adapter already, and one can be applied; give the base as MODEL");
+                        "--adapter: " + name
+                                + " is an adapter already, and one can be applied; give the base as MODEL");
             }
             Path own = TunedModel.adapterOf(
                     adapter, "`starforge " + verb.name() + " " + adapter + "` takes it as the model");

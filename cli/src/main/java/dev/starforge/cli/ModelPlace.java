@@ -44,8 +44,7 @@ final class ModelPlace {
             }
         }
         throw new ModelException(
-                path,
-                "there is no such model here; looked for " + String.join(", ", searched) + ". " + expected);
+                path, "there is no such model here; looked for " + String.join(", ", searched) + ". " + expected);
     }
 
     private static Path path(String name) {

@@ -1,8 +1,8 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Selection;

@@ -156,14 +156,21 @@ final class DatasetVerbTest {
 
     @Test
     void saysWhatAUserWouldWonderAbout() throws IOException, InterruptedException {
-        git("git", "clone", "-q", "--depth", "2", "file://" + repository(), folder.resolve("shallow").toString());
+        git(
+                "git",
+                "clone",
+                "-q",
+                "--depth",
+                "2",
+                "file://" + repository(),
+                folder.resolve("shallow").toString());
         Outcome outcome = run("dataset", "--repo", folder.resolve("shallow").toString(), "--out", out());
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.err())
                 .contains("shallow is a shallow clone, so its older commits are missing; `git fetch --unshallow`")
                 .containsPattern("The tokenizer has \\d+ tokens, not 8,192: in the training files no two neighbouring");
-        Outcome whole = run(
-                "dataset", "--repo", repository().toString(), "--out", out() + "2", "--tokenizer", "train:290");
+        Outcome whole =
+                run("dataset", "--repo", repository().toString(), "--out", out() + "2", "--tokenizer", "train:290");
         assertThat(whole.err()).doesNotContain("shallow clone").doesNotContain("The tokenizer has");
     }
 
@@ -174,7 +181,13 @@ final class DatasetVerbTest {
         for (int i = 4; i < 10; i++) {
             StringBuilder code = new StringBuilder();
             for (int k = 0; k < 3000; k++) {
-                code.append("def f").append(k).append("_").append(i).append("(x):\n    return x * ").append(k).append("\n");
+                code.append("def f")
+                        .append(k)
+                        .append("_")
+                        .append(i)
+                        .append("(x):\n    return x * ")
+                        .append(k)
+                        .append("\n");
             }
             Files.writeString(repository().resolve("large" + i + ".py"), code);
             git("git", "add", ".");
@@ -203,7 +216,9 @@ final class DatasetVerbTest {
                             .start()
                             .waitFor())
                     .isZero();
-            assertThat(err.lines().toList()).last().isEqualTo("starforge: interrupted; nothing was changed in " + out());
+            assertThat(err.lines().toList())
+                    .last()
+                    .isEqualTo("starforge: interrupted; nothing was changed in " + out());
         }
         assertThat(process.waitFor()).isEqualTo(ExitCode.INTERRUPTED);
         assertThat(Path.of(out())).doesNotExist();

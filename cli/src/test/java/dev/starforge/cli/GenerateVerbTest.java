@@ -421,8 +421,8 @@ final class GenerateVerbTest {
     @CsvSource({"reference, NaN, false", "cpu, NaN, false", "cpu, NaN, true", "reference, Infinity, true"})
     void logitsThatAreNotFiniteAreAnError(String device, float value, boolean all) throws IOException {
         String model = broken(value, all).toString();
-        for (List<String> choice : List.of(
-                List.<String>of(), List.of("--temperature", "0.8"), List.of("--repetition-penalty", "1.5"))) {
+        for (List<String> choice :
+                List.of(List.<String>of(), List.of("--temperature", "0.8"), List.of("--repetition-penalty", "1.5"))) {
             List<String> args = new ArrayList<>(List.of("--prompt-ids", "5,6,7", "--device", device));
             args.addAll(choice);
             Outcome outcome = generate(model, args.toArray(String[]::new));

@@ -56,8 +56,7 @@ final class InterruptionTest {
 
     @Test
     void aSignalAfterTheEndSaysNothing() {
-        Interruption interruption =
-                Interruption.watch(Duration.ZERO, () -> {}, "over", new PrintWriter(err));
+        Interruption interruption = Interruption.watch(Duration.ZERO, () -> {}, "over", new PrintWriter(err));
         interruption.close();
         interruption.interrupt();
         assertThat(err.toString()).isEmpty();

@@ -75,7 +75,15 @@ final class LogitsVerbTest {
             command.getCommandSpec().removeSubcommand("logits");
             command.addSubcommand(new LogitsVerb(elements));
             assertThat(command.setOut(new PrintWriter(new StringWriter()))
-                            .execute("logits", GOLDEN.toString(), "--ids", text, "--ids", "5,6", "--out", out.toString()))
+                            .execute(
+                                    "logits",
+                                    GOLDEN.toString(),
+                                    "--ids",
+                                    text,
+                                    "--ids",
+                                    "5,6",
+                                    "--out",
+                                    out.toString()))
                     .isZero();
             assertThat(Files.mismatch(whole, out)).isEqualTo(-1);
         }

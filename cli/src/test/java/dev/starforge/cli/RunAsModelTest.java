@@ -87,17 +87,31 @@ final class RunAsModelTest {
         assertThat(run("generate", adapted, "--prompt", "x", "--device", "cpu").err())
                 .contains("model: " + adapted + " -> best checkpoint, step 4 -> base ")
                 .contains("checkpoint-4 + adapter");
-        assertThat(run("generate", base, "--prompt", "x", "--device", "cpu").err()).isEmpty();
+        assertThat(run("generate", base, "--prompt", "x", "--device", "cpu").err())
+                .isEmpty();
     }
 
     @Test
     void soDoTheOthers() {
         assertThat(run("inspect", adapted).out()).contains("adapter:", "rank: 4", "trained_on: none");
-        assertThat(run("inspect", whole).out()).contains("architecture: starcoder2").doesNotContain("adapter:");
+        assertThat(run("inspect", whole).out())
+                .contains("architecture: starcoder2")
+                .doesNotContain("adapter:");
         String logits = folder.resolve("logits").toString();
-        assertThat(run("logits", adapted, "--ids", "1,2", "--out", logits).code()).isZero();
+        assertThat(run("logits", adapted, "--ids", "1,2", "--out", logits).code())
+                .isZero();
         Outcome timed = run(
-                "bench", adapted, "--device", "cpu", "--prompt-tokens", "4", "--gen-tokens", "2", "--repeat", "1", "--no-limits");
+                "bench",
+                adapted,
+                "--device",
+                "cpu",
+                "--prompt-tokens",
+                "4",
+                "--gen-tokens",
+                "2",
+                "--repeat",
+                "1",
+                "--no-limits");
         assertThat(timed.code()).as(timed.err()).isZero();
         String gguf = folder.resolve("whole.gguf").toString();
         assertThat(run("export", whole, "--out", gguf).code()).isZero();
@@ -138,7 +152,11 @@ final class RunAsModelTest {
                         .replaceFirst("(\"base_model_name_or_path\" : )\"[^\"]*\"", "$1\"somebody/some-model\""));
         for (List<String> args : List.of(
                 List.of("generate", moved.toString(), "--prompt", "x"),
-                List.of("merge", moved.toString(), "--out", folder.resolve("never").toString()))) {
+                List.of(
+                        "merge",
+                        moved.toString(),
+                        "--out",
+                        folder.resolve("never").toString()))) {
             Outcome outcome = run(args.toArray(String[]::new));
             assertThat(outcome.code()).isEqualTo(1);
             assertThat(outcome.err())

@@ -195,11 +195,10 @@ final class VerbsTest {
                 "dataset --out x --repo . --threads -3 | 2 | threads: expected a whole number from 0 to 1024, got -3",
             })
     void wrongUseIsExplained(String line, int code, String message) {
-        Outcome outcome =
-                run(line.replace("MODEL", MODEL)
-                        .replace("GOLDEN", GOLDEN)
-                        .replace("IDS", "1" + ",1".repeat(299))
-                        .split(" "));
+        Outcome outcome = run(line.replace("MODEL", MODEL)
+                .replace("GOLDEN", GOLDEN)
+                .replace("IDS", "1" + ",1".repeat(299))
+                .split(" "));
         assertThat(outcome.err()).contains(message).doesNotContain("\tat ");
         assertThat(outcome.code()).isEqualTo(code);
     }
@@ -238,8 +237,7 @@ final class VerbsTest {
     @Test
     void helpTeaches() {
         List<String> verbs = Main.commandLine().getSubcommands().entrySet().stream()
-                .filter(verb ->
-                        !verb.getValue().getCommandSpec().usageMessage().hidden())
+                .filter(verb -> !verb.getValue().getCommandSpec().usageMessage().hidden())
                 .map(Map.Entry::getKey)
                 .toList();
         assertThat(verbs).hasSize(12);

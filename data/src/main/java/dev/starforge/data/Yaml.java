@@ -92,8 +92,10 @@ public final class Yaml {
                 case CollectionStartEvent start ->
                     open.push(start.getAnchor().map(Anchor::getValue).orElse(""));
                 case CollectionEndEvent _ -> open.pop();
-                case AliasEvent alias when open.contains(alias.getAlias().getValue()) ->
-                    throw new ParserException("*" + alias.getAlias() + " is inside what it stands for", event.getStartMark());
+                case AliasEvent alias
+                when open.contains(alias.getAlias().getValue()) ->
+                    throw new ParserException(
+                            "*" + alias.getAlias() + " is inside what it stands for", event.getStartMark());
                 default -> {}
             }
             if (open.size() > DEEPEST) {

@@ -29,7 +29,8 @@ final class YamlTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"a\nb", "tab\there", "\"\\", "\u0001\u007f\u0085\u2028", "# no comment", " x ", "\r\n", "é😀"})
+    @ValueSource(
+            strings = {"a\nb", "tab\there", "\"\\", "\u0001\u007f\u0085\u2028", "# no comment", " x ", "\r\n", "é😀"})
     void quotedTextReadsBackAsItIs(String text) {
         ScalarNode node = (ScalarNode) Yaml.compose("x", Yaml.quoted(text)).orElseThrow();
         assertThat(node.getValue()).isEqualTo(text);

@@ -1,20 +1,6 @@
 package dev.starforge.model;
 
 import dev.starforge.model.arch.Architectures;
-
-import dev.starforge.model.arch.DeepSeekV2;
-import dev.starforge.model.arch.DeepSeekV3;
-import dev.starforge.model.arch.Llama;
-import dev.starforge.model.arch.Mistral;
-import dev.starforge.model.arch.Mixtral;
-import dev.starforge.model.arch.Phi3;
-import dev.starforge.model.arch.Phi;
-import dev.starforge.model.arch.Qwen2;
-import dev.starforge.model.arch.Qwen2Moe;
-import dev.starforge.model.arch.Qwen3;
-import dev.starforge.model.arch.Qwen3Moe;
-import dev.starforge.model.arch.Qwen;
-import dev.starforge.model.arch.StarCoder2;
 import dev.starforge.model.file.QuantizedSource;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.WeightSource;
@@ -24,8 +10,6 @@ import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.Weights;
 import dev.starforge.model.lora.LoraAdapter;
-
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
@@ -37,11 +21,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.function.BiFunction;
 import java.util.stream.Stream;
 
 /**
@@ -160,11 +141,11 @@ public final class ModelFiles implements AutoCloseable {
         return model;
     }
 
-    /** Loads the model so that all of it can be trained; its weights are added to {@code parts}. */
-    public Model load(Scope scope, Precision precision, List<Parameter> parts) {
+    /** Loads the model so that all of it can be trained; its weights are added to {@code parameters}. */
+    public Model load(Scope scope, Precision precision, List<Parameter> parameters) {
         Weights loading = new Weights(weights, scope, precision, Adapter.NONE);
         Model model = Architectures.build(config, loading);
-        parts.addAll(loading.parts());
+        parameters.addAll(loading.parameters());
         return model;
     }
 
@@ -195,7 +176,7 @@ public final class ModelFiles implements AutoCloseable {
         Scope shapes = new NullOps(scope.device(), precision, Fallback.QUIET).scope();
         Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
         Architectures.build(config, planned);
-        return planned.parts().stream().map(part -> part.tensor().bytes()).toList();
+        return planned.parameters().stream().map(each -> each.tensor().bytes()).toList();
     }
 
     /** The config, and the types of what the file has quantized. */

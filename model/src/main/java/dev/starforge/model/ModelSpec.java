@@ -1,14 +1,12 @@
 package dev.starforge.model;
 
 import dev.starforge.model.arch.Architectures;
-
 import dev.starforge.model.file.QuantizedSource;
 import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.Weights;
 import dev.starforge.model.lora.LoraAdapter;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.FileRegion;
@@ -69,11 +67,11 @@ public final class ModelSpec {
         return config.text("model_type");
     }
 
-    /** The model on a device that holds no values; its weights are added to {@code parts}. */
-    public Model plan(Scope scope, Precision precision, List<Parameter> parts) {
+    /** The model on a device that holds no values; its weights are added to {@code parameters}. */
+    public Model plan(Scope scope, Precision precision, List<Parameter> parameters) {
         Weights weights = new Weights(new Shapes(scope), scope, precision, Adapter.NONE);
         Model model = Architectures.build(config, weights);
-        parts.addAll(weights.parts());
+        parameters.addAll(weights.parameters());
         return model;
     }
 

@@ -1,7 +1,6 @@
 package dev.starforge.model;
 
 import dev.starforge.model.file.SafetensorsFile;
-
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;

@@ -1,11 +1,9 @@
 package dev.starforge.model;
 
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.lora.LoraAdapter;
-
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
@@ -19,7 +17,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.stream.Stream;
-import org.assertj.core.data.Offset;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -140,12 +137,12 @@ final class ModelFilesTest {
     void aSequenceTakesBlocksAsItGrowsAndGivesThemBack() {
         try (Scope scope = new Scope(device)) {
             PagedKvCache cache = new PagedKvCache(Model.Facts.of(9, 9, 1, 1, 2), 3, DType.F32, scope);
-            PagedKvCache.Place place = cache.place();
+            PagedKvCache.Sequence place = cache.sequence();
             assertThat(place.grow(15)).hasSize(15).startsWith(0).endsWith(14);
             assertThat(cache.freeBlocks()).isEqualTo(2);
             assertThat(place.grow(2)).containsExactly(15, 16);
             assertThat(cache.freeBlocks()).isEqualTo(1);
-            PagedKvCache.Place other = cache.place();
+            PagedKvCache.Sequence other = cache.sequence();
             assertThatThrownBy(() -> other.grow(17))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("17 more positions need 2 blocks, 1 are free");

@@ -5,7 +5,6 @@ import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
-
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;

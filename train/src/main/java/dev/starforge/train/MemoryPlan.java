@@ -1,9 +1,9 @@
 package dev.starforge.train;
 
-import dev.starforge.model.ModelSpec;
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Parameter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;

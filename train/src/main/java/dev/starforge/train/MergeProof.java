@@ -2,10 +2,10 @@ package dev.starforge.train;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Philox;

@@ -1,9 +1,6 @@
 package dev.starforge.train;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
-import dev.starforge.model.lora.Merger;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Parameter;
@@ -11,6 +8,9 @@ import dev.starforge.model.Quantization;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.Merger;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;

@@ -1,11 +1,11 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.MemoryException;

@@ -1,8 +1,8 @@
 package dev.starforge.train;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.lora.LoraAdapter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -18,8 +18,8 @@ import java.util.stream.Stream;
  * @param route how it was found, for a person; empty where the model is what was named
  */
 public record TunedModel(Path model, Optional<Path> adapter, String route) {
-    private static final String EXPECTED = "expected a run, a checkpoint, an adapter, a folder with config.json and "
-            + "safetensors, or a .gguf file";
+    private static final String EXPECTED =
+            "expected a run, a checkpoint, an adapter, a folder with config.json and " + "safetensors, or a .gguf file";
 
     /**
      * What a path stands for.
@@ -46,8 +46,8 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
                     + " --resume` goes on with it");
         }
         if (Files.exists(place.resolve("manifest.json"))) {
-            throw new TrainException(place + ": is a dataset, not a model; `starforge train --dataset " + place
-                    + "` trains one on it");
+            throw new TrainException(
+                    place + ": is a dataset, not a model; `starforge train --dataset " + place + "` trains one on it");
         }
         throw new ModelException(place, EXPECTED);
     }
@@ -56,8 +56,8 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
     public static Path whole(Path place) {
         Path found = Files.isDirectory(place) ? Checkpoints.resolve(place) : place;
         if (isAdapter(found)) {
-            throw new TrainException(place + ": is an adapter, so nothing can be put on it; `starforge merge "
-                    + place + " --out MODEL` makes a model of it");
+            throw new TrainException(place + ": is an adapter, so nothing can be put on it; `starforge merge " + place
+                    + " --out MODEL` makes a model of it");
         }
         return found;
     }

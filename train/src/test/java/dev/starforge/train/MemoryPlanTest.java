@@ -2,8 +2,8 @@ package dev.starforge.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;

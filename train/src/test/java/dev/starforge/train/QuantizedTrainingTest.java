@@ -5,12 +5,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;

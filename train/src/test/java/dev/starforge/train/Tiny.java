@@ -1,9 +1,9 @@
 package dev.starforge.train;
 
-import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Fallback;

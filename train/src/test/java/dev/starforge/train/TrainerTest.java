@@ -5,11 +5,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Parameter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Precision;

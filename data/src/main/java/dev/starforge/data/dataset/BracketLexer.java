@@ -43,6 +43,7 @@ final class BracketLexer {
 
     /** What was open at each {@code #if}. */
     private final Deque<List<Integer>> conditions = new ArrayDeque<>();
+
     private int at;
     private int line;
     private boolean broken;

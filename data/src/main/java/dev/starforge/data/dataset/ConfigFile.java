@@ -73,7 +73,7 @@ public final class ConfigFile {
     }
 
     private static final Set<String> LISTS = Set.of("filters.include", "filters.exclude");
-    
+
     /** No path has it. */
     private static final String SEPARATOR = "\0";
 

@@ -98,8 +98,9 @@ public final class DatasetBuilder {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob(), config.skipMissing())) {
             ObjectId head = history.resolve(config.revision());
             if (history.isShallow()) {
-                progress.say("Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
-                        + "`git fetch --unshallow` gets them.");
+                progress.say(
+                        "Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
+                                + "`git fetch --unshallow` gets them.");
             }
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages

@@ -57,7 +57,9 @@ final class FileFilter {
     private static final boolean[] ENCODING = new boolean[128];
 
     static {
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=".chars().forEach(c -> ENCODING[c] = true);
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+                .chars()
+                .forEach(c -> ENCODING[c] = true);
     }
 
     private static final String LFS = "version https://git-lfs.github.com/spec/";

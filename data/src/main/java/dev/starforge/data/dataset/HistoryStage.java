@@ -144,7 +144,8 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     }
 
     /** What is said of a changed file. */
-    private record Diff(boolean binary, boolean tooLarge, boolean missing, int additions, int deletions, int redactions) {
+    private record Diff(
+            boolean binary, boolean tooLarge, boolean missing, int additions, int deletions, int redactions) {
         void write(JsonText json, FileChange change, Bytes patch) {
             json.begin().put("path", Secrets.path(GitPath.text(change.path())));
             if (change.oldSide().exists() && change.newSide().exists()) {
@@ -181,7 +182,8 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
         if (before != Blobs.Kind.TEXT || after != Blobs.Kind.TEXT) {
             boolean tooLarge = before == Blobs.Kind.TOO_LARGE || after == Blobs.Kind.TOO_LARGE;
             boolean missing = before == Blobs.Kind.MISSING || after == Blobs.Kind.MISSING;
-            return new Diff(before == Blobs.Kind.BINARY || after == Blobs.Kind.BINARY || tooLarge, tooLarge, missing, 0, 0, 0);
+            return new Diff(
+                    before == Blobs.Kind.BINARY || after == Blobs.Kind.BINARY || tooLarge, tooLarge, missing, 0, 0, 0);
         }
         byte[] oldContent = blobs.read(change.oldSide()).orElseThrow();
         byte[] newContent = blobs.read(change.newSide()).orElseThrow();

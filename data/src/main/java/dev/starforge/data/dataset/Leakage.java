@@ -159,7 +159,8 @@ final class Leakage {
                 () -> some -> some.stream()
                         .filter(d -> {
                             each.run();
-                            return counted(documents.read(d), tokenizer).stream().anyMatch(this::leaks);
+                            return counted(documents.read(d), tokenizer).stream()
+                                    .anyMatch(this::leaks);
                         })
                         .toList(),
                 shared::addAll);

@@ -254,7 +254,8 @@ final class Manifest {
         List<String> ids = new ArrayList<>();
         for (JsonNode generation : root.path("generations")) {
             try (TokenShard shard = TokenShard.open(folder(generation).resolve(Split.TRAIN.shard()))) {
-                tested.shared(shard, tokenizer, config.threads(), () -> {}).forEach(document -> ids.add(shard.id(document)));
+                tested.shared(shard, tokenizer, config.threads(), () -> {})
+                        .forEach(document -> ids.add(shard.id(document)));
             }
         }
         return ids;

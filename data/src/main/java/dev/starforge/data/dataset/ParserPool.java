@@ -166,8 +166,9 @@ final class ParserPool implements AutoCloseable {
                 return known;
             }
         }
-        Outline outline =
-                language.grammar().isEmpty() ? IndentSplitter.split(content) : parse(language.grammar(), asked, content);
+        Outline outline = language.grammar().isEmpty()
+                ? IndentSplitter.split(content)
+                : parse(language.grammar(), asked, content);
         synchronized (remembered) {
             remembered.put(key, outline);
         }

@@ -23,15 +23,18 @@ final class TopLevel {
     /** Smaller files, and declarations, are parsed whole: that takes a few milliseconds. */
     private static final int WHOLE = 8 << 10;
 
-    private static final String MODIFIERS = "(?:(?:public|private|protected|static|final|abstract|sealed|non-sealed|export"
-            + "|default|declare|pub|unsafe|inline)\\s+|pub\\([^)]*\\)\\s*|template\\s*<[^{}]*>\\s*"
-            + "|@[\\w.]+(?:\\([^()]*\\))?\\s*|#\\[[^\\]]*\\]\\s*)*";
+    private static final String MODIFIERS =
+            "(?:(?:public|private|protected|static|final|abstract|sealed|non-sealed|export"
+                    + "|default|declare|pub|unsafe|inline)\\s+|pub\\([^)]*\\)\\s*|template\\s*<[^{}]*>\\s*"
+                    + "|@[\\w.]+(?:\\([^()]*\\))?\\s*|#\\[[^\\]]*\\]\\s*)*";
     private static final Pattern CONTAINER = Pattern.compile(
-            "\\s*" + MODIFIERS + "(class|interface|record|struct|namespace|module|impl|trait|mod|extern\\s*\"C\")(?![\\w$])"
+            "\\s*" + MODIFIERS
+                    + "(class|interface|record|struct|namespace|module|impl|trait|mod|extern\\s*\"C\")(?![\\w$])"
                     + "[^;={}]*",
             Pattern.DOTALL);
     private static final Pattern FUNCTION = Pattern.compile(
-            "\\s*(?!(?:if|for|while|switch|do|try|return|else)\\b)[^;{}]*\\)(?:[^;{}=]*[\\w)>&*\\]])?\\s*", Pattern.DOTALL);
+            "\\s*(?!(?:if|for|while|switch|do|try|return|else)\\b)[^;{}]*\\)(?:[^;{}=]*[\\w)>&*\\]])?\\s*",
+            Pattern.DOTALL);
     private static final Pattern COMMENT = Pattern.compile("//[^\\n]*|/\\*.*?\\*/", Pattern.DOTALL);
     private static final Pattern GOES_ON =
             Pattern.compile("[.)}\\]:?|&=,+*<>-].*|(?:else|catch|finally|while|elif|except)\\b.*", Pattern.DOTALL);
@@ -69,7 +72,8 @@ final class TopLevel {
          */
         int place(Outline outline, List<Outline.Symbol> symbols, int outer) {
             List<Outline.Symbol> found = outline.symbols();
-            boolean wrapped = !prefix.isEmpty() && !found.isEmpty() && found.getFirst().from() == 0;
+            boolean wrapped =
+                    !prefix.isEmpty() && !found.isEmpty() && found.getFirst().from() == 0;
             int first = symbols.size();
             int shift = from - prefix.length();
             for (Outline.Symbol symbol : found.subList(wrapped ? 1 : 0, found.size())) {
@@ -170,7 +174,10 @@ final class TopLevel {
     /** Whether a statement may begin here, and does not go on from above. */
     private boolean begins(int line) {
         String content = new String(
-                text, lines.start(line), Math.min(24, lines.end(line) - lines.start(line)), StandardCharsets.ISO_8859_1);
+                text,
+                lines.start(line),
+                Math.min(24, lines.end(line) - lines.start(line)),
+                StandardCharsets.ISO_8859_1);
         boolean indented = content.startsWith(" ") || content.startsWith("\t");
         return !content.isBlank()
                 && !(python && indented)
@@ -196,9 +203,10 @@ final class TopLevel {
                 .filter(braces -> braces.depth() == depth && braces.open() >= from && braces.close() < to)
                 .findFirst()
                 .orElse(null);
-        if (body == null || !new String(text, body.close() + 1, to - body.close() - 1, StandardCharsets.UTF_8)
-                .replace(';', ' ')
-                .isBlank()) {
+        if (body == null
+                || !new String(text, body.close() + 1, to - body.close() - 1, StandardCharsets.UTF_8)
+                        .replace(';', ' ')
+                        .isBlank()) {
             return false;
         }
         String head = COMMENT.matcher(new String(text, from, body.open() - from, StandardCharsets.UTF_8))

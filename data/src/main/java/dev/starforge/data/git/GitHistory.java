@@ -105,7 +105,8 @@ public final class GitHistory implements AutoCloseable {
     private static String enclosing(File part) {
         for (File folder = part.getParentFile(); folder != null; folder = folder.getParentFile()) {
             if (new File(folder, Constants.DOT_GIT).exists()) {
-                String inside = folder.toPath().relativize(part.toPath()).toString().replace(File.separatorChar, '/');
+                String inside =
+                        folder.toPath().relativize(part.toPath()).toString().replace(File.separatorChar, '/');
                 return "; it is a part of " + folder + ": give that, with --set 'filters.include=" + inside + "/**'";
             }
         }
@@ -214,10 +215,12 @@ public final class GitHistory implements AutoCloseable {
         return new DatasetException(
                 path,
                 isPartialClone()
-                        ? "is a partial clone: blob " + id.name() + " is not in it, and maybe others. Fetch them with: git -C "
+                        ? "is a partial clone: blob " + id.name()
+                                + " is not in it, and maybe others. Fetch them with: git -C "
                                 + path + " fetch --refetch --no-filter " + remote
                                 + "; or leave those files out with --skip-missing"
-                        : "lacks blob " + id.name() + ": it is damaged (git fsck says more). Clone it again, or leave such "
+                        : "lacks blob " + id.name()
+                                + ": it is damaged (git fsck says more). Clone it again, or leave such "
                                 + "files out with --skip-missing");
     }
 

@@ -122,7 +122,8 @@ final class DatasetInputsTest {
         assertThat(report.dropped()).containsEntry("missing", 15L);
         assertThat(report.filesKept()).isEqualTo(1);
         assertThat(Builds.lines(out().resolve("commits.jsonl")).getLast().path("diffs"))
-                .allSatisfy(diff -> assertThat(diff.path("missing").booleanValue()).isTrue());
+                .allSatisfy(
+                        diff -> assertThat(diff.path("missing").booleanValue()).isTrue());
 
         git(clone, "fetch", "--refetch", "--no-filter", "origin");
         assertThat(Builds.build(clone, folder.resolve("whole")).dropped()).doesNotContainKey("missing");
@@ -135,7 +136,8 @@ final class DatasetInputsTest {
             git.commit("Only");
         }
         String gone = git(repository(), "rev-parse", "main:Gone.java").strip();
-        Files.delete(repository().resolve("objects").resolve(gone.substring(0, 2)).resolve(gone.substring(2)));
+        Files.delete(
+                repository().resolve("objects").resolve(gone.substring(0, 2)).resolve(gone.substring(2)));
         assertThatThrownBy(() -> Builds.build(repository(), out()))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("lacks blob " + gone)

@@ -71,7 +71,10 @@ final class TopLevelTest {
                         "    fn f%(&'a self) -> u8 {\n        let s = r#\"}\"#;\n        b'{' as u8 + 1\n    }\n\n",
                         "}\n"),
                 new Source(
-                        "a.go", "package p\n\n", "func F%(a int) int {\n\ts := `}\n\n{`\n\treturn a + '{' + 1\n}\n\n", ""),
+                        "a.go",
+                        "package p\n\n",
+                        "func F%(a int) int {\n\ts := `}\n\n{`\n\treturn a + '{' + 1\n}\n\n",
+                        ""),
                 new Source(
                         "a.ts",
                         "import { a } from 'b';\n\nexport class A extends B {\n",
@@ -86,8 +89,8 @@ final class TopLevelTest {
 
     private static List<String> names(Outline outline) {
         return outline.symbols().stream()
-                .map(symbol -> symbol.kind() + " " + outline.qualifiedName(symbol) + " " + symbol.from() + " " + symbol.to()
-                        + " " + symbol.body())
+                .map(symbol -> symbol.kind() + " " + outline.qualifiedName(symbol) + " " + symbol.from() + " "
+                        + symbol.to() + " " + symbol.body())
                 .toList();
     }
 

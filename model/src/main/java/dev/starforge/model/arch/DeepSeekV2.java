@@ -3,11 +3,11 @@ package dev.starforge.model.arch;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
@@ -23,7 +23,7 @@ import java.util.function.BiFunction;
 /**
  * DeepSeek-V2 (DeepSeek-AI 2024): multi-head latent attention, and experts beside shared ones after the first dense layers.
  *
- * <p>Keys and values of all heads come from one latent a token, so the latent and one turned key are all that is cached.
+ * <p>Keys and values of all heads come from one latent a token, so the latent and one rotated key are all that is cached.
  * Without a cache they are expanded for every head; with one, the expansion is absorbed into queries and outputs instead,
  * and attention runs over the latents with a single key head. Both are the same sums in another order.
  */
@@ -32,13 +32,21 @@ public final class DeepSeekV2 implements Model {
      * Adapters update attention alone by default: PEFT 0.21 takes every target that is called as the experts' matrices are
      * for those, so that it could not load an update of the shared experts or of a dense layer.
      */
-    static final Architecture ARCHITECTURE =
-            new Architecture("deepseek_v2", "DeepseekV2ForCausalLM", DeepSeekV2::new, "q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj");
+    static final Architecture ARCHITECTURE = new Architecture(
+            "deepseek_v2",
+            "DeepseekV2ForCausalLM",
+            DeepSeekV2::new,
+            "q_proj",
+            "q_a_proj",
+            "q_b_proj",
+            "kv_a_proj_with_mqa",
+            "kv_b_proj",
+            "o_proj");
 
     private final Settings settings;
     private final Rotary rotary;
     private final Tensor embedding;
-    private final List<Block> blocks = new ArrayList<>();
+    private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
     private final Projection head;
 
@@ -51,8 +59,8 @@ public final class DeepSeekV2 implements Model {
             int heads,
             int queryRank,
             int latent,
-            int still,
-            int turning,
+            int nopeDim,
+            int ropeDim,
             int value,
             float scale,
             int dense,
@@ -82,8 +90,8 @@ public final class DeepSeekV2 implements Model {
             if (!grouped && !method.equals("greedy")) {
                 throw config.wrong("topk_method", "greedy or group_limited_greedy");
             }
-            int still = config.size("qk_nope_head_dim");
-            int turning = config.size("qk_rope_head_dim");
+            int nopeDim = config.size("qk_nope_head_dim");
+            int ropeDim = config.size("qk_rope_head_dim");
             return new Settings(
                     config.size("vocab_size"),
                     Rotary.context(config),
@@ -93,10 +101,10 @@ public final class DeepSeekV2 implements Model {
                     config.size("num_attention_heads"),
                     config.size("q_lora_rank", 0),
                     config.size("kv_lora_rank"),
-                    still,
-                    turning,
+                    nopeDim,
+                    ropeDim,
                     config.size("v_head_dim"),
-                    (float) (Rotary.sharpening(config) / Math.sqrt(still + turning)),
+                    (float) (Rotary.sharpening(config) / Math.sqrt(nopeDim + ropeDim)),
                     config.integer("first_k_dense_replace", 0),
                     config.size("n_routed_experts"),
                     config.size("num_experts_per_tok"),
@@ -116,7 +124,7 @@ public final class DeepSeekV2 implements Model {
         settings = Settings.of(config);
         int c = settings.width();
         embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.turning(), w);
+        rotary = Rotary.load(config, settings.ropeDim(), w);
         for (int layer = 0; layer < settings.layers(); layer++) {
             blocks.add(Block.load(settings, rotary, layer, w));
         }
@@ -127,13 +135,18 @@ public final class DeepSeekV2 implements Model {
     }
 
     @Override
-    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
-        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
-        for (Block block : blocks) {
-            chain.add((o, x) -> block.forward(o, x, batch, cache));
-        }
-        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
-        return norm.apply(ops, batch.wanted(ops, x));
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
     }
 
     @Override
@@ -148,7 +161,7 @@ public final class DeepSeekV2 implements Model {
 
     @Override
     public Facts facts() {
-        int cached = settings.latent() + settings.turning();
+        int cached = settings.latent() + settings.ropeDim();
         return new Facts(settings.vocabulary(), settings.context(), settings.layers(), 1, cached, true);
     }
 
@@ -162,7 +175,8 @@ public final class DeepSeekV2 implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Feed feed) {
+    private record Block(Norm before, Attention attention, Norm between, Feed feed, List<Parameter> matrices)
+            implements Model.Block {
         static Block load(Settings s, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
@@ -171,10 +185,12 @@ public final class DeepSeekV2 implements Model {
                     Norm.load(w, path + ".post_attention_layernorm", s.width(), s.eps()),
                     layer < s.dense()
                             ? Mlp.load(s.width(), s.inner(), path + ".mlp", w)
-                            : Moe.load(s, path + ".mlp", w));
+                            : Moe.load(s, path + ".mlp", w),
+                    w.matrices(path));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
             return ops.add(h, feed.forward(ops, between.apply(ops, h)));
         }
@@ -200,14 +216,14 @@ public final class DeepSeekV2 implements Model {
 
         static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
             int c = s.width();
-            int q = s.heads() * (s.still() + s.turning());
+            int q = s.heads() * (s.nopeDim() + s.ropeDim());
             return new Attention(
                     s,
                     layer,
                     s.queryRank() == 0 ? w.projection(path + ".q_proj", c, q, false)::apply : query(s, path, w)::apply,
-                    w.projection(path + ".kv_a_proj_with_mqa", c, s.latent() + s.turning(), s.bias()),
+                    w.projection(path + ".kv_a_proj_with_mqa", c, s.latent() + s.ropeDim(), s.bias()),
                     Norm.load(w, path + ".kv_a_layernorm", s.latent(), INNER_EPS),
-                    w.projection(path + ".kv_b_proj", s.latent(), s.heads() * (s.still() + s.value()), false),
+                    w.projection(path + ".kv_b_proj", s.latent(), s.heads() * (s.nopeDim() + s.value()), false),
                     w.projection(path + ".o_proj", s.heads() * s.value(), c, s.bias()),
                     rotary);
         }
@@ -216,56 +232,57 @@ public final class DeepSeekV2 implements Model {
             return new Query(
                     w.projection(path + ".q_a_proj", s.width(), s.queryRank(), s.bias()),
                     Norm.load(w, path + ".q_a_layernorm", s.queryRank(), INNER_EPS),
-                    w.projection(path + ".q_b_proj", s.queryRank(), s.heads() * (s.still() + s.turning()), false));
+                    w.projection(path + ".q_b_proj", s.queryRank(), s.heads() * (s.nopeDim() + s.ropeDim()), false));
         }
 
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor q = ops.splitHeads(query.apply(ops, x), s.heads());
-            Tensor still = ops.columns(q, 0, s.still());
-            Tensor turned = rotate(ops, ops.columns(q, s.still(), s.still() + s.turning()), batch);
+            Tensor qNope = ops.columns(q, 0, s.nopeDim());
+            Tensor qRope = rotate(ops, ops.columns(q, s.nopeDim(), s.nopeDim() + s.ropeDim()), batch);
             Tensor both = down.apply(ops, x);
             Tensor latent = latentNorm.apply(ops, ops.columns(both, 0, s.latent()));
-            Tensor key = ops.columns(both, s.latent(), s.latent() + s.turning());
+            Tensor key = ops.columns(both, s.latent(), s.latent() + s.ropeDim());
             key = rotate(ops, ops.splitHeads(key, 1), batch);
             Tensor y = cache.latent()
-                    ? absorbed(ops, still, turned, latent, key, batch, cache)
-                    : expanded(ops, still, turned, latent, key, batch, cache);
+                    ? absorbed(ops, qNope, qRope, latent, key, batch, cache)
+                    : expanded(ops, qNope, qRope, latent, key, batch, cache);
             return output.apply(ops, ops.joinHeads(y));
         }
 
         /** The files keep pairs side by side; scores do not care about the order that queries and keys share. */
         private Tensor rotate(Ops ops, Tensor x, Batch batch) {
             long rows = x.dim(0) * x.dim(1);
-            Tensor pairs = ops.reshape(x, Shape.of(rows, s.turning() / 2, 2));
-            Tensor halves = ops.permute(pairs, 0, 2, 1);
-            return rotary.rotate(ops, ops.reshape(halves, x.shape()), batch);
+            Tensor pairs = ops.reshape(x, Shape.of(rows, s.ropeDim() / 2, 2));
+            Tensor split = ops.permute(pairs, 0, 2, 1);
+            return rotary.rotate(ops, ops.reshape(split, x.shape()), batch);
         }
 
         /** Keys and values of every head; values are as wide as keys, the rest of them zero. */
         private Tensor expanded(
-                Ops ops, Tensor still, Tensor turned, Tensor latent, Tensor key, Batch batch, KvCache cache) {
-            long d = s.still() + s.turning();
+                Ops ops, Tensor qNope, Tensor qRope, Tensor latent, Tensor key, Batch batch, KvCache cache) {
+            long d = s.nopeDim() + s.ropeDim();
             Tensor kv = ops.splitHeads(up.apply(ops, latent), s.heads());
-            Tensor value = ops.pad(ops.columns(kv, s.still(), s.still() + s.value()), 0, d);
+            Tensor value = ops.pad(ops.columns(kv, s.nopeDim(), s.nopeDim() + s.value()), 0, d);
             Tensor spread = ops.add(
-                    ops.run(new Plain.Fill(Spec.f32(s.heads(), key.dim(0), s.turning()), 0)),
-                    ops.reshape(key, Shape.of(key.dim(0), s.turning())));
-            Tensor keys = join(ops, ops.columns(kv, 0, s.still()), ops.permute(spread, 1, 0, 2));
+                    ops.run(new Plain.Fill(Spec.f32(s.heads(), key.dim(0), s.ropeDim()), 0)),
+                    ops.reshape(key, Shape.of(key.dim(0), s.ropeDim())));
+            Tensor keys = join(ops, ops.columns(kv, 0, s.nopeDim()), ops.permute(spread, 1, 0, 2));
             KvCache.Kv cached = cache.append(ops, layer, keys, value, batch);
-            Tensor y = ops.attend(join(ops, still, turned), cached.k(), cached.v(), batch, s.scale(), 0);
+            Tensor y = ops.attend(join(ops, qNope, qRope), cached.k(), cached.v(), batch, s.scale(), 0);
             return ops.columns(y, 0, s.value());
         }
 
-        /** One key head: the latent and the turned key. Its values are the latents themselves. */
+        /** One key head: the latent and the rotated key. Its values are the latents themselves. */
         private Tensor absorbed(
-                Ops ops, Tensor still, Tensor turned, Tensor latent, Tensor key, Batch batch, KvCache cache) {
-            Shape perHead = Shape.of(s.heads(), s.still() + s.value(), s.latent());
+                Ops ops, Tensor qNope, Tensor qRope, Tensor latent, Tensor key, Batch batch, KvCache cache) {
+            Shape perHead = Shape.of(s.heads(), s.nopeDim() + s.value(), s.latent());
             Tensor weight = ops.reshape(up.weight(ops), perHead);
             Tensor parts = ops.permute(weight, 1, 0, 2);
-            Tensor toKeys = ops.permute(ops.run(new Plain.Slice(0, s.still()), parts), 1, 0, 2);
-            Tensor toValues = ops.permute(ops.run(new Plain.Slice(s.still(), s.still() + s.value()), parts), 1, 0, 2);
-            Tensor q = ops.run(new Plain.MatMul(false, false), ops.permute(still, 1, 0, 2), toKeys);
-            q = join(ops, ops.permute(q, 1, 0, 2), turned);
+            Tensor toKeys = ops.permute(ops.run(new Plain.Slice(0, s.nopeDim()), parts), 1, 0, 2);
+            Tensor toValues =
+                    ops.permute(ops.run(new Plain.Slice(s.nopeDim(), s.nopeDim() + s.value()), parts), 1, 0, 2);
+            Tensor q = ops.run(new Plain.MatMul(false, false), ops.permute(qNope, 1, 0, 2), toKeys);
+            q = join(ops, ops.permute(q, 1, 0, 2), qRope);
             Tensor row = join(ops, ops.splitHeads(latent, 1), key);
             KvCache.Kv cached = cache.append(ops, layer, row, row, batch);
             Tensor y = ops.columns(ops.attend(q, cached.k(), cached.v(), batch, s.scale(), 0), 0, s.latent());

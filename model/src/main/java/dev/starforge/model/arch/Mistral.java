@@ -3,29 +3,37 @@ package dev.starforge.model.arch;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiFunction;
 
 /**
  * Mistral (Jiang et al. 2023): Llama with a sliding window in attention and no biases.
  */
 public final class Mistral implements Model {
-    static final Architecture ARCHITECTURE =
-            new Architecture("mistral", "MistralForCausalLM", Mistral::new, "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj");
+    static final Architecture ARCHITECTURE = new Architecture(
+            "mistral",
+            "MistralForCausalLM",
+            Mistral::new,
+            "q_proj",
+            "k_proj",
+            "v_proj",
+            "o_proj",
+            "gate_proj",
+            "up_proj",
+            "down_proj");
 
     private final Settings settings;
     private final Rotary rotary;
     private final Tensor embedding;
-    private final List<Block> blocks = new ArrayList<>();
+    private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
     private final Projection head;
 
@@ -77,13 +85,18 @@ public final class Mistral implements Model {
     }
 
     @Override
-    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
-        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
-        for (Block block : blocks) {
-            chain.add((o, x) -> block.forward(o, x, batch, cache));
-        }
-        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
-        return norm.apply(ops, batch.wanted(ops, x));
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
     }
 
     @Override
@@ -112,17 +125,20 @@ public final class Mistral implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Mlp mlp) {
+    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+            implements Model.Block {
         static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
                     Norm.load(w, path + ".input_layernorm", settings),
                     Attention.load(settings, rotary, layer, path + ".self_attn", w),
                     Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Mlp.load(settings, path + ".mlp", w));
+                    Mlp.load(settings, path + ".mlp", w),
+                    w.matrices(path));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
             return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
         }

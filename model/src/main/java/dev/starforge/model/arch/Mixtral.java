@@ -3,11 +3,11 @@ package dev.starforge.model.arch;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Plain;
@@ -15,7 +15,6 @@ import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiFunction;
 
 /**
  * Mixtral (Jiang et al. 2024): Mistral with eight experts for each MLP, of which every token takes the two best, weighted by
@@ -28,7 +27,7 @@ public final class Mixtral implements Model {
     private final Settings settings;
     private final Rotary rotary;
     private final Tensor embedding;
-    private final List<Block> blocks = new ArrayList<>();
+    private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
     private final Projection head;
 
@@ -84,13 +83,18 @@ public final class Mixtral implements Model {
     }
 
     @Override
-    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
-        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
-        for (Block block : blocks) {
-            chain.add((o, x) -> block.forward(o, x, batch, cache));
-        }
-        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
-        return norm.apply(ops, batch.wanted(ops, x));
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
     }
 
     @Override
@@ -119,17 +123,20 @@ public final class Mixtral implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Mlp mlp) {
+    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+            implements Model.Block {
         static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
                     Norm.load(w, path + ".input_layernorm", settings),
                     Attention.load(settings, rotary, layer, path + ".self_attn", w),
                     Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Mlp.load(settings, path + ".block_sparse_moe", w));
+                    Mlp.load(settings, path + ".block_sparse_moe", w),
+                    w.matrices(path));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
             return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
         }

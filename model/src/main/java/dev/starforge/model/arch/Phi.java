@@ -3,17 +3,16 @@ package dev.starforge.model.arch;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiFunction;
 
 /**
  * Phi-1, 1.5 and 2 (Gunasekar et al. 2023): one LayerNorm for attention and MLP, which run side by side, rope on part of
@@ -26,7 +25,7 @@ public final class Phi implements Model {
     private final Settings settings;
     private final Rotary rotary;
     private final Tensor embedding;
-    private final List<Block> blocks = new ArrayList<>();
+    private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
     private final Projection head;
 
@@ -77,13 +76,18 @@ public final class Phi implements Model {
     }
 
     @Override
-    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
-        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
-        for (Block block : blocks) {
-            chain.add((o, x) -> block.forward(o, x, batch, cache));
-        }
-        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
-        return norm.apply(ops, batch.wanted(ops, x));
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
     }
 
     @Override
@@ -115,16 +119,18 @@ public final class Phi implements Model {
         }
     }
 
-    private record Block(Norm norm, Attention attention, Mlp mlp) {
+    private record Block(Norm norm, Attention attention, Mlp mlp, List<Parameter> matrices) implements Model.Block {
         static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
                     Norm.load(w, path + ".input_layernorm", settings),
                     Attention.load(settings, rotary, layer, path + ".self_attn", w),
-                    Mlp.load(settings, path + ".mlp", w));
+                    Mlp.load(settings, path + ".mlp", w),
+                    w.matrices(path));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = norm.apply(ops, x);
             return ops.add(ops.add(attention.forward(ops, h, batch, cache), mlp.forward(ops, h)), x);
         }

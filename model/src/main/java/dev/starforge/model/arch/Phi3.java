@@ -3,21 +3,20 @@ package dev.starforge.model.arch;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiFunction;
 
 /**
  * Phi-3 and Phi-4 (Abdin et al. 2024): Llama with one projection for queries, keys and values and one for gate and up, a
- * sliding window, and rope that may turn part of a head only or change beyond the original context.
+ * sliding window, and rope that may rotate part of a head only or change beyond the original context.
  */
 public final class Phi3 implements Model {
     static final Architecture ARCHITECTURE =
@@ -26,7 +25,7 @@ public final class Phi3 implements Model {
     private final Settings settings;
     private final Rotary rotary;
     private final Tensor embedding;
-    private final List<Block> blocks = new ArrayList<>();
+    private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
     private final Projection head;
 
@@ -80,13 +79,18 @@ public final class Phi3 implements Model {
     }
 
     @Override
-    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
-        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
-        for (Block block : blocks) {
-            chain.add((o, x) -> block.forward(o, x, batch, cache));
-        }
-        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
-        return norm.apply(ops, batch.wanted(ops, x));
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
     }
 
     @Override
@@ -115,17 +119,20 @@ public final class Phi3 implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Mlp mlp) {
+    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+            implements Model.Block {
         static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
                     Norm.load(w, path + ".input_layernorm", settings),
                     Attention.load(settings, rotary, layer, path + ".self_attn", w),
                     Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Mlp.load(settings, path + ".mlp", w));
+                    Mlp.load(settings, path + ".mlp", w),
+                    w.matrices(path));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
             return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
         }

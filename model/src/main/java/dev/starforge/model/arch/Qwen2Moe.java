@@ -3,11 +3,11 @@ package dev.starforge.model.arch;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
@@ -17,20 +17,28 @@ import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.function.BiFunction;
 
 /**
  * Qwen1.5-MoE and Qwen2-MoE (Yang et al. 2024): Qwen2 with small experts for each MLP, and one shared expert that every
  * token takes by a gate of its own.
  */
 public final class Qwen2Moe implements Model {
-    static final Architecture ARCHITECTURE =
-            new Architecture("qwen2_moe", "Qwen2MoeForCausalLM", Qwen2Moe::new, "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj");
+    static final Architecture ARCHITECTURE = new Architecture(
+            "qwen2_moe",
+            "Qwen2MoeForCausalLM",
+            Qwen2Moe::new,
+            "q_proj",
+            "k_proj",
+            "v_proj",
+            "o_proj",
+            "gate_proj",
+            "up_proj",
+            "down_proj");
 
     private final Settings settings;
     private final Rotary rotary;
     private final Tensor embedding;
-    private final List<Block> blocks = new ArrayList<>();
+    private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
     private final Projection head;
 
@@ -99,13 +107,18 @@ public final class Qwen2Moe implements Model {
     }
 
     @Override
-    public Tensor hidden(Ops ops, Batch batch, KvCache cache) {
-        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
-        for (Block block : blocks) {
-            chain.add((o, x) -> block.forward(o, x, batch, cache));
-        }
-        Tensor x = ops.chain(ops.embed(embedding, batch.ids()), chain);
-        return norm.apply(ops, batch.wanted(ops, x));
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
     }
 
     @Override
@@ -134,17 +147,20 @@ public final class Qwen2Moe implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Feed mlp) {
+    private record Block(Norm before, Attention attention, Norm between, Feed mlp, List<Parameter> matrices)
+            implements Model.Block {
         static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
             String path = "model.layers." + layer;
             return new Block(
                     Norm.load(w, path + ".input_layernorm", settings),
                     Attention.load(settings, rotary, layer, path + ".self_attn", w),
                     Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Feed.load(settings, layer, path + ".mlp", w));
+                    Feed.load(settings, layer, path + ".mlp", w),
+                    w.matrices(path));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
             return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
         }

@@ -1,13 +1,10 @@
 package dev.starforge.model.file;
 
-import dev.starforge.model.arch.Architecture;
-import dev.starforge.model.arch.Architectures;
-
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.arch.Llama;
+import dev.starforge.model.arch.Architecture;
+import dev.starforge.model.arch.Architectures;
 import dev.starforge.model.gguf.GgufConfig;
-
 import java.util.List;
 import java.util.Map;
 import tools.jackson.databind.json.JsonMapper;
@@ -52,7 +49,7 @@ public final class FolderConfig {
         return node.toPrettyString();
     }
 
-    /** Said in full: HF asks for the context of a table of factors, and for the share of a head that turns beside them. */
+    /** Said in full: HF asks for the context of a table of factors, and for the share of a head that is rotated beside them. */
     private static void rope(ObjectNode node, Config config) {
         ObjectNode rope = (ObjectNode) node.path("rope_parameters");
         if (!rope.has("rope_type")) {

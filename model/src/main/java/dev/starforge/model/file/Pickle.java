@@ -1,8 +1,6 @@
 package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.layer.Weights;
-
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;

@@ -2,7 +2,6 @@ package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;

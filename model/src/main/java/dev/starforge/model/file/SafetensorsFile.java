@@ -1,7 +1,6 @@
 package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
-
 import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;

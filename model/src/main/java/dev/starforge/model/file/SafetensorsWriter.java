@@ -1,7 +1,6 @@
 package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Shape;

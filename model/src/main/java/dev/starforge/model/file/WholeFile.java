@@ -1,7 +1,6 @@
 package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
-
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;

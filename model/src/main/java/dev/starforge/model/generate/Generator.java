@@ -3,7 +3,6 @@ package dev.starforge.model.generate;
 import dev.starforge.model.Batches;
 import dev.starforge.model.Model;
 import dev.starforge.model.PagedKvCache;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.EagerOps;
@@ -31,7 +30,7 @@ public final class Generator implements AutoCloseable {
     private final Scope step;
     private final EagerOps ops;
     private final PagedKvCache cache;
-    private final PagedKvCache.Place place;
+    private final PagedKvCache.Sequence sequence;
     private final Tensor logits;
     private final Tensor firstRow;
     private final List<Integer> fed = new ArrayList<>();
@@ -48,7 +47,7 @@ public final class Generator implements AutoCloseable {
         blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
         try {
             cache = new PagedKvCache(model.facts(), blocks, ops.precision().kv(), session);
-            place = cache.place();
+            sequence = cache.sequence();
             logits = session.allocate(Spec.f32(1, model.facts().vocabulary()));
             firstRow = session.allocate(Spec.i32(1));
             device.write(firstRow, 0);
@@ -75,7 +74,7 @@ public final class Generator implements AutoCloseable {
         if (changesRegime()) {
             restart();
         } else {
-            Batches.refill(device, single, List.of(new Batches.Turn(place, new int[] {id})));
+            Batches.refill(device, single, List.of(new Batches.Chunk(sequence, new int[] {id})));
             replay();
         }
     }
@@ -87,13 +86,13 @@ public final class Generator implements AutoCloseable {
     /** Everything again in the regime of the present length: the cache of another one is of no use. */
     private void restart() {
         device.forget(this);
-        place.close();
+        sequence.close();
         single = Batches.singles(session, 1, blocks, model.regime(fed.size()));
         prefill(fed.stream().mapToInt(Integer::intValue).toArray());
     }
 
     private void prefill(int[] ids) {
-        step.within(() -> forward(Batches.cached(model, step, List.of(new Batches.Turn(place, ids)))));
+        step.within(() -> forward(Batches.cached(model, step, List.of(new Batches.Chunk(sequence, ids)))));
     }
 
     /** Runs the last {@link #feedOne} again, from the same inputs. */
@@ -122,7 +121,7 @@ public final class Generator implements AutoCloseable {
     public void rewind() {
         fed.clear();
         device.forget(this);
-        place.close();
+        sequence.close();
         single = Batches.singles(session, 1, blocks, model.regime(0));
     }
 

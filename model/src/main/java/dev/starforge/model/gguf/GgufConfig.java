@@ -1,10 +1,6 @@
 package dev.starforge.model.gguf;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.arch.Llama;
-import dev.starforge.model.arch.Mistral;
-import dev.starforge.model.arch.StarCoder2;
-
 import java.util.List;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;

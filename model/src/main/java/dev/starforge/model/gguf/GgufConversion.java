@@ -3,7 +3,6 @@ package dev.starforge.model.gguf;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.lora.Merger;
-
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;

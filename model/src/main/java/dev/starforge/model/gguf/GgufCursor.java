@@ -1,7 +1,6 @@
 package dev.starforge.model.gguf;
 
 import dev.starforge.model.ModelException;
-
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -2,9 +2,7 @@ package dev.starforge.model.gguf;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.arch.Llama;
 import dev.starforge.model.layer.Rotary;
-
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.IOException;
@@ -151,7 +149,7 @@ public final class GgufExport {
                 put("attention.key_length", GgufValue.u32(head));
                 put("attention.value_length", GgufValue.u32(head));
             }
-            put("rope.dimension_count", GgufValue.u32(turning()));
+            put("rope.dimension_count", GgufValue.u32(ropeDims()));
         }
         for (String needed : List.of("block_count", "context_length")) {
             if (!metadata.containsKey(key(needed))) {
@@ -168,22 +166,22 @@ public final class GgufExport {
         }
     }
 
-    /** llama.cpp attends in the latent space: one key head, whose values are its keys without the part that turns. */
+    /** llama.cpp attends in the latent space: one key head, whose values are its keys without the rotated part. */
     private void latentSettings() {
         int latent = config.size("kv_lora_rank");
-        int turning = config.size("qk_rope_head_dim");
+        int ropeDim = config.size("qk_rope_head_dim");
         put("attention.head_count_kv", GgufValue.u32(1));
-        put("attention.key_length", GgufValue.u32(latent + turning));
+        put("attention.key_length", GgufValue.u32(latent + ropeDim));
         put("attention.value_length", GgufValue.u32(latent));
-        put("attention.key_length_mla", GgufValue.u32(config.size("qk_nope_head_dim") + turning));
+        put("attention.key_length_mla", GgufValue.u32(config.size("qk_nope_head_dim") + ropeDim));
         metadata.putIfAbsent(key("attention.q_lora_rank"), GgufValue.u32(0));
         metadata.putIfAbsent(key("expert_group_count"), GgufValue.u32(1));
         metadata.putIfAbsent(key("expert_group_used_count"), GgufValue.u32(1));
         put("expert_gating_func", GgufValue.u32(type.equals("deepseek_v3") ? SIGMOID : SOFTMAX));
     }
 
-    /** Dimensions of a head that turn. */
-    private int turning() {
+    /** Dimensions of a head that are rotated. */
+    private int ropeDims() {
         if (latent()) {
             return config.size("qk_rope_head_dim");
         }
@@ -203,12 +201,12 @@ public final class GgufExport {
                 put("rope.scaling.factor", GgufValue.f32((float) rope.number("factor")));
             }
             case "yarn" -> yarn(rope);
-            case "llama3" -> divisors("rope_freqs.weight", Rotary.divisors(config, turning()));
+            case "llama3" -> divisors("rope_freqs.weight", Rotary.divisors(config, ropeDims()));
             case "longrope", "su" -> {
                 divisors("rope_factors_long.weight", floats(rope.numbers("long_factor")));
                 divisors("rope_factors_short.weight", floats(rope.numbers("short_factor")));
                 put("rope.scaling.type", GgufValue.text("longrope"));
-                put("rope.scaling.attn_factor", GgufValue.f32(Rotary.magnitude(config, turning())));
+                put("rope.scaling.attn_factor", GgufValue.f32(Rotary.magnitude(config, ropeDims())));
             }
             default -> throw rope.wrong("rope_type", "default, linear, yarn, llama3 or longrope: GGUF has no other");
         }
@@ -308,11 +306,11 @@ public final class GgufExport {
     private void splitLatent(String name) {
         int heads = config.size("num_attention_heads");
         int latent = config.size("kv_lora_rank");
-        int still = config.size("qk_nope_head_dim");
+        int nopeDim = config.size("qk_nope_head_dim");
         int value = config.size("v_head_dim");
         String holder = GgufSource.translated(name);
         BlockFormat format = formats.apply(name);
-        Shape keys = Shape.of(heads, latent, still);
+        Shape keys = Shape.of(heads, latent, nopeDim);
         Shape forValues = Shape.of(heads, value, latent);
         for (boolean forKeys : List.of(true, false)) {
             entries.add(new GgufWriter.Entry(
@@ -322,7 +320,7 @@ public final class GgufExport {
                     out -> {
                         float[] k = new float[Math.toIntExact(keys.size())];
                         float[] v = new float[Math.toIntExact(forValues.size())];
-                        GgufSource.split(values.apply(name), k, v, heads, still);
+                        GgufSource.split(values.apply(name), k, v, heads, nopeDim);
                         write(out, format, forKeys ? k : v);
                     }));
         }

@@ -2,7 +2,6 @@ package dev.starforge.model.gguf;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.Pickle;
-
 import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;

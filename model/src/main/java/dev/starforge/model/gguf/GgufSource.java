@@ -1,9 +1,7 @@
 package dev.starforge.model.gguf;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.arch.Llama;
 import dev.starforge.model.file.WeightSource;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
@@ -107,7 +105,7 @@ public final class GgufSource implements WeightSource {
     @Override
     public Shape shape(String name) {
         if (isJoined(name)) {
-            Shape keys = file.tensor(part(name, "attn_k_b")).shape(); // [heads, latent, still]
+            Shape keys = file.tensor(part(name, "attn_k_b")).shape(); // [heads, latent, nopeDim]
             Shape values = file.tensor(part(name, "attn_v_b")).shape(); // [heads, value, latent]
             return Shape.of(keys.dim(0) * (keys.dim(2) + values.dim(1)), keys.dim(1));
         }
@@ -208,7 +206,7 @@ public final class GgufSource implements WeightSource {
         return name.endsWith(".kv_b_proj.weight") && !file.has(translated(name)) && file.has(part(name, "attn_k_b"));
     }
 
-    /** Llama's rows are stored so that the two dimensions that turn together are neighbours. */
+    /** Llama's rows are stored so that the two dimensions of a rotated pair are neighbours. */
     private boolean isReordered(String name) {
         return reordered && (name.contains(".self_attn.q_proj.") || name.contains(".self_attn.k_proj."));
     }
@@ -248,19 +246,19 @@ public final class GgufSource implements WeightSource {
     private float[] joined(String name) {
         Shape shape = file.tensor(part(name, "attn_k_b")).shape();
         int latent = Math.toIntExact(shape.dim(1));
-        int still = Math.toIntExact(shape.dim(2));
+        int nopeDim = Math.toIntExact(shape.dim(2));
         int value = Math.toIntExact(file.tensor(part(name, "attn_v_b")).shape().dim(1));
         float[] forKeys = file.readFloats(part(name, "attn_k_b"));
         float[] forValues = file.readFloats(part(name, "attn_v_b"));
         float[] ours = new float[forKeys.length + forValues.length];
         for (int h = 0; h < shape.dim(0); h++) {
-            int at = h * (still + value) * latent;
-            for (int i = 0; i < still; i++) {
+            int at = h * (nopeDim + value) * latent;
+            for (int i = 0; i < nopeDim; i++) {
                 for (int l = 0; l < latent; l++) {
-                    ours[at + i * latent + l] = forKeys[(h * latent + l) * still + i];
+                    ours[at + i * latent + l] = forKeys[(h * latent + l) * nopeDim + i];
                 }
             }
-            System.arraycopy(forValues, h * value * latent, ours, at + still * latent, value * latent);
+            System.arraycopy(forValues, h * value * latent, ours, at + nopeDim * latent, value * latent);
         }
         return ours;
     }
@@ -289,7 +287,7 @@ public final class GgufSource implements WeightSource {
         return isJoined(name) ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b")) : List.of(translated(name));
     }
 
-    /** Rows of Llama's queries and keys as llama.cpp stores them: the two that turn together side by side. */
+    /** Rows of Llama's queries and keys as llama.cpp stores them: the two of a rotated pair side by side. */
     public static float[] interleaved(float[] ours, int width, int perHead) {
         float[] stored = new float[ours.length];
         for (int row = 0; row < ours.length / width; row++) {
@@ -306,20 +304,20 @@ public final class GgufSource implements WeightSource {
     }
 
     /**
-     * The projection from the latent, [heads * (still + value), latent], as a part for keys, [heads, latent, still], and one
+     * The projection from the latent, [heads * (nopeDim + value), latent], as a part for keys, [heads, latent, nopeDim], and one
      * for values, [heads, value, latent].
      */
-    static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int still) {
-        int latent = forKeys.length / heads / still;
+    static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int nopeDim) {
+        int latent = forKeys.length / heads / nopeDim;
         int value = forValues.length / heads / latent;
         for (int h = 0; h < heads; h++) {
-            int at = h * (still + value) * latent;
-            for (int i = 0; i < still; i++) {
+            int at = h * (nopeDim + value) * latent;
+            for (int i = 0; i < nopeDim; i++) {
                 for (int l = 0; l < latent; l++) {
-                    forKeys[(h * latent + l) * still + i] = ours[at + i * latent + l];
+                    forKeys[(h * latent + l) * nopeDim + i] = ours[at + i * latent + l];
                 }
             }
-            System.arraycopy(ours, at + still * latent, forValues, h * value * latent, value * latent);
+            System.arraycopy(ours, at + nopeDim * latent, forValues, h * value * latent, value * latent);
         }
     }
 }

@@ -2,7 +2,6 @@ package dev.starforge.model.gguf;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.WholeFile;
-
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.ByteArrayOutputStream;

@@ -1,7 +1,5 @@
 package dev.starforge.model.layer;
 
-import dev.starforge.model.Quantization;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
@@ -73,8 +71,8 @@ public sealed interface Projection {
                 return ops.mul(ops.add(plain, update), factor);
             }
             Tensor other = base.apply(ops, dropped);
-            Tensor turned = ops.mul(ops.add(other, update), factor);
-            return ops.add(ops.add(plain, ops.scale(other, -1)), turned);
+            Tensor scaled = ops.mul(ops.add(other, update), factor);
+            return ops.add(ops.add(plain, ops.scale(other, -1)), scaled);
         }
 
         @Override
@@ -84,8 +82,8 @@ public sealed interface Projection {
         }
 
         private Tensor factor(Ops ops, Tensor lengths) {
-            Projection still = new LoraLinear(base, a.view(0, a.shape()), b.view(0, b.shape()), scale, site);
-            return ops.mul(lengths, ops.map(Fn.RSQRT, squaredLengths(ops, still)));
+            Projection detached = new LoraLinear(base, a.view(0, a.shape()), b.view(0, b.shape()), scale, site);
+            return ops.mul(lengths, ops.map(Fn.RSQRT, squaredLengths(ops, detached)));
         }
 
         /** The squared length of every row of a projection's matrix, [out]. */

@@ -1,7 +1,6 @@
 package dev.starforge.model.layer;
 
 import dev.starforge.model.Config;
-
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
@@ -24,7 +23,7 @@ public final class Rotary {
         table(0);
     }
 
-    /** For heads of which the first {@code dims} dimensions turn. */
+    /** For heads of which the first {@code dims} dimensions are rotated. */
     public static Rotary load(Config config, int dims, Weights weights) {
         return new Rotary(Scaling.of(config, dims), weights);
     }
@@ -73,7 +72,7 @@ public final class Rotary {
         return Scaling.of(config, dims).magnitude();
     }
 
-    /** The share of a head's dimensions that turn. */
+    /** The share of a head's dimensions that are rotated. */
     public static double share(Config config) {
         Config rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
         return rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1));
@@ -97,7 +96,7 @@ public final class Rotary {
         return regime;
     }
 
-    /** x[N, H, D] turned by its positions. */
+    /** x[N, H, D] rotated by its positions. */
     public Tensor rotate(Ops ops, Tensor x, Batch batch) {
         return ops.rope(x, batch.positions(), table(batch.regime()), scaling.magnitude());
     }
@@ -201,8 +200,8 @@ public final class Rotary {
             }
             double factor = rope.number("factor");
             double context = rope.size("original_max_position_embeddings", config.size("max_position_embeddings"));
-            double low = Math.floor(turns(rope.number("beta_fast", 32), dims, theta, context));
-            double high = Math.ceil(turns(rope.number("beta_slow", 1), dims, theta, context));
+            double low = Math.floor(correctionDim(rope.number("beta_fast", 32), dims, theta, context));
+            double high = Math.ceil(correctionDim(rope.number("beta_slow", 1), dims, theta, context));
             low = Math.max(low, 0);
             high = Math.min(high, dims - 1);
             float[] table = new float[dims / 2];
@@ -214,7 +213,7 @@ public final class Rotary {
             return new Yarn(table, (float) attention(rope, factor));
         }
 
-        private static double turns(double rotations, int dims, double theta, double context) {
+        private static double correctionDim(double rotations, int dims, double theta, double context) {
             return dims * StrictMath.log(context / (rotations * 2 * Math.PI)) / (2 * StrictMath.log(theta));
         }
 

@@ -3,7 +3,6 @@ package dev.starforge.model.layer;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.file.WeightSource;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Op;
@@ -50,7 +49,7 @@ public final class Weights {
     private final Adapter adapter;
     private ByteBuffer piece = ByteBuffer.allocateDirect(0);
     private float[] values = {};
-    private final List<Parameter> parts = new ArrayList<>();
+    private final List<Parameter> parameters = new ArrayList<>();
 
     public Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
         this.source = source;
@@ -102,7 +101,7 @@ public final class Weights {
         for (int e = 0; e < experts; e++) {
             fill(names.get(e), stack.view(e * each.size(), each));
         }
-        parts.add(new Parameter(names, stack));
+        parameters.add(new Parameter(names, stack));
         return stack;
     }
 
@@ -111,8 +110,16 @@ public final class Weights {
     }
 
     /** Everything that was loaded, in the order of loading. */
-    public List<Parameter> parts() {
-        return parts;
+    public List<Parameter> parameters() {
+        return parameters;
+    }
+
+    /** The matrices that were loaded from below {@code path}: projections, routers and stacks of experts. */
+    public List<Parameter> matrices(String path) {
+        return parameters.stream()
+                .filter(each -> each.names().getFirst().startsWith(path + "."))
+                .filter(each -> each.tensor().shape().rank() > 1)
+                .toList();
     }
 
     /** Rotary frequencies, rounded as the run's precision says. */
@@ -186,7 +193,7 @@ public final class Weights {
     private Tensor load(String name, Spec wanted) {
         checkShape(name, wanted.shape());
         Tensor tensor = mapped(name, wanted).orElseGet(() -> copied(name, wanted));
-        parts.add(new Parameter(List.of(name), tensor));
+        parameters.add(new Parameter(List.of(name), tensor));
         return tensor;
     }
 

@@ -10,7 +10,6 @@ import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Fn;

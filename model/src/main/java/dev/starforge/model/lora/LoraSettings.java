@@ -1,10 +1,8 @@
 package dev.starforge.model.lora;
 
 import dev.starforge.model.arch.Architectures;
-
 import dev.starforge.tensor.ShapeException;
 import java.util.List;
-import java.util.Map;
 
 /**
  * What a new adapter is to be.

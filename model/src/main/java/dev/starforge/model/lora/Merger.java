@@ -14,7 +14,6 @@ import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Weights;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;

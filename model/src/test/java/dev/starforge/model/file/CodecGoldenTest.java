@@ -1,10 +1,9 @@
 package dev.starforge.model.file;
 
-import dev.starforge.model.gguf.GgufFile;
-
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;

@@ -1,11 +1,10 @@
 package dev.starforge.model.file;
 
-import dev.starforge.model.ModelException;
-import dev.starforge.model.gguf.GgufFile;
-
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.ModelException;
+import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.Nf4;

@@ -1,11 +1,10 @@
 package dev.starforge.model.generate;
 
-import dev.starforge.model.file.SafetensorsFile;
-
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.TensorException;
 import java.nio.file.Path;
 import java.util.Arrays;

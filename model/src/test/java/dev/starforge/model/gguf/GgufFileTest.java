@@ -1,10 +1,9 @@
 package dev.starforge.model.gguf;
 
-import dev.starforge.model.ModelException;
-
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.ModelException;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;

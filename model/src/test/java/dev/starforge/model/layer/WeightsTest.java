@@ -1,14 +1,13 @@
 package dev.starforge.model.layer;
 
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.gguf.GgufConfig;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufSource;
-
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
-
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
