@@ -6,6 +6,7 @@ import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.gguf.GgufConfig;
 import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufNames;
 import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.Weights;
@@ -96,7 +97,7 @@ public final class ModelFiles implements AutoCloseable {
     private static ModelFiles gguf(Path path) {
         GgufFile file = GgufFile.open(path);
         try {
-            if (!Architectures.isKnown(GgufConfig.architecture(file))) {
+            if (!Architectures.isKnown(GgufNames.modelType(file))) {
                 throw file.wrong("general.architecture", Architectures.known());
             }
             if (file.integer("split.count", 1) > 1) {

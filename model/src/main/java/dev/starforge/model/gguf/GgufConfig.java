@@ -1,7 +1,8 @@
 package dev.starforge.model.gguf;
 
 import dev.starforge.model.Config;
-import java.util.List;
+import java.util.HashSet;
+import java.util.Set;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -12,48 +13,6 @@ import tools.jackson.databind.node.ObjectNode;
  * GgufExport} writes them.
  */
 public final class GgufConfig {
-    /** What a setting is in a GGUF file; llama.cpp takes no other. */
-    enum Kind {
-        WHOLE,
-        REAL,
-        FLAG
-    }
-
-    /** A setting by HF's name and by llama.cpp's, which follows the architecture's prefix. */
-    record Setting(String hf, String gguf, Kind kind) {}
-
-    /** The settings that are the same thing under another name: what is read by it is written by it. */
-    static final List<Setting> SETTINGS = List.of(
-            new Setting("num_hidden_layers", "block_count", Kind.WHOLE),
-            new Setting("max_position_embeddings", "context_length", Kind.WHOLE),
-            new Setting("hidden_size", "embedding_length", Kind.WHOLE),
-            new Setting("num_attention_heads", "attention.head_count", Kind.WHOLE),
-            new Setting("num_key_value_heads", "attention.head_count_kv", Kind.WHOLE),
-            new Setting("head_dim", "attention.key_length", Kind.WHOLE),
-            new Setting("kv_channels", "attention.key_length", Kind.WHOLE),
-            new Setting("rms_norm_eps", "attention.layer_norm_rms_epsilon", Kind.REAL),
-            new Setting("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", Kind.REAL),
-            new Setting("norm_epsilon", "attention.layer_norm_epsilon", Kind.REAL),
-            new Setting("layer_norm_eps", "attention.layer_norm_epsilon", Kind.REAL),
-            new Setting("sliding_window", "attention.sliding_window", Kind.WHOLE),
-            new Setting("num_experts", "expert_count", Kind.WHOLE),
-            new Setting("num_local_experts", "expert_count", Kind.WHOLE),
-            new Setting("n_routed_experts", "expert_count", Kind.WHOLE),
-            new Setting("num_experts_per_tok", "expert_used_count", Kind.WHOLE),
-            new Setting("n_group", "expert_group_count", Kind.WHOLE),
-            new Setting("topk_group", "expert_group_used_count", Kind.WHOLE),
-            new Setting("moe_intermediate_size", "expert_feed_forward_length", Kind.WHOLE),
-            new Setting("shared_expert_intermediate_size", "expert_shared_feed_forward_length", Kind.WHOLE),
-            new Setting("n_shared_experts", "expert_shared_count", Kind.WHOLE),
-            new Setting("routed_scaling_factor", "expert_weights_scale", Kind.REAL),
-            new Setting("norm_topk_prob", "expert_weights_norm", Kind.FLAG),
-            new Setting("first_k_dense_replace", "leading_dense_block_count", Kind.WHOLE),
-            new Setting("q_lora_rank", "attention.q_lora_rank", Kind.WHOLE),
-            new Setting("kv_lora_rank", "attention.kv_lora_rank", Kind.WHOLE),
-            new Setting("qk_rope_head_dim", "rope.dimension_count", Kind.WHOLE),
-            new Setting("v_head_dim", "attention.value_length_mla", Kind.WHOLE),
-            new Setting("rope_theta", "rope.freq_base", Kind.REAL));
-
     private final GgufFile file;
     private final String prefix;
     private final ObjectNode config = new JsonMapper().createObjectNode();
@@ -68,14 +27,18 @@ public final class GgufConfig {
     }
 
     private ObjectNode translate() {
-        SETTINGS.forEach(setting -> copy(config, setting.hf(), setting.gguf()));
-        String type = architecture(file);
+        String type = GgufNames.modelType(file);
+        Set<String> read = new HashSet<>();
+        for (GgufNames.Setting setting : GgufNames.settings(type)) {
+            if (read.add(setting.gguf())) {
+                copy(config, setting.hf(), setting.gguf());
+            }
+        }
         config.put("model_type", type);
         config.put("vocab_size", file.tensor("token_embd.weight").shape().dim(0));
         config.put("tie_word_embeddings", !file.has("output.weight"));
-        config.put("attention_bias", file.has("blk.0.attn_q.bias"));
+        config.put(type.equals("starcoder2") ? "use_bias" : "attention_bias", file.has("blk.0.attn_q.bias"));
         config.put("mlp_bias", file.has("blk.0.ffn_down.bias"));
-        config.put("use_bias", file.has("blk.0.attn_q.bias"));
         config.put("intermediate_size", inner(type));
         if (type.equals("phi") || type.equals("phi3")) {
             int d = file.integer(prefix + "embedding_length") / file.integer(prefix + "attention.head_count");
@@ -99,38 +62,6 @@ public final class GgufConfig {
         }
         rope();
         return config;
-    }
-
-    /** The architecture by HF's name for it. */
-    public static String architecture(GgufFile file) {
-        String name = file.text("general.architecture");
-        return switch (name) {
-            case "llama" -> {
-                boolean windowed = file.integer("llama.attention.sliding_window", 0) > 0;
-                yield file.integer("llama.expert_count", 0) > 0 ? "mixtral" : windowed ? "mistral" : "llama";
-            }
-            case "deepseek2" -> hasBalancingBias(file) ? "deepseek_v3" : "deepseek_v2";
-            case "phi2" -> "phi";
-            case "qwen2moe" -> "qwen2_moe";
-            case "qwen3moe" -> "qwen3_moe";
-            default -> name;
-        };
-    }
-
-    /** llama.cpp's name for an architecture. */
-    public static String ggufName(String architecture) {
-        return switch (architecture) {
-            case "mistral", "mixtral" -> "llama";
-            case "deepseek_v2", "deepseek_v3" -> "deepseek2";
-            case "phi" -> "phi2";
-            case "qwen2_moe" -> "qwen2moe";
-            case "qwen3_moe" -> "qwen3moe";
-            default -> architecture;
-        };
-    }
-
-    private static boolean hasBalancingBias(GgufFile file) {
-        return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
     }
 
     /** Converters have written other numbers here than the tensors have; the tensors are what counts. */

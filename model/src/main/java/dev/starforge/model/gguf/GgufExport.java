@@ -12,19 +12,16 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Function;
 
 /**
  * Writes a model of HF's form as the GGUF file that llama.cpp takes for it. Names are those by which {@link GgufSource} and
- * {@link GgufConfig} read, from the same tables; what is here is what those tables cannot say: experts in stacks, the rows of
+ * {@link GgufConfig} read, from the same tables ({@link GgufNames}); what is here is what those tables cannot say: experts in stacks, the rows of
  * Llama's queries and keys in llama.cpp's order, latent attention split in two, rotary frequencies as divisors. What
  * llama.cpp would take and compute otherwise is refused, but for sliding windows, which it leaves out wherever its own
  * converter does: they are written, for those who read them, and a note says from where on results differ.
  */
 public final class GgufExport {
-    private static final Set<String> MIXTURES =
-            Set.of("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3");
     private static final int SIGMOID = 2;
     private static final int SOFTMAX = 1;
 
@@ -49,7 +46,7 @@ public final class GgufExport {
             Function<String, BlockFormat> formats) {
         this.config = config;
         this.type = config.text("model_type");
-        this.architecture = GgufConfig.ggufName(type);
+        this.architecture = GgufNames.architecture(type);
         this.tensors = tensors;
         this.values = values;
         this.formats = formats;
@@ -111,21 +108,19 @@ public final class GgufExport {
         return type.startsWith("deepseek");
     }
 
-    private boolean isOurs(String setting) {
-        return switch (setting) {
-            case "sliding_window" -> config.window() > 0 && !type.startsWith("qwen");
-            case "num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok" ->
-                MIXTURES.contains(type);
-            case "n_group", "topk_group" -> type.equals("deepseek_v3");
-            case "norm_topk_prob" -> latent();
-            case "layer_norm_epsilon", "kv_channels" -> type.equals("qwen");
-            default -> true;
+    /** What llama.cpp's converter does not write, although it reads it. */
+    private boolean isLeftOut(GgufNames.Setting setting) {
+        return switch (setting.hf()) {
+            case "sliding_window" -> config.window() == 0;
+            case "n_group", "topk_group" -> !type.equals("deepseek_v3");
+            case "norm_topk_prob" -> !latent();
+            default -> false;
         };
     }
 
     private void settings() {
-        for (GgufConfig.Setting setting : GgufConfig.SETTINGS) {
-            if (!config.has(setting.hf()) || !isOurs(setting.hf())) {
+        for (GgufNames.Setting setting : GgufNames.settings(type)) {
+            if (!config.has(setting.hf()) || isLeftOut(setting) || metadata.containsKey(key(setting.gguf()))) {
                 continue;
             }
             put(
@@ -260,7 +255,7 @@ public final class GgufExport {
     private void tensors() {
         Map<String, List<String>> holders = new LinkedHashMap<>();
         tensors.keySet()
-                .forEach(name -> holders.computeIfAbsent(GgufSource.translated(name), key -> new ArrayList<>())
+                .forEach(name -> holders.computeIfAbsent(GgufNames.tensor(name), key -> new ArrayList<>())
                         .add(name));
         holders.forEach((holder, names) -> {
             String first = names.getFirst();
@@ -308,7 +303,7 @@ public final class GgufExport {
         int latent = config.size("kv_lora_rank");
         int nopeDim = config.size("qk_nope_head_dim");
         int value = config.size("v_head_dim");
-        String holder = GgufSource.translated(name);
+        String holder = GgufNames.tensor(name);
         BlockFormat format = formats.apply(name);
         Shape keys = Shape.of(heads, latent, nopeDim);
         Shape forValues = Shape.of(heads, value, latent);

@@ -11,74 +11,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
- * The tensors of a GGUF file under HF's names: llama.cpp's names translated, experts taken out of their stacks, the rows of
+ * The tensors of a GGUF file under HF's names: llama.cpp's names translated ({@link GgufNames}), experts taken out of their stacks, the rows of
  * Llama's queries and keys put back into HF's order, and what latent attention keeps apart joined again.
  */
 public final class GgufSource implements WeightSource {
-    private static final Pattern LAYER = Pattern.compile("(?:model\\.layers|transformer\\.h)\\.(\\d+)\\.(.*)");
-    private static final Pattern EXPERT =
-            Pattern.compile("(?:mlp|block_sparse_moe)\\.experts\\.(\\d+)\\.(\\w+)\\.weight");
-
-    private static final Map<String, String> OUTSIDE = Map.of(
-            "model.embed_tokens", "token_embd",
-            "transformer.wte", "token_embd",
-            "model.norm", "output_norm",
-            "model.final_layernorm", "output_norm",
-            "transformer.ln_f", "output_norm",
-            "lm_head", "output");
-
-    private static final Map<String, String> INSIDE = Map.ofEntries(
-            Map.entry("input_layernorm", "attn_norm"),
-            Map.entry("ln_1", "attn_norm"),
-            Map.entry("post_attention_layernorm", "ffn_norm"),
-            Map.entry("ln_2", "ffn_norm"),
-            Map.entry("self_attn.q_proj", "attn_q"),
-            Map.entry("self_attn.k_proj", "attn_k"),
-            Map.entry("self_attn.v_proj", "attn_v"),
-            Map.entry("self_attn.qkv_proj", "attn_qkv"),
-            Map.entry("attn.c_attn", "attn_qkv"),
-            Map.entry("self_attn.o_proj", "attn_output"),
-            Map.entry("self_attn.dense", "attn_output"),
-            Map.entry("attn.c_proj", "attn_output"),
-            Map.entry("self_attn.q_norm", "attn_q_norm"),
-            Map.entry("self_attn.k_norm", "attn_k_norm"),
-            Map.entry("self_attn.q_a_proj", "attn_q_a"),
-            Map.entry("self_attn.q_a_layernorm", "attn_q_a_norm"),
-            Map.entry("self_attn.q_b_proj", "attn_q_b"),
-            Map.entry("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
-            Map.entry("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
-            Map.entry("self_attn.kv_b_proj", "attn_kv_b"),
-            Map.entry("mlp.gate_proj", "ffn_gate"),
-            Map.entry("mlp.w2", "ffn_gate"),
-            Map.entry("mlp.up_proj", "ffn_up"),
-            Map.entry("mlp.w1", "ffn_up"),
-            Map.entry("mlp.c_fc", "ffn_up"),
-            Map.entry("mlp.fc1", "ffn_up"),
-            Map.entry("mlp.gate_up_proj", "ffn_up"),
-            Map.entry("mlp.down_proj", "ffn_down"),
-            Map.entry("mlp.c_proj", "ffn_down"),
-            Map.entry("mlp.fc2", "ffn_down"),
-            Map.entry("mlp.gate", "ffn_gate_inp"),
-            Map.entry("block_sparse_moe.gate", "ffn_gate_inp"),
-            Map.entry("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
-            Map.entry("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
-            Map.entry("mlp.shared_expert.up_proj", "ffn_up_shexp"),
-            Map.entry("mlp.shared_expert.down_proj", "ffn_down_shexp"),
-            Map.entry("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
-            Map.entry("mlp.shared_experts.up_proj", "ffn_up_shexp"),
-            Map.entry("mlp.shared_experts.down_proj", "ffn_down_shexp"));
-
-    private static final Map<String, String> EXPERTS = Map.of(
-            "gate_proj", "ffn_gate_exps",
-            "w1", "ffn_gate_exps",
-            "up_proj", "ffn_up_exps",
-            "w3", "ffn_up_exps",
-            "down_proj", "ffn_down_exps",
-            "w2", "ffn_down_exps");
-
     private final GgufFile file;
     private final boolean reordered;
     private final int heads;
@@ -109,11 +47,11 @@ public final class GgufSource implements WeightSource {
             Shape values = file.tensor(part(name, "attn_v_b")).shape(); // [heads, value, latent]
             return Shape.of(keys.dim(0) * (keys.dim(2) + values.dim(1)), keys.dim(1));
         }
-        Shape shape = file.tensor(translated(name)).shape();
+        Shape shape = file.tensor(GgufNames.tensor(name)).shape();
         if (shape.rank() == 1 && name.endsWith(".shared_expert_gate.weight")) {
             return Shape.of(1, shape.last()); // quantizers drop dimensions of 1
         }
-        return expert(name).matches() ? Shape.of(shape.dim(1), shape.dim(2)) : shape;
+        return GgufNames.expert(name).matches() ? Shape.of(shape.dim(1), shape.dim(2)) : shape;
     }
 
     @Override
@@ -121,13 +59,13 @@ public final class GgufSource implements WeightSource {
         boolean moved = isJoined(name) || isReordered(name) && shape(name).rank() == 1;
         return moved
                 ? Optional.empty()
-                : Optional.of(file.tensor(translated(name)).format().dtype());
+                : Optional.of(file.tensor(GgufNames.tensor(name)).format().dtype());
     }
 
     /** Reordering moves rows within a head, and an expert's rows are a stretch of its stack's. */
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
-        GgufFile.Stored stored = file.tensor(translated(name));
+        GgufFile.Stored stored = file.tensor(GgufNames.tensor(name));
         long row = stored.format().bytes(shape(name).last());
         if (!isReordered(name)) {
             file.read(stored, (skipped(name) + first) * row, into);
@@ -148,7 +86,7 @@ public final class GgufSource implements WeightSource {
         if (isJoined(name) || isReordered(name)) {
             return Optional.empty();
         }
-        GgufFile.Stored stored = file.tensor(translated(name));
+        GgufFile.Stored stored = file.tensor(GgufNames.tensor(name));
         long row = stored.format().bytes(shape(name).last());
         return Optional.of(file.region(stored, skipped(name) * row, shape(name).rows() * row));
     }
@@ -165,45 +103,24 @@ public final class GgufSource implements WeightSource {
             return;
         }
         file.readFloats(
-                file.tensor(translated(name)), skipped(name) * shape(name).last() + first, out, 0, count);
+                file.tensor(GgufNames.tensor(name)), skipped(name) * shape(name).last() + first, out, 0, count);
     }
 
     /** The rows of a stack before those of this expert. */
     private long skipped(String name) {
-        Matcher expert = expert(name);
+        Matcher expert = GgufNames.expert(name);
         return expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).rows() : 0;
     }
 
-    private static Matcher expert(String name) {
-        Matcher layer = LAYER.matcher(name);
-        return EXPERT.matcher(layer.matches() ? layer.group(2) : "");
-    }
-
-    /** llama.cpp's name for a tensor; a name it has no word for stays as it is, and is then not found. */
-    public static String translated(String name) {
-        int dot = name.lastIndexOf('.');
-        String ending = name.substring(dot);
-        Matcher layer = LAYER.matcher(name.substring(0, dot));
-        if (!layer.matches()) {
-            return OUTSIDE.getOrDefault(name.substring(0, dot), name.substring(0, dot)) + ending;
-        }
-        String block = "blk." + layer.group(1) + ".";
-        Matcher expert = expert(name);
-        if (expert.matches()) {
-            return block + EXPERTS.getOrDefault(expert.group(2), expert.group(2)) + ending;
-        }
-        return ending.equals(".e_score_correction_bias")
-                ? block + "exp_probs_b.bias"
-                : block + INSIDE.getOrDefault(layer.group(2), layer.group(2)) + ending;
-    }
-
     private static String part(String name, String part) {
-        return translated(name).replace("attn_kv_b", part);
+        return GgufNames.tensor(name).replace("attn_kv_b", part);
     }
 
     /** Newer files split the projection from the latent into a part for keys, transposed, and one for values. */
     private boolean isJoined(String name) {
-        return name.endsWith(".kv_b_proj.weight") && !file.has(translated(name)) && file.has(part(name, "attn_k_b"));
+        return name.endsWith(".kv_b_proj.weight")
+                && !file.has(GgufNames.tensor(name))
+                && file.has(part(name, "attn_k_b"));
     }
 
     /** Llama's rows are stored so that the two dimensions of a rotated pair are neighbours. */
@@ -220,7 +137,7 @@ public final class GgufSource implements WeightSource {
     }
 
     private float[] reordered(String name) {
-        float[] stored = file.readFloats(translated(name));
+        float[] stored = file.readFloats(GgufNames.tensor(name));
         Shape shape = shape(name);
         int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
         float[] ours = new float[stored.length];
@@ -274,17 +191,19 @@ public final class GgufSource implements WeightSource {
             Shape shape = shape(name);
             int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
             int rows = ours.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
-            System.arraycopy(interleaved(ours, width, rows), 0, into.get(translated(name)), 0, ours.length);
+            System.arraycopy(interleaved(ours, width, rows), 0, into.get(GgufNames.tensor(name)), 0, ours.length);
         } else {
-            Matcher expert = expert(name);
+            Matcher expert = GgufNames.expert(name);
             int at = expert.matches() ? Integer.parseInt(expert.group(1)) * ours.length : 0;
-            System.arraycopy(ours, 0, into.get(translated(name)), at, ours.length);
+            System.arraycopy(ours, 0, into.get(GgufNames.tensor(name)), at, ours.length);
         }
     }
 
     /** The stored tensors that a tensor of HF is in. */
     public List<String> holders(String name) {
-        return isJoined(name) ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b")) : List.of(translated(name));
+        return isJoined(name)
+                ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b"))
+                : List.of(GgufNames.tensor(name));
     }
 
     /** Rows of Llama's queries and keys as llama.cpp stores them: the two of a rotated pair side by side. */

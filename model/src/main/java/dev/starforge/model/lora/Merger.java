@@ -3,15 +3,15 @@ package dev.starforge.model.lora;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
-import dev.starforge.model.file.FolderConfig;
 import dev.starforge.model.file.SafetensorsWriter;
-import dev.starforge.model.gguf.GgufConfig;
 import dev.starforge.model.gguf.GgufConversion;
 import dev.starforge.model.gguf.GgufExport;
 import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufNames;
 import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
+import dev.starforge.model.gguf.HfConfig;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Weights;
 import dev.starforge.tensor.DType;
@@ -218,7 +218,7 @@ public final class Merger implements AutoCloseable {
             }
         }
         String type = Map.of("F32", "float32", "F16", "float16").getOrDefault(dtype, "bfloat16");
-        String config = FolderConfig.of(files.config(), type, tokens);
+        String config = HfConfig.of(files.config(), type, tokens);
         List<SafetensorsWriter.Entry> entries = new ArrayList<>();
         tensors.forEach((name, shape) -> entries.add(SafetensorsWriter.Entry.of(name, dtype, shape, values(name))));
         try {
@@ -339,7 +339,7 @@ public final class Merger implements AutoCloseable {
                     "llama.cpp splits kv_b_proj in two, so it takes no adapter for it; merge into the model instead");
         }
         double alpha = all.alpha();
-        String architecture = GgufConfig.ggufName(files.architecture());
+        String architecture = GgufNames.architecture(files.architecture());
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
         metadata.put("general.architecture", GgufValue.text(architecture));
         metadata.put("general.type", GgufValue.text("adapter"));
@@ -365,7 +365,7 @@ public final class Merger implements AutoCloseable {
     }
 
     private void plain(List<GgufWriter.Entry> entries, LoraAdapter.Update update, double alpha, String architecture) {
-        String name = GgufSource.translated(update.path() + ".weight");
+        String name = GgufNames.tensor(update.path() + ".weight");
         int rank = Math.toIntExact(update.a().dim(0));
         float[] b = device.floats(update.b());
         boolean query = update.path().endsWith(".self_attn.q_proj");
@@ -397,7 +397,7 @@ public final class Merger implements AutoCloseable {
                     }
                 }
             }
-            String name = GgufSource.translated(update.path() + ".0." + names.get(part) + ".weight");
+            String name = GgufNames.tensor(update.path() + ".0." + names.get(part) + ".weight");
             entries.add(GgufWriter.Entry.of(name + ".lora_a", BlockFormat.F32, Shape.of(experts, rank, in), a));
             entries.add(GgufWriter.Entry.of(name + ".lora_b", BlockFormat.F32, Shape.of(experts, rows, rank), ups));
         }

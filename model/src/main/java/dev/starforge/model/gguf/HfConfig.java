@@ -1,23 +1,20 @@
-package dev.starforge.model.file;
+package dev.starforge.model.gguf;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.arch.Architecture;
 import dev.starforge.model.arch.Architectures;
-import dev.starforge.model.gguf.GgufConfig;
-import java.util.List;
 import java.util.Map;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The {@code config.json} of a model that was read from a GGUF file, for those who read HF's form. {@link GgufConfig} gives a
- * setting every name that one of our architectures knows it by; here each has the one name that its architecture has in HF,
- * and what GGUF keeps otherwise is put back. Frequencies that came as a table stay one, as {@code longrope} with the same
+ * The {@code config.json} of a model that was read from a GGUF file, for those who read HF's form: what GGUF keeps otherwise
+ * is put back. Frequencies that came as a table stay one, as {@code longrope} with the same
  * factors within and beyond the original context: the four numbers of Llama 3 cannot be told from it.
  */
-public final class FolderConfig {
-    private FolderConfig() {}
+public final class HfConfig {
+    private HfConfig() {}
 
     public static String of(Config config, String dtype, Map<String, Integer> tokens) {
         String type = config.text("model_type");
@@ -27,17 +24,10 @@ public final class FolderConfig {
                     config.path(), type + ": HF transformers has no class of its own for it, so no folder is written");
         }
         ObjectNode node = (ObjectNode) new JsonMapper().readTree(config.json());
-        boolean latent = type.startsWith("deepseek");
-        keepOne(node, eps(type), "rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layer_norm_eps");
-        keepOne(node, experts(type), "num_experts", "num_local_experts", "n_routed_experts");
-        keepOne(node, "head_dim", "head_dim", "kv_channels");
-        keepOne(node, type.equals("starcoder2") ? "use_bias" : "attention_bias", "use_bias", "attention_bias");
         node.remove("rope_theta");
-        if (latent) {
+        if (config.has("kv_lora_rank")) {
             node.put("head_dim", config.size("qk_rope_head_dim"));
             node.put("num_key_value_heads", config.size("num_attention_heads"));
-        } else {
-            node.remove(List.of("qk_rope_head_dim", "v_head_dim"));
         }
         rope(node, config);
         if (node.path("sliding_window").asInt(0) == 0) {
@@ -60,29 +50,5 @@ public final class FolderConfig {
         if (node.has("partial_rotary_factor")) {
             rope.set("partial_rotary_factor", node.get("partial_rotary_factor"));
         }
-    }
-
-    private static void keepOne(ObjectNode node, String kept, String... names) {
-        for (String name : names) {
-            if (!name.equals(kept)) {
-                node.remove(name);
-            }
-        }
-    }
-
-    private static String eps(String type) {
-        return switch (type) {
-            case "starcoder2" -> "norm_epsilon";
-            case "phi" -> "layer_norm_eps";
-            default -> "rms_norm_eps";
-        };
-    }
-
-    private static String experts(String type) {
-        return switch (type) {
-            case "mixtral" -> "num_local_experts";
-            case "deepseek_v2", "deepseek_v3" -> "n_routed_experts";
-            default -> "num_experts";
-        };
     }
 }
