@@ -136,12 +136,12 @@ final class Tolerances {
 
     /** A product with weights of this type, over sums of this length. */
     private static Bound product(DType weights, long summed) {
-        return switch (weights) {
-            case F32, F16, BF16 -> sum(2, summed, "each product is rounded once, or not at all; then the sum");
-            case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, MXFP4, NF4 ->
-                sum(2, summed, "decoded weights are exact float32; then as with those");
-            case I32 -> throw new IllegalArgumentException("MatMul: no weights are " + weights);
-        };
+        if (!weights.isWeight()) {
+            throw new IllegalArgumentException("MatMul: no weights are " + weights);
+        }
+        return weights.isBlock()
+                ? sum(2, summed, "decoded weights are exact float32; then as with those")
+                : sum(2, summed, "each product is rounded once, or not at all; then the sum");
     }
 
     private static Bound exact(String reason) {

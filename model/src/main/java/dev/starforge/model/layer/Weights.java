@@ -16,7 +16,6 @@ import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
-import dev.starforge.tensor.codec.Scales;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -254,7 +253,7 @@ public final class Weights {
             ByteBuffer read = piece.slice((int) (from * rowBytes), (int) ((to - from) * rowBytes));
             source.readRows(name, first + from, read);
             try {
-                Scales.requireFinite(type, read.flip());
+                BlockFormat.of(type).requireFiniteScales(read.flip());
             } catch (TensorException wrong) {
                 throw new ModelException(
                         source.path(),
