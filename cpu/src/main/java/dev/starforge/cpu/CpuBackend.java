@@ -1,5 +1,8 @@
 package dev.starforge.cpu;
 
+import dev.starforge.cpu.attention.HeadTile;
+import dev.starforge.cpu.core.Cores;
+import dev.starforge.cpu.core.Lanes;
 import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;

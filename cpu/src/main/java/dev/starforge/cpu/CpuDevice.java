@@ -1,5 +1,24 @@
 package dev.starforge.cpu;
 
+import dev.starforge.cpu.attention.Attention;
+import dev.starforge.cpu.attention.AttentionGradient;
+import dev.starforge.cpu.core.Panels;
+import dev.starforge.cpu.core.Scratch;
+import dev.starforge.cpu.core.View;
+import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.elementwise.Dropout;
+import dev.starforge.cpu.elementwise.Elementwise;
+import dev.starforge.cpu.elementwise.Gated;
+import dev.starforge.cpu.matmul.Experts;
+import dev.starforge.cpu.matmul.Product;
+import dev.starforge.cpu.optimizer.AdamW;
+import dev.starforge.cpu.optimizer.AdamW8;
+import dev.starforge.cpu.rowwise.CrossEntropy;
+import dev.starforge.cpu.rowwise.LayerNorm;
+import dev.starforge.cpu.rowwise.RmsNorm;
+import dev.starforge.cpu.rowwise.Rope;
+import dev.starforge.cpu.rowwise.Rows;
+import dev.starforge.cpu.rowwise.Softmax;
 import dev.starforge.tensor.Broadcast;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Device;
@@ -125,7 +144,7 @@ final class CpuDevice implements Device {
 
     @Override
     public Optional<Limits> limits(long bytes) {
-        return Optional.of(Ceilings.measure(workers, bytes));
+        return Optional.of(Roofline.measure(workers, bytes));
     }
 
     @Override
