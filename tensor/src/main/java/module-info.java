@@ -3,11 +3,13 @@
 module dev.starforge.tensor {
     exports dev.starforge.tensor;
     exports dev.starforge.tensor.codec;
+    exports dev.starforge.tensor.device;
+    exports dev.starforge.tensor.op;
     exports dev.starforge.tensor.host to
             dev.starforge.cpu;
 
-    uses dev.starforge.tensor.Backend;
+    uses dev.starforge.tensor.device.Backend;
 
-    provides dev.starforge.tensor.Backend with
+    provides dev.starforge.tensor.device.Backend with
             dev.starforge.tensor.reference.ReferenceBackend;
 }

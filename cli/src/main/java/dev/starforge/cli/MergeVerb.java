@@ -3,7 +3,7 @@ package dev.starforge.cli;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.Merger;
-import dev.starforge.tensor.Device;
+import dev.starforge.tensor.device.Device;
 import dev.starforge.train.MergeProof;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.TunedModel;

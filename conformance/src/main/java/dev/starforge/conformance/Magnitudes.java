@@ -1,15 +1,15 @@
 package dev.starforge.conformance;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fn;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
 
 /**
@@ -64,7 +64,7 @@ final class Magnitudes {
                     Plain.Argmax _,
                     Routing.Route _,
                     Routing.Group _,
-                    Learning _ ->
+                    Training _ ->
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
     }

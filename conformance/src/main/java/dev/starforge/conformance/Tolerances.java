@@ -1,13 +1,13 @@
 package dev.starforge.conformance;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 
 /**
  * How wrong a backend may be: the one table. An error is measured against the sum of the absolute values of the terms
@@ -93,7 +93,7 @@ final class Tolerances {
                 once(
                         16,
                         "clip (quotient, product), two moments (4), root (2), two quotients (4), decay and update (4)");
-            case Learning.Accumulate _, Learning.Dropout _, Learning.Noise _, Learning.AdamW8 _ ->
+            case Training.Accumulate _, Training.Dropout _, Training.Noise _, Training.AdamW8 _ ->
                 exact("defined to the bit: every operation is rounded once, in a stated order");
             case Fused.LayerNorm _ -> sum(12, last(in), "mean and variance are sums; difference, root, three products");
             case Fused.LayerNormGrad _ ->

@@ -1,12 +1,12 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.ForwardingDevice;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Probe;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.op.Op;
 import java.util.List;
 
 /** The reference with one fault: what the suite is there to find. */

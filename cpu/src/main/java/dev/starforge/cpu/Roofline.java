@@ -5,7 +5,7 @@ import static java.nio.ByteOrder.LITTLE_ENDIAN;
 import dev.starforge.cpu.core.Lanes;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.Workers;
-import dev.starforge.tensor.Limits;
+import dev.starforge.tensor.device.Limits;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import jdk.incubator.vector.FloatVector;

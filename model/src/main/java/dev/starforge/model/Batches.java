@@ -1,10 +1,10 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

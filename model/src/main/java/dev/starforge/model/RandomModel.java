@@ -2,9 +2,9 @@ package dev.starforge.model;
 
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;

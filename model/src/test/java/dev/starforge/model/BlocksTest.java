@@ -3,14 +3,14 @@ package dev.starforge.model;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Selection;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

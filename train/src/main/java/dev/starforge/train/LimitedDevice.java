@@ -1,10 +1,10 @@
 package dev.starforge.train;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.ForwardingDevice;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.MemoryException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
 import java.util.List;
 
 /** A device that gives no more memory than it was allowed to, however much it has. */

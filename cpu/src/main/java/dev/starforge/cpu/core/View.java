@@ -1,9 +1,9 @@
 package dev.starforge.cpu.core;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;

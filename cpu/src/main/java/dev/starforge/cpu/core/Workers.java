@@ -1,7 +1,7 @@
 package dev.starforge.cpu.core;
 
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.MemoryException;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.MemoryException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 

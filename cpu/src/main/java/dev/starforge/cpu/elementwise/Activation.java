@@ -2,7 +2,7 @@ package dev.starforge.cpu.elementwise;
 
 import dev.starforge.cpu.core.Exp;
 import dev.starforge.cpu.core.Lanes;
-import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.op.Fn;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;

@@ -3,7 +3,7 @@ package dev.starforge.cpu.elementwise;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
-import dev.starforge.tensor.Learning;
+import dev.starforge.tensor.op.Training;
 
 /**
  * Dropout and noise whose random numbers are a function of sample, position, site and channel. Rows go by pieces of a
@@ -21,7 +21,7 @@ public final class Dropout {
     private Dropout() {}
 
     /** (x, samples, positions, key). */
-    public static void run(Workers workers, Learning.Dropout op, View[] in, View y) {
+    public static void run(Workers workers, Training.Dropout op, View[] in, View y) {
         float rate = op.rate();
         float scale = op.scale();
         workers.rows(y.rows, y.last, (row, s, at) -> {
@@ -38,7 +38,7 @@ public final class Dropout {
     }
 
     /** (x, samples, positions, key, magnitudes). */
-    public static void noise(Workers workers, Learning.Noise op, View[] in, View y) {
+    public static void noise(Workers workers, Training.Noise op, View[] in, View y) {
         workers.rows(y.rows, y.last, (row, s, at) -> {
             float magnitude = in[4].at(row);
             for (int from = 0; from < y.last; from += STRIP) {

@@ -3,7 +3,7 @@ package dev.starforge.cpu.elementwise;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
-import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.op.Fn;
 
 /** fn(gate) * up, strip by strip. */
 public final class Gated {

@@ -4,10 +4,10 @@ import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
 
 /**

@@ -4,7 +4,7 @@ import dev.starforge.cpu.core.Lanes;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
-import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.op.Plain;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 

@@ -3,24 +3,24 @@ package dev.starforge.cpu.optimizer;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
-import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.DynamicMap;
+import dev.starforge.tensor.op.Training;
 
 /**
  * The optimizer step with moments of 8 bits, block by block. Scalar code: looking numbers up is what costs, and the
  * operation is defined to the bit, so nothing may be fused.
  */
 public final class AdamW8 {
-    private static final int BLOCK = Learning.AdamW8.BLOCK;
+    private static final int BLOCK = Training.AdamW8.BLOCK;
     private static final int STRIP = Scratch.STRIP;
     private static final int BLOCKS_IN_CHUNK = 64;
 
     private AdamW8() {}
 
     /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
-    public static void step(Workers workers, Learning.AdamW8 op, View[] in) {
-        long blocks = Learning.AdamW8.blocks(Shape.of(in[0].size));
+    public static void step(Workers workers, Training.AdamW8 op, View[] in) {
+        long blocks = Training.AdamW8.blocks(Shape.of(in[0].size));
         float ratio = (float) op.maxNorm() / (in[5].at(0) + 1e-6f);
         float clip = ratio >= 1 ? 1 : ratio;
         workers.run(Workers.count(blocks, BLOCKS_IN_CHUNK), (chunk, s, at) -> {
@@ -31,7 +31,7 @@ public final class AdamW8 {
         });
     }
 
-    private static void step(Learning.AdamW8 op, View[] in, long blocks, long block, float clip, float[] s, int at) {
+    private static void step(Training.AdamW8 op, View[] in, long blocks, long block, float clip, float[] s, int at) {
         long from = block * BLOCK;
         int count = (int) Math.min(BLOCK, in[0].size - from);
         float scale1 = in[3].at(block);

@@ -5,9 +5,9 @@ import dev.starforge.cpu.core.Sums;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
-import dev.starforge.tensor.Plain.Sum;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Plain.Sum;
 import java.util.List;
 
 /** What moves or adds rows. Where two rows may go to one place, a chunk is some columns of all rows, in ascending order. */

@@ -3,7 +3,7 @@ package dev.starforge.cpu.core;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.device.DeviceException;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;

@@ -10,9 +10,9 @@ import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -2,9 +2,9 @@ package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -1,8 +1,8 @@
 package dev.starforge.model.file;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.device.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Optional;

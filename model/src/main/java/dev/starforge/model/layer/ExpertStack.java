@@ -1,11 +1,11 @@
 package dev.starforge.model.layer;
 
-import dev.starforge.tensor.Fn;
 import dev.starforge.tensor.Ops;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
 import java.util.List;
 
 /**

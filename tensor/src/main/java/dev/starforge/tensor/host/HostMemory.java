@@ -1,12 +1,12 @@
 package dev.starforge.tensor.host;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.FileRegion;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.FileRegion;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
 import java.io.EOFException;
 import java.io.IOException;
 import java.lang.foreign.Arena;

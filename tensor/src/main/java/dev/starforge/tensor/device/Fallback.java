@@ -1,5 +1,6 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
+import dev.starforge.tensor.op.Op;
 import java.util.Set;
 import java.util.function.Consumer;
 

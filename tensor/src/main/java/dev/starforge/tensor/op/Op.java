@@ -1,4 +1,9 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.TensorException;
 
 /**
  * One operation, as a value. Every record of the family declares its outputs, what its gradient reads and which inputs it
@@ -8,7 +13,7 @@ package dev.starforge.tensor;
  * <p>Inputs are checked here, once, for all backends: {@link #outputs} throws {@link ShapeException} for what the
  * operation does not accept.
  */
-public sealed interface Op permits Plain, Routing, Learning, Fused {
+public sealed interface Op permits Plain, Routing, Training, Fused {
     /** Element types and shapes of the outputs for these inputs. No output shape depends on data. */
     Spec[] outputs(Spec... in);
 

@@ -1,4 +1,9 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Tensor;
 
 /** The three ways a second operand meets the first: element by element, one row for all rows, one value for each row. */
 public enum Broadcast {

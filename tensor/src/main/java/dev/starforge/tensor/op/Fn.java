@@ -1,4 +1,4 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
 /**
  * Elementwise functions, defined here in double. Backends approximate them in float32; this is what they approximate.

@@ -1,8 +1,10 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.op.Op;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;

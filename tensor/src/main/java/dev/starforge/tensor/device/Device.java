@@ -1,5 +1,13 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Op;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;

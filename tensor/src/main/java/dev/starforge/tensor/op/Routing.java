@@ -1,4 +1,11 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 
 /**
  * What mixtures of experts need: choosing, sorting by expert, and each expert's own product. As plain as {@link Plain}: every

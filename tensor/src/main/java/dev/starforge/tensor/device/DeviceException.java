@@ -1,4 +1,6 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
+
+import dev.starforge.tensor.TensorException;
 
 /** A device that is missing, was asked for something it refuses, or failed. */
 public class DeviceException extends TensorException {

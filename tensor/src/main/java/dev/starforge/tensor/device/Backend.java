@@ -1,4 +1,7 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
+
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.op.Op;
 
 /** One kind of device, found with {@link java.util.ServiceLoader}. Asking what is there never fails and never opens anything. */
 public interface Backend {

@@ -1,4 +1,7 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 
 /** What a gradient rule sees: the tensors its op declared as saved, the output gradients, and where to put its answers. */
 public interface Backward extends Op.Needs {

@@ -1,5 +1,9 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Op;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Optional;

@@ -1,4 +1,4 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 /** A device has not as much memory as was asked for. Less may do: this is the one failure a caller can act on. */
 public final class MemoryException extends DeviceException {

@@ -1,18 +1,25 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
-import dev.starforge.tensor.Plain.Affine;
-import dev.starforge.tensor.Plain.Cast;
-import dev.starforge.tensor.Plain.Concat;
-import dev.starforge.tensor.Plain.Gather;
-import dev.starforge.tensor.Plain.LogSumExp;
-import dev.starforge.tensor.Plain.Map;
-import dev.starforge.tensor.Plain.Mask;
-import dev.starforge.tensor.Plain.MatMul;
-import dev.starforge.tensor.Plain.Permute;
-import dev.starforge.tensor.Plain.Pick;
-import dev.starforge.tensor.Plain.Slice;
-import dev.starforge.tensor.Plain.Softmax;
-import dev.starforge.tensor.Plain.Sum;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tape;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain.Affine;
+import dev.starforge.tensor.op.Plain.Cast;
+import dev.starforge.tensor.op.Plain.Concat;
+import dev.starforge.tensor.op.Plain.Gather;
+import dev.starforge.tensor.op.Plain.LogSumExp;
+import dev.starforge.tensor.op.Plain.Map;
+import dev.starforge.tensor.op.Plain.Mask;
+import dev.starforge.tensor.op.Plain.MatMul;
+import dev.starforge.tensor.op.Plain.Permute;
+import dev.starforge.tensor.op.Plain.Pick;
+import dev.starforge.tensor.op.Plain.Slice;
+import dev.starforge.tensor.op.Plain.Softmax;
+import dev.starforge.tensor.op.Plain.Sum;
 import java.util.Arrays;
 
 /**

@@ -1,4 +1,10 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
 
 /**
  * What only training needs: summing gradients, noise, and an optimizer whose state is small. As plain as {@link Plain}:
@@ -9,9 +15,9 @@ package dev.starforge.tensor;
  * number of channel c at position p of sample n is word c % 4 of the counter (c / 4, p, n, site), its upper 24 bits as a
  * fraction.
  */
-public sealed interface Learning extends Op {
+public sealed interface Training extends Op {
     /** (sum overwritten, x): sum += x. No output. */
-    record Accumulate() implements Learning {
+    record Accumulate() implements Training {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
@@ -30,7 +36,7 @@ public sealed interface Learning extends Op {
      * (x[N, C], samples, positions, key) -> x with every element zero with probability {@code rate}, and divided by
      * 1 - rate otherwise (Srivastava et al. 2014).
      */
-    record Dropout(float rate, int site) implements Learning {
+    record Dropout(float rate, int site) implements Training {
         public Dropout {
             if (!(rate >= 0 && rate < 1)) {
                 throw new ShapeException("Dropout: rate " + rate + ": expected at least 0 and below 1");
@@ -64,7 +70,7 @@ public sealed interface Learning extends Op {
      * (x[N, C], samples, positions, key, magnitudes[N]) -> x[n] + magnitudes[n] * u with u uniform in [-1, 1) for every
      * element, which is what NEFTune adds to embeddings (Jain et al. 2023).
      */
-    record Noise(int site) implements Learning {
+    record Noise(int site) implements Training {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 5, in);
@@ -88,7 +94,7 @@ public sealed interface Learning extends Op {
      * first. The step itself uses the moments before they are rounded again. Every operation is rounded once, in the order
      * m + (1 - beta1)(g - m), v + (1 - beta2)(g * g - v), p - lr (decay * p + m / rate[1] / (sqrt(v / rate[2]) + eps)).
      */
-    record AdamW8(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Learning {
+    record AdamW8(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Training {
         public static final int BLOCK = 256;
 
         public static long blocks(Shape parameter) {

@@ -1,4 +1,4 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 /**
  * The most a device can do, measured on it just now.

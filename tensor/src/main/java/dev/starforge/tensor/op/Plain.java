@@ -1,5 +1,11 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
@@ -181,7 +187,7 @@ public sealed interface Plain extends Op {
             }
         }
 
-        static Permute of(Integer... axes) {
+        public static Permute of(Integer... axes) {
             return new Permute(List.of(axes));
         }
 

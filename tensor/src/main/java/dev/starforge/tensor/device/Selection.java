@@ -1,4 +1,4 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 import java.util.ArrayList;
 import java.util.Comparator;

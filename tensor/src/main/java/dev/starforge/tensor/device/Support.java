@@ -1,4 +1,4 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 /**
  * How a device answers for an operation with these types and shapes: with a kernel of its own, by the operation's

@@ -1,4 +1,10 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 
 /** Input checks of operations; each message names the operation, what was expected and what came. */
 final class Check {

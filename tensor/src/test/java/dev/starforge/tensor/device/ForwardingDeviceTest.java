@@ -1,7 +1,9 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.op.Plain;
 import java.lang.reflect.Array;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
