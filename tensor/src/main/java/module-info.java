@@ -1,4 +1,4 @@
-/** The vocabulary of the house: tensors, operations, scopes, the tape, the backend SPI, and the reference backend. */
+/** Tensors, operations, scopes, the tape, the backend SPI, and the reference backend. */
 @SuppressWarnings("module") // the backend that host memory is exported to is built later
 module dev.starforge.tensor {
     exports dev.starforge.tensor;

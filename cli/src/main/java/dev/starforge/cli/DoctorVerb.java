@@ -137,7 +137,7 @@ final class DoctorVerb implements Callable<Integer> {
             Path model = ModelPlace.find(config.model());
             try (ModelFiles files = ModelFiles.open(model)) {
                 preflight.add(Level.READY, "model", files.architecture() + " in " + model);
-                return Optional.of(files.blueprint());
+                return Optional.of(files.spec());
             }
         } catch (ModelException missing) {
             preflight.add(Level.NOT_READY, "model", missing.getMessage());

@@ -131,7 +131,7 @@ final class EvalVerb implements Callable<Integer> {
 
     private static Optional<ModelSpec> blueprint(Path model) {
         try (ModelFiles files = ModelFiles.open(model)) {
-            return Optional.of(files.blueprint());
+            return Optional.of(files.spec());
         }
     }
 

@@ -130,7 +130,7 @@ final class TrainVerb implements Callable<Integer> {
             return Optional.empty();
         }
         try (ModelFiles files = ModelFiles.open(model)) {
-            return Optional.of(files.blueprint());
+            return Optional.of(files.spec());
         }
     }
 

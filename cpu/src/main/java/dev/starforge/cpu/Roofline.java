@@ -12,14 +12,14 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
 
-/** What this machine can do at best, in the same process: the bar that kernels are put against. */
+/** The roofline of this machine, memory bandwidth and float32 throughput, measured in the same process. */
 final class Roofline {
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
     private static final int STREAMS = 8;
     private static final long STRETCH = 8L << 20;
-    private static final int TURNS = 2_000_000;
+    private static final int ITERATIONS = 2_000_000;
     private static final int CHAINS = 12;
     private static final int REPEATS = 12; // the first ones compile
 
@@ -40,7 +40,7 @@ final class Roofline {
                 read = Math.max(read, stretches * STRETCH * 1e9 / (System.nanoTime() - start));
                 start = System.nanoTime();
                 workers.run(workers.threads(), (chunk, s, at) -> s[at] = multiplyAdd(at));
-                double done = 2.0 * CHAINS * W * TURNS * workers.threads();
+                double done = 2.0 * CHAINS * W * ITERATIONS * workers.threads();
                 flops = Math.max(flops, done * 1e9 / (System.nanoTime() - start));
             }
         }
@@ -82,7 +82,7 @@ final class Roofline {
         FloatVector c9 = a;
         FloatVector c10 = a;
         FloatVector c11 = a;
-        for (int i = 0; i < TURNS; i++) {
+        for (int i = 0; i < ITERATIONS; i++) {
             c0 = c0.fma(b, a);
             c1 = c1.fma(b, a);
             c2 = c2.fma(b, a);

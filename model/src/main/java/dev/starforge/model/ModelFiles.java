@@ -181,7 +181,7 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /** The config, and the types of what the file has quantized. */
-    public ModelSpec blueprint() {
+    public ModelSpec spec() {
         return new ModelSpec(config, stored::stored, quantizedTypes());
     }
 

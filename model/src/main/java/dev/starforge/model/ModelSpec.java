@@ -124,7 +124,7 @@ public final class ModelSpec {
 
         Shapes(Scope scope) {
             if (scope.device().holdsValues()) {
-                throw new DeviceException("blueprint of " + config.path() + ": has no values for "
+                throw new DeviceException("plan of " + config.path() + ": has no values for "
                         + scope.device().name());
             }
         }

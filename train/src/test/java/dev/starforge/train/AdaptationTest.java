@@ -175,7 +175,7 @@ final class AdaptationTest {
             try (Device like = Tiny.cpu(1);
                     ModelFiles files = ModelFiles.open(file)) {
                 RunConfig config = RunConfig.defaults().set(List.of("model.context_window=64"));
-                Optional<ModelSpec> blueprint = Optional.of(files.blueprint());
+                Optional<ModelSpec> blueprint = Optional.of(files.spec());
                 Adaptation adapted = Adaptation.of(config, machine, blueprint, like);
                 boolean block = type.equals("Q4_K");
                 assertThat(adapted.config().quantization().equals(Quantization.NONE))
@@ -192,7 +192,7 @@ final class AdaptationTest {
                 long stored = files.tensors().stream()
                         .mapToLong(ModelFiles.Stored::bytes)
                         .sum();
-                long planned = MemoryPlan.of(files.blueprint(), adapted.config(), 1, 64, false, like)
+                long planned = MemoryPlan.of(files.spec(), adapted.config(), 1, 64, false, like)
                         .weights();
                 assertThat((double) planned / stored).isBetween(block ? 0.98 : 0.2, block ? 1.02 : 0.7);
             }

@@ -25,7 +25,7 @@ import jdk.incubator.vector.VectorSpecies;
  * few chunks, as for one token, every stretch is a chunk and the stretches meet in a second pass. The bits are the same.
  *
  * <p>Four rows, such as a token has for each key where heads come in groups of four, read a cache in float16 as it lies
- * there ({@link HalfTile}).
+ * there ({@link F16Tile}).
  */
 public final class Attention extends AttentionLayout {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
@@ -140,8 +140,8 @@ public final class Attention extends AttentionLayout {
         private int first; // key that any of the queries sees
         private int last;
         private int q;
-        private int large; // queries, if halves
-        private boolean halves; // whether HalfTile computes
+        private int large; // queries, if f16
+        private boolean f16; // whether F16Tile computes
         private int state;
         private int other;
         private int k;
@@ -182,10 +182,10 @@ public final class Attention extends AttentionLayout {
             Arrays.fill(s, to + d, to + width, 0);
             scale(s, to, width, scale);
         }
-        c.halves = enlarge(in, c, s);
+        c.f16 = enlarge(in, c, s);
     }
 
-    /** The queries again, 2^112 times as large, if {@link HalfTile} can use them. */
+    /** The queries again, 2^112 times as large, if {@link F16Tile} can use them. */
     private boolean enlarge(View[] in, Chunk c, float[] s) {
         if (c.rows != HeadTile.ROWS || d != width || in[1].dtype != DType.F16 || in[2].dtype != DType.F16) {
             return false;
@@ -218,12 +218,12 @@ public final class Attention extends AttentionLayout {
             int start = t % HeadTile.KEYS;
             for (int kv = 0; kv < c.groups; kv++) {
                 int y = state + kv * c.rows * (width + 2);
-                if (!c.halves || !dotsOfHalves(in[1], in[5], c, kv, t, next, s)) {
+                if (!c.f16 || !dotsF16(in[1], in[5], c, kv, t, next, s)) {
                     fetch(in[1], in[5], c, kv, t, next, s, c.k + start * width);
                     HeadTile.dots(s, c.q + kv * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
                 }
                 soften(in[4], c, t, next, s, y);
-                if (!c.halves || !collectHalves(in[2], in[5], c, kv, t, next, s, y)) {
+                if (!c.f16 || !collectF16(in[2], in[5], c, kv, t, next, s, y)) {
                     fetch(in[2], in[5], c, kv, t, next, s, c.v + start * width);
                     HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
                 }
@@ -231,7 +231,7 @@ public final class Attention extends AttentionLayout {
         }
     }
 
-    private boolean dotsOfHalves(View k, View tables, Chunk c, int kv, int t, int next, float[] s) {
+    private boolean dotsF16(View k, View tables, Chunk c, int kv, int t, int next, float[] s) {
         int q = c.large + kv * c.rows * width;
         int at = c.k + t % HeadTile.KEYS * HeadTile.CHAINS;
         boolean finite = true;
@@ -239,7 +239,7 @@ public final class Attention extends AttentionLayout {
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
             long from = 2 * key(tables, c.sequence, i, c.kvHead + kv);
-            finite &= HalfTile.chains(k.segment, from, end - i, 2 * kvHeads * d, s, q, width, at);
+            finite &= F16Tile.chains(k.segment, from, end - i, 2 * kvHeads * d, s, q, width, at);
             at += (end - i) * HeadTile.CHAINS;
         }
         if (finite) {
@@ -248,7 +248,7 @@ public final class Attention extends AttentionLayout {
         return finite;
     }
 
-    private boolean collectHalves(View v, View tables, Chunk c, int kv, int t, int next, float[] s, int y) {
+    private boolean collectF16(View v, View tables, Chunk c, int kv, int t, int next, float[] s, int y) {
         scale(s, c.scores, c.rows * HeadTile.KEYS, HeadTile.TWO_TO_112);
         Arrays.fill(s, c.v, c.v + c.rows * width, 0);
         int w = c.scores + t % HeadTile.KEYS;
@@ -257,7 +257,7 @@ public final class Attention extends AttentionLayout {
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
             long from = 2 * key(tables, c.sequence, i, c.kvHead + kv);
-            finite &= HalfTile.sums(v.segment, from, end - i, 2 * kvHeads * d, s, w, width, c.v);
+            finite &= F16Tile.sums(v.segment, from, end - i, 2 * kvHeads * d, s, w, width, c.v);
             w += end - i;
         }
         if (!finite) {

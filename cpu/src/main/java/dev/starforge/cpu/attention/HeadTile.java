@@ -309,7 +309,7 @@ public final class HeadTile {
         }
     }
 
-    /** The scores of {@link HalfTile}'s queries from their chains. */
+    /** The scores of {@link F16Tile}'s queries from their chains. */
     static void foldChains(float[] s, int chains, int scores) {
         for (int i = 0; i < ROWS * KEYS; i += W) {
             fold(s, chains + i * CHAINS, scores + i);

@@ -154,10 +154,10 @@ public final class Codes {
         for (int k0 = 0; k0 < k; k0 += block, d += groups, m += groups) {
             long at = from + panels.at(k0);
             switch (panels.type) {
-                case Q4_0, Q5_0, Q8_0 -> halves(w, at, s, d);
+                case Q4_0, Q5_0, Q8_0 -> f16(w, at, s, d);
                 case Q4_1, Q5_1 -> {
-                    halves(w, at, s, d);
-                    halves(w, at + LANES, s, m);
+                    f16(w, at, s, d);
+                    f16(w, at + LANES, s, m);
                     recentre(s, d, m, centre);
                 }
                 case Q4_K, Q5_K -> sixBits(w, at, centre, s, d, m);
@@ -169,7 +169,7 @@ public final class Codes {
     }
 
     /** Sixteen bits of each row are a half; weights are finite, and so is what they are made of. */
-    private static void halves(MemorySegment w, long from, float[] s, int to) {
+    private static void f16(MemorySegment w, long from, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             IntVector v = IntVector.fromMemorySegment(INTS, w, from + 4 * part, LITTLE_ENDIAN);
             IntVector first = v.lanewise(LSHL, 16).lanewise(ASHR, 3).and(HALF);
@@ -197,8 +197,8 @@ public final class Codes {
      */
     private static void sixBits(MemorySegment w, long from, int centre, float[] s, int d, int m) {
         int last = 7 * ROWS; // written last, the units wait here
-        halves(w, from, s, d + last);
-        halves(w, from + LANES, s, m + last);
+        f16(w, from, s, d + last);
+        f16(w, from + LANES, s, m + last);
         for (int part = 0; part < SLOTS; part += W) {
             long p = from + 2 * LANES + 4 * part;
             FloatVector d0 = FloatVector.fromArray(FLOATS, s, d + last + part);
@@ -248,7 +248,7 @@ public final class Codes {
     /** Sixteen signed bytes, then d. */
     private static void bytes(MemorySegment w, long from, float[] s, int d) {
         int last = d + 15 * ROWS;
-        halves(w, from + 8 * LANES, s, last);
+        f16(w, from + 8 * LANES, s, last);
         for (int part = 0; part < SLOTS; part += W) {
             FloatVector d0 = FloatVector.fromArray(FLOATS, s, last + part);
             FloatVector d1 = FloatVector.fromArray(FLOATS, s, last + SLOTS + part);

@@ -27,7 +27,7 @@ import jdk.incubator.vector.VectorSpecies;
  *
  * <p>One operand fills the lanes (v, packed once and shared), the other is spread over them (u, fetched by each chunk).
  * With a transposed b, whose rows run along k, b is spread and a fills the lanes, and the result comes out transposed:
- * only the small operand needs to be turned. Otherwise b fills the lanes.
+ * only the small operand needs to be transposed. Otherwise b fills the lanes.
  */
 final class MatMul implements Product {
     /** Rows of a that are worth the path without panels. */
@@ -52,7 +52,7 @@ final class MatMul implements Product {
     private final long k;
     private final int depth;
     private final boolean few;
-    private final boolean turned; // the result is computed transposed
+    private final boolean transposed; // the result is computed transposed
     private final boolean uAlongK; // rows of u are contiguous
     private final boolean vAlongK;
     private final long nu;
@@ -66,11 +66,11 @@ final class MatMul implements Product {
         long blocks = Math.max(1, Workers.count(k, DEPTH));
         depth = Math.max(CHAINS, Lanes.pad(Workers.count(k, blocks), CHAINS));
         few = m <= FEW && tb && !ta;
-        turned = tb;
+        transposed = tb;
         uAlongK = tb || !ta;
         vAlongK = tb && !ta;
-        nu = turned ? n : m;
-        nv = turned ? m : n;
+        nu = transposed ? n : m;
+        nv = transposed ? m : n;
     }
 
     private int lanes() {
@@ -91,10 +91,10 @@ final class MatMul implements Product {
             workers.run(Workers.count(n, ROWS), (chunk, s, at) -> dots(b, fromB, c, fromC, chunk * ROWS, s, at));
             return;
         }
-        View u = turned ? b : a;
-        View v = turned ? a : b;
-        long fromU = turned ? fromB : fromA;
-        long fromV = turned ? fromA : fromB;
+        View u = transposed ? b : a;
+        View v = transposed ? a : b;
+        long fromU = transposed ? fromB : fromA;
+        long fromV = transposed ? fromA : fromB;
         for (long lane = 0; lane < nv; lane += LANES) {
             long lane0 = lane;
             int panels = Lanes.pad(Math.min(LANES, nv - lane), PANEL) / PANEL;
@@ -147,7 +147,7 @@ final class MatMul implements Product {
 
     /**
      * The same of a weight that lies in {@link Panels}, 32 of its rows at a time: they are 32 terms of k, and its columns are
-     * lanes. Each weight is decoded once, with the vectors that the product along its rows decodes with, and turned on the
+     * lanes. Each weight is decoded once, with the vectors that the product along its rows decodes with, and transposed on the
      * way. Columns are whole blocks, so every panel of lanes is full.
      */
     private void unpack(View v, long from, long lane0, int panels, long row0, float[] s, int at) {
@@ -208,7 +208,7 @@ final class MatMul implements Product {
             }
         }
         int lanes = (int) Math.min(panels * PANEL, nv - lane0);
-        if (turned) {
+        if (transposed) {
             for (int lane = 0; lane < lanes; lane++) {
                 int from = sums + lane / PANEL * ROWS * PANEL + lane % PANEL;
                 for (int row = 0; row < rows; row++) {
@@ -323,7 +323,7 @@ final class MatMul implements Product {
             switch (b.dtype) {
                 case F32 -> singles(u, at + 4 * part, step, s, x + part, depth, lanes + part);
                 case F16 -> halves(u, at + 2 * part, step, s, x + part, depth, lanes + part);
-                default -> brains(u, at + 2 * part, step, s, x + part, depth, lanes + part);
+                default -> bf16(u, at + 2 * part, step, s, x + part, depth, lanes + part);
             }
         }
     }
@@ -353,7 +353,7 @@ final class MatMul implements Product {
         c3.intoArray(s, lanes + 3 * CHAINS);
     }
 
-    private static void brains(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+    private static void bf16(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
         HostMemory.guard(u, from);
         FloatVector c0 = FloatVector.zero(SPECIES);
         FloatVector c1 = c0;

@@ -253,7 +253,7 @@ public final class Sampler {
             mean += weight == 0 ? 0 : weight / total * distance(alive[i], top);
         }
         for (int i = 0; i < aliveCount; i++) {
-            heap[i] = (long) Float.floatToRawIntBits(oddness(alive[i], top, mean)) << 32 | alive[i];
+            heap[i] = (long) Float.floatToRawIntBits(shiftedScore(alive[i], top, mean)) << 32 | alive[i];
         }
         heapify(aliveCount);
         float mass = (float) sampling.typicalP();
@@ -269,7 +269,7 @@ public final class Sampler {
         float most = Float.intBitsToFloat((int) (last >> 32));
         int kept = 0;
         for (int i = 0; i < aliveCount; i++) {
-            if (oddness(alive[i], top, mean) <= most) {
+            if (shiftedScore(alive[i], top, mean) <= most) {
                 alive[kept++] = alive[i];
             }
         }
@@ -280,7 +280,7 @@ public final class Sampler {
         return (scores[id] - top) / sampling.temperature();
     }
 
-    private float oddness(int id, double top, double mean) {
+    private float shiftedScore(int id, double top, double mean) {
         return (float) Math.abs(distance(id, top) - mean);
     }
 

@@ -34,7 +34,7 @@ public final class GgufConversion {
         }
         try (ModelFiles files = ModelFiles.open(folder)) {
             NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
-            Map<String, Shape> tensors = files.blueprint().tensors(shapes.scope());
+            Map<String, Shape> tensors = files.spec().tensors(shapes.scope());
             tensors.forEach((name, shape) -> {
                 if (!files.source().holds(name, shape)) {
                     throw new ModelException(

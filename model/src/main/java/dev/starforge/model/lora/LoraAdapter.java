@@ -5,11 +5,9 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsWriter;
-import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Weights;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
@@ -29,7 +27,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import tools.jackson.databind.SerializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
@@ -47,11 +44,10 @@ public final class LoraAdapter implements AutoCloseable {
 
     private static final JsonMapper JSON =
             JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
-    private static final String PREFIX = "base_model.model.";
-    private static final String A = ".lora_A.weight";
-    private static final String B = ".lora_B.weight";
+    static final String PREFIX = "base_model.model.";
+    static final String A = ".lora_A.weight";
+    static final String B = ".lora_B.weight";
     private static final String MAGNITUDE = ".lora_magnitude_vector";
-    private static final String ANY = ".*\\.";
 
     /** Where an adapter says which numbers of its base it was trained on; PEFT passes over it. */
     private static final String TRAINED_ON = "starforge.base_quantization";
@@ -74,7 +70,7 @@ public final class LoraAdapter implements AutoCloseable {
             "eva_config",
             "megatron_config");
 
-    private final Origin origin;
+    private final LoraOrigin origin;
     private final Scope scope;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final List<Update> made = new ArrayList<>();
@@ -88,38 +84,9 @@ public final class LoraAdapter implements AutoCloseable {
      */
     record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {}
 
-    private LoraAdapter(Origin origin, Scope scope) {
+    private LoraAdapter(LoraOrigin origin, Scope scope) {
         this.origin = origin;
         this.scope = scope;
-    }
-
-    /** Where updates come from. */
-    private interface Origin extends AutoCloseable {
-        boolean has(String path);
-
-        /** Whether a stack of experts is updated; {@code outer} asks for down, else for gate and up. */
-        boolean hasStack(String path, boolean outer);
-
-        int rank(String path);
-
-        float scale(String path, int rank);
-
-        double alpha();
-
-        boolean dora();
-
-        /** Puts the values of a parameter on the device; {@code start} makes those of a new one. */
-        Tensor load(String name, Spec spec, Scope scope, Start start);
-
-        void requireAllUsed();
-
-        @Override
-        void close();
-    }
-
-    /** The values of a new parameter. */
-    private interface Start {
-        float[] values(long seed, int index);
     }
 
     /** Reads an adapter whose tensors will live in {@code scope}. */
@@ -140,7 +107,7 @@ public final class LoraAdapter implements AutoCloseable {
         if (!config.text("bias", "none").equals("none")) {
             throw config.wrong("bias", "none");
         }
-        return new LoraAdapter(new Stored(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
+        return new LoraAdapter(new LoraOrigin.Stored(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
     }
 
     /**
@@ -148,7 +115,7 @@ public final class LoraAdapter implements AutoCloseable {
      * on the order of the projections alone.
      */
     public static LoraAdapter create(LoraSettings settings, long seed, Scope scope) {
-        return new LoraAdapter(new Fresh(settings, seed), scope);
+        return new LoraAdapter(new LoraOrigin.Fresh(settings, seed), scope);
     }
 
     /** What a model's weights ask; see {@link Adapter}. */
@@ -220,7 +187,7 @@ public final class LoraAdapter implements AutoCloseable {
         return parameter(path + B, Spec.f32(out, rank), (seed, index) -> new float[out * rank]);
     }
 
-    private Tensor parameter(String name, Spec spec, Start start) {
+    private Tensor parameter(String name, Spec spec, LoraOrigin.Start start) {
         Tensor tensor = origin.load(name, spec, scope, start);
         parameters.put(name, tensor);
         return tensor;
@@ -317,178 +284,12 @@ public final class LoraAdapter implements AutoCloseable {
                 .filter(target -> names.stream()
                         .filter(name -> name.endsWith(A))
                         .map(name -> name.substring(0, name.length() - A.length()))
-                        .anyMatch(path -> matches(path, target)))
+                        .anyMatch(path -> LoraOrigin.matches(path, target)))
                 .toList();
-    }
-
-    private static boolean matches(String path, String target) {
-        return path.equals(target) || path.endsWith("." + target);
     }
 
     @Override
     public void close() {
         origin.close();
-    }
-
-    /** PEFT's files. */
-    private static final class Stored implements Origin {
-        private final Config config;
-        private final SafetensorsFile file;
-        private final Set<String> unused = new TreeSet<>();
-
-        Stored(Config config, SafetensorsFile file) {
-            this.config = config;
-            this.file = file;
-            unused.addAll(file.tensors().keySet());
-        }
-
-        @Override
-        public boolean has(String path) {
-            return file.has(PREFIX + path + A) || file.has(PREFIX + path + B);
-        }
-
-        @Override
-        public boolean hasStack(String path, boolean outer) {
-            return has(outer ? path : path + ".base_layer");
-        }
-
-        @Override
-        public int rank(String path) {
-            return (int) pattern("rank_pattern", path, config.size("r"));
-        }
-
-        @Override
-        public float scale(String path, int rank) {
-            double alpha = pattern("alpha_pattern", path, config.number("lora_alpha"));
-            return (float) (config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
-        }
-
-        @Override
-        public double alpha() {
-            return config.number("lora_alpha");
-        }
-
-        @Override
-        public boolean dora() {
-            return config.flag("use_dora", false);
-        }
-
-        /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
-        private double pattern(String key, String path, double missing) {
-            if (config.isUnset(key)) {
-                return missing;
-            }
-            Config patterns = config.section(key);
-            for (String pattern : patterns.keys()) {
-                String name = pattern.startsWith(ANY) ? pattern.substring(ANY.length()) : pattern;
-                if (!name.matches("[A-Za-z0-9_.]+")) {
-                    throw config.wrong(key, "names of modules, with or without " + ANY + " before them");
-                }
-                if (matches(path, name)) {
-                    return patterns.number(pattern);
-                }
-            }
-            return missing;
-        }
-
-        @Override
-        public Tensor load(String name, Spec spec, Scope scope, Start start) {
-            Tensor tensor = Weights.load(WeightSource.of(file), PREFIX + name, spec, scope);
-            unused.remove(PREFIX + name);
-            return tensor;
-        }
-
-        @Override
-        public void requireAllUsed() {
-            if (!unused.isEmpty()) {
-                throw new ModelException(
-                        file.path(),
-                        "no projection of this model takes "
-                                + String.join(", ", unused.stream().limit(4).toList()));
-            }
-        }
-
-        @Override
-        public void close() {
-            file.close();
-        }
-    }
-
-    /** Settings and a seed. */
-    private static final class Fresh implements Origin {
-        private final LoraSettings settings;
-        private final long seed;
-        private final Set<String> unused;
-        private final Set<String> paths = new TreeSet<>();
-        private int loaded;
-
-        Fresh(LoraSettings settings, long seed) {
-            this.settings = settings;
-            this.seed = seed;
-            this.unused = new TreeSet<>(settings.targets());
-        }
-
-        @Override
-        public boolean has(String path) {
-            paths.add(path.substring(path.lastIndexOf('.') + 1));
-            boolean any = false;
-            for (String target : settings.targets()) {
-                if (matches(path, target)) {
-                    unused.remove(target);
-                    any = true;
-                }
-            }
-            return any;
-        }
-
-        @Override
-        public boolean hasStack(String path, boolean outer) {
-            paths.add(LoraSettings.EXPERTS);
-            unused.remove(LoraSettings.EXPERTS);
-            return settings.targets().contains(LoraSettings.EXPERTS);
-        }
-
-        @Override
-        public int rank(String path) {
-            return settings.rank();
-        }
-
-        @Override
-        public float scale(String path, int rank) {
-            return (float) settings.scale(rank);
-        }
-
-        @Override
-        public double alpha() {
-            return settings.alpha();
-        }
-
-        @Override
-        public boolean dora() {
-            return settings.dora();
-        }
-
-        @Override
-        public Tensor load(String name, Spec spec, Scope scope, Start start) {
-            Tensor tensor = scope.allocate(spec);
-            if (scope.device().holdsValues()) {
-                scope.device().write(tensor, start.values(seed, loaded));
-            }
-            loaded++;
-            return tensor;
-        }
-
-        @Override
-        public void requireAllUsed() {
-            if (settings.strict() ? !unused.isEmpty() : loaded == 0) {
-                throw new ModelException(
-                        Path.of("lora_target_modules"),
-                        String.join(", ", unused) + ": no projection of this model has that name; it has "
-                                + String.join(", ", paths));
-            }
-        }
-
-        @Override
-        public void close() {}
     }
 }

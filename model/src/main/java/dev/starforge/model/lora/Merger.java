@@ -83,7 +83,7 @@ public final class Merger implements AutoCloseable {
         scope = new Scope(device);
         try {
             NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
-            tensors = files.blueprint().tensors(shapes.scope());
+            tensors = files.spec().tensors(shapes.scope());
             try (LoraAdapter planned =
                     LoraAdapter.open(adapter, new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope())) {
                 files.load(shapes.scope(), Precision.FLOAT32, planned); // throws where they do not fit

@@ -163,8 +163,7 @@ final class QuantizedSourceTest {
             boolean block = DType.valueOf(type).isBlock();
             assertThat(base.rounds(name)).isEqualTo(!block);
             assertThat(base.stored(name)).contains(block ? DType.valueOf(type) : DType.NF4);
-            assertThat(files.blueprint().quantized().contains(DType.valueOf(type)))
-                    .isEqualTo(block);
+            assertThat(files.spec().quantized().contains(DType.valueOf(type))).isEqualTo(block);
             int size = (int) base.shape(name).size();
             float[] stored = new float[size];
             float[] ours = new float[size];

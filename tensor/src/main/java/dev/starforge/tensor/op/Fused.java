@@ -174,8 +174,8 @@ public sealed interface Fused extends Op {
 
     /**
      * Rotary positions (Su et al. 2021). (x[N, H, D], positions i32[N], frequencies[R/2], R <= D) -> x with dimensions
-     * 0..R-1 of every head turned by positions * frequencies and scaled by {@code magnitude}, the rest copied. Pairs are
-     * (i, i + R/2), as HF stores them; {@code inverse} turns the other way, which is the gradient.
+     * 0..R-1 of every head rotated by positions * frequencies and scaled by {@code magnitude}, the rest copied. Pairs are
+     * (i, i + R/2), as HF stores them; {@code inverse} rotates the other way, which is the gradient.
      */
     record Rope(float magnitude, boolean inverse) implements Fused {
         @Override

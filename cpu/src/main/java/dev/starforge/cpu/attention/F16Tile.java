@@ -19,7 +19,7 @@ import jdk.incubator.vector.VectorSpecies;
  * infinity and NaN: where there are any, false, and the tile has to be computed there. Halves below 2^-14 are numbers that
  * some processors are slow with, and few.
  */
-final class HalfTile {
+final class F16Tile {
     private static final int CHAINS = HeadTile.CHAINS;
     private static final int KEYS = HeadTile.KEYS;
     private static final int W = Lanes.WIDTH;
@@ -31,7 +31,7 @@ final class HalfTile {
     private static final short MAGNITUDE = 0x7fff;
     private static final ByteOrder LITTLE = ByteOrder.LITTLE_ENDIAN;
 
-    private HalfTile() {}
+    private F16Tile() {}
 
     /**
      * The chains of the queries with some neighbouring keys, {@code step} bytes apart: {@link HeadTile#CHAINS} floats for a key,
