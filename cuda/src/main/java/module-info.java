@@ -2,6 +2,6 @@
 module dev.starforge.cuda {
     requires dev.starforge.tensor;
 
-    provides dev.starforge.tensor.Backend with
+    provides dev.starforge.tensor.device.Backend with
             dev.starforge.cuda.CudaBackend;
 }

@@ -2,6 +2,6 @@
 module dev.starforge.metal {
     requires dev.starforge.tensor;
 
-    provides dev.starforge.tensor.Backend with
+    provides dev.starforge.tensor.device.Backend with
             dev.starforge.metal.MetalBackend;
 }

@@ -4,4 +4,8 @@ module dev.starforge.model {
     requires tools.jackson.databind;
 
     exports dev.starforge.model;
+    exports dev.starforge.model.file;
+    exports dev.starforge.model.generate;
+    exports dev.starforge.model.gguf;
+    exports dev.starforge.model.lora;
 }

@@ -1,8 +1,8 @@
 package dev.starforge.bench;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Fused;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;

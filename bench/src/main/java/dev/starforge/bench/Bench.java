@@ -1,15 +1,15 @@
 package dev.starforge.bench;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Op;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Random;

@@ -1,8 +1,8 @@
 package dev.starforge.bench;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;

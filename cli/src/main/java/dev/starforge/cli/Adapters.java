@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 

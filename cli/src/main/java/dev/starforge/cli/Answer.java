@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.StopReason;
+import dev.starforge.model.generate.StopReason;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,16 +1,16 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Generator;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Limits;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Limits;
+import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;

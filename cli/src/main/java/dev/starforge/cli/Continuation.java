@@ -2,7 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.TextStream;
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.StopStrings;
+import dev.starforge.model.generate.StopStrings;
 import java.util.List;
 import java.util.Optional;
 

@@ -1,10 +1,10 @@
 package dev.starforge.cli;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Precision;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Selection;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.Optional;

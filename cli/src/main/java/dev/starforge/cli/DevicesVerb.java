@@ -1,8 +1,8 @@
 package dev.starforge.cli;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Probe;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Selection;
 import java.io.PrintWriter;
 import java.util.List;
 import java.util.Locale;

@@ -2,11 +2,11 @@ package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.RepositoryFacts;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Probe;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Checkpoints;
 import dev.starforge.train.ConfigException;
 import dev.starforge.train.MachineFacts;

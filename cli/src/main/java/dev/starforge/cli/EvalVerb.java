@@ -1,12 +1,12 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Blueprint;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Selection;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.Checkpoints;
 import dev.starforge.train.Evaluation;
@@ -140,9 +140,9 @@ final class EvalVerb implements Callable<Integer> {
         return 0;
     }
 
-    private static Optional<Blueprint> blueprint(Path model) {
+    private static Optional<ModelSpec> blueprint(Path model) {
         try (ModelFiles files = ModelFiles.open(model)) {
-            return Optional.of(files.blueprint());
+            return Optional.of(files.spec());
         }
     }
 

@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.GgufConversion;
-import dev.starforge.tensor.Device;
+import dev.starforge.model.gguf.GgufConversion;
+import dev.starforge.tensor.device.Device;
 import dev.starforge.train.ExportProof;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.TunedModel;

@@ -1,14 +1,14 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.GenerationException;
-import dev.starforge.model.GenerationException.Violation;
-import dev.starforge.model.Generator;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.Sampler;
-import dev.starforge.model.Sampling;
-import dev.starforge.model.StopStrings;
+import dev.starforge.model.generate.GenerationException;
+import dev.starforge.model.generate.GenerationException.Violation;
+import dev.starforge.model.generate.Generator;
+import dev.starforge.model.generate.Sampler;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.StopStrings;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.TunedModel;
 import java.io.IOException;

@@ -2,11 +2,11 @@ package dev.starforge.cli;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.PagedKvCache;
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.train.TunedModel;
@@ -154,7 +154,7 @@ final class InspectVerb implements Callable<Integer> {
         NullOps step = new NullOps(opened.device(), precision, flags.fallback());
         loaded.forward(
                 step,
-                Batches.cached(loaded, step.scope(), List.of(new Batches.Turn(cache.place(), new int[tokens]))),
+                Batches.cached(loaded, step.scope(), List.of(new Batches.Chunk(cache.sequence(), new int[tokens]))),
                 cache);
         ObjectNode node = Json.object();
         node.put("device", opened.device().name());

@@ -2,7 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.SafetensorsWriter;
+import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.TunedModel;

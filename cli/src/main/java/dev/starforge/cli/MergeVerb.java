@@ -1,9 +1,9 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.Merger;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Device;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.Merger;
+import dev.starforge.tensor.device.Device;
 import dev.starforge.train.Checkpoints;
 import dev.starforge.train.MergeProof;
 import dev.starforge.train.TrainException;

@@ -1,8 +1,8 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.TunedModel;

@@ -3,7 +3,7 @@ package dev.starforge.cli;
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.model.SafetensorsWriter;
+import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;

@@ -1,11 +1,11 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Selection;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.Checkpoints;
 import dev.starforge.train.KnownModels;
@@ -133,7 +133,7 @@ final class TrainVerb implements Callable<Integer> {
 
     /** The effective settings; of a model that is not here what can be said without it. */
     private int print(PrintWriter out, RunConfig config, MachineFacts machine, Device like) {
-        Optional<Blueprint> blueprint;
+        Optional<ModelSpec> blueprint;
         try {
             blueprint = config.model().equals(Scratch.NAME)
                     ? Optional.of(Scratch.blueprint(config))
@@ -168,9 +168,9 @@ final class TrainVerb implements Callable<Integer> {
         return resume && Files.isRegularFile(config.output().resolve("config.yaml"));
     }
 
-    private static Optional<Blueprint> blueprint(Path model) {
+    private static Optional<ModelSpec> blueprint(Path model) {
         try (ModelFiles files = ModelFiles.open(model)) {
-            return Optional.of(files.blueprint());
+            return Optional.of(files.spec());
         }
     }
 

@@ -1,12 +1,12 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.GgufConversion;
-import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.Merger;
-import dev.starforge.model.Safetensors;
-import dev.starforge.model.SafetensorsFile;
-import dev.starforge.model.SafetensorsWriter;
-import dev.starforge.tensor.Device;
+import dev.starforge.model.file.Safetensors;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.gguf.GgufConversion;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.Merger;
+import dev.starforge.tensor.device.Device;
 import dev.starforge.train.ExportProof;
 import dev.starforge.train.TrainException;
 import java.io.IOException;

@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.TensorException;
 import java.io.IOException;
 import java.io.PrintWriter;

@@ -3,7 +3,7 @@ package dev.starforge.cli;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsFile;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;

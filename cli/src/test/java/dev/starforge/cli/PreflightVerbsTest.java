@@ -6,7 +6,7 @@ import dev.starforge.data.FolderLock;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenShardWriter;
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsFile;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;

@@ -2,7 +2,7 @@ package dev.starforge.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsFile;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;

@@ -1,9 +1,9 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Op;
 import java.lang.reflect.RecordComponent;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -4,15 +4,15 @@ import dev.starforge.conformance.Case.Draw;
 import dev.starforge.conformance.Case.Input;
 import dev.starforge.conformance.Case.Source;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Fn;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Philox;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -522,7 +522,7 @@ final class Cases {
         adamW("large", new Plain.AdamW(0.9, 0.999, 1e-8, 0.01, 1), 3, 67, 517);
         adamW("empty", new Plain.AdamW(0.9, 0.999, 1e-8, 0.01, 1), 3, 0);
         for (long[] dims : new long[][] {{7, 13}, {256}, {67, 517}, {0}}) {
-            add(new Learning.Accumulate(), x(dims), x(dims));
+            add(new Training.Accumulate(), x(dims), x(dims));
             adamW8("", (i, n) -> 0.1 + Math.abs(n), 3, dims);
         }
         adamW8("moments of zero", (i, n) -> 0, 0.5, 300);
@@ -540,21 +540,21 @@ final class Cases {
 
     private void adamW8(String note, Draw moment, double norm, long... dims) {
         Shape shape = Shape.of(dims);
-        Learning.AdamW8 op = new Learning.AdamW8(0.9, 0.999, 1e-8, 0.1, 1);
+        Training.AdamW8 op = new Training.AdamW8(0.9, 0.999, 1e-8, 0.1, 1);
         add(
                 note,
                 op,
                 x(dims),
                 codes(shape, 1),
                 codes(shape, 2),
-                new Input(Learning.AdamW8.scales(shape), new Source.Drawn(moment), false),
+                new Input(Training.AdamW8.scales(shape), new Source.Drawn(moment), false),
                 x(dims),
                 constant(norm),
                 rate(1e-3, 10));
     }
 
     private static Input codes(Shape parameter, int seed) {
-        Spec spec = Learning.AdamW8.codes(parameter);
+        Spec spec = Training.AdamW8.codes(parameter);
         List<Integer> words = IntStream.range(0, (int) spec.shape().size())
                 .mapToObj(i -> Philox.words(i, 0, 0, 0, seed, 0)[0])
                 .toList();
@@ -565,9 +565,9 @@ final class Cases {
         for (Input x : List.of(g(5, 7), g(3, 130), x(67, 5003), x(0, 5), x(11, 1))) {
             int n = (int) x.spec().shape().dim(0);
             Input key = ids(0x12345678, -7);
-            add(new Learning.Dropout(0.1f, 3), x, random(n, 1000), random(n, 17), key);
-            add(new Learning.Dropout(0, 3), x, random(n, 1000), random(n, 17), key);
-            add(new Learning.Noise(5), x, random(n, 1000), random(n, 17), key, drawn(POSITIVE, DType.F32, n));
+            add(new Training.Dropout(0.1f, 3), x, random(n, 1000), random(n, 17), key);
+            add(new Training.Dropout(0, 3), x, random(n, 1000), random(n, 17), key);
+            add(new Training.Noise(5), x, random(n, 1000), random(n, 17), key, drawn(POSITIVE, DType.F32, n));
         }
     }
 

@@ -1,18 +1,18 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
 import dev.starforge.tensor.EagerOps;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -1,10 +1,10 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;

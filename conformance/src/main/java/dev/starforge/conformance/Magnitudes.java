@@ -1,15 +1,14 @@
 package dev.starforge.conformance;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fn;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
 
 /**
@@ -50,21 +49,7 @@ final class Magnitudes {
             case Fused.CrossEntropyGrad _ -> crossEntropyGrad(in);
             case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), in).forward(results);
             case Fused.AttentionGrad o -> new Attend(o.scale(), o.window(), o.block(), in).gradient(results);
-            case Plain.Permute _,
-                    Plain.Slice _,
-                    Plain.Concat _,
-                    Plain.Columns _,
-                    Plain.Pad _,
-                    Plain.Gather _,
-                    Plain.Pick _,
-                    Plain.Mask _,
-                    Plain.Fill _,
-                    Plain.Cast _,
-                    Plain.Store _,
-                    Plain.Argmax _,
-                    Routing.Route _,
-                    Routing.Group _,
-                    Learning _ ->
+            default -> // as Tolerances declares them: copies, indices, and what is defined to the bit
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
     }

@@ -1,11 +1,11 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Backward;
-import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.Ops;
-import dev.starforge.tensor.Selection;
-import dev.starforge.tensor.Support;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Backward;
+import dev.starforge.tensor.op.Fused;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

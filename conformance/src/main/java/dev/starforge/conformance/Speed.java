@@ -2,22 +2,22 @@ package dev.starforge.conformance;
 
 import dev.starforge.conformance.Case.Input;
 import dev.starforge.conformance.Case.Source;
-import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fn;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
@@ -261,15 +261,15 @@ public final class Speed {
         Input one = new Input(Spec.f32(1), new Source.Drawn((i, n) -> 1), false);
         jobs.add(job(16.0 * t * c, new Plain.AdamW(0.9, 0.999, 1e-8, 0.1, 1), x, x, square, x, one, rate));
         Input codes = new Input(
-                Learning.AdamW8.codes(x.spec().shape()),
+                Training.AdamW8.codes(x.spec().shape()),
                 listed(t * c / 4, 1 << 30).source(),
                 false);
-        Input scales = new Input(Learning.AdamW8.scales(x.spec().shape()), new Source.Drawn((i, n) -> n * n), false);
+        Input scales = new Input(Training.AdamW8.scales(x.spec().shape()), new Source.Drawn((i, n) -> n * n), false);
         jobs.add(job(
-                24.0 * t * c, new Learning.AdamW8(0.9, 0.999, 1e-8, 0.1, 1), x, codes, codes, scales, x, one, rate));
+                24.0 * t * c, new Training.AdamW8(0.9, 0.999, 1e-8, 0.1, 1), x, codes, codes, scales, x, one, rate));
         Input tokens = listed(t, t);
         Input key = listed(2, 2);
-        jobs.add(job(0, new Learning.Dropout(0.05f, 1), x, tokens, tokens, key));
+        jobs.add(job(0, new Training.Dropout(0.05f, 1), x, tokens, tokens, key));
         jobs.add(job(8.0 * t * c, new Fused.LayerNorm(1e-5f), x, row, row));
         jobs.add(job(5.0 * t * c, new Fused.RmsNorm(1e-5f), x, row));
         jobs.add(job(9.0 * t * c, new Fused.Gated(Fn.SILU), x, x));

@@ -1,13 +1,13 @@
 package dev.starforge.conformance;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 
 /**
  * How wrong a backend may be: the one table. An error is measured against the sum of the absolute values of the terms
@@ -93,7 +93,7 @@ final class Tolerances {
                 once(
                         16,
                         "clip (quotient, product), two moments (4), root (2), two quotients (4), decay and update (4)");
-            case Learning.Accumulate _, Learning.Dropout _, Learning.Noise _, Learning.AdamW8 _ ->
+            case Training.Accumulate _, Training.Dropout _, Training.Noise _, Training.AdamW8 _ ->
                 exact("defined to the bit: every operation is rounded once, in a stated order");
             case Fused.LayerNorm _ -> sum(12, last(in), "mean and variance are sums; difference, root, three products");
             case Fused.LayerNormGrad _ ->
@@ -136,12 +136,12 @@ final class Tolerances {
 
     /** A product with weights of this type, over sums of this length. */
     private static Bound product(DType weights, long summed) {
-        return switch (weights) {
-            case F32, F16, BF16 -> sum(2, summed, "each product is rounded once, or not at all; then the sum");
-            case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, MXFP4, NF4 ->
-                sum(2, summed, "decoded weights are exact float32; then as with those");
-            case I32 -> throw new IllegalArgumentException("MatMul: no weights are " + weights);
-        };
+        if (!weights.isWeight()) {
+            throw new IllegalArgumentException("MatMul: no weights are " + weights);
+        }
+        return weights.isBlock()
+                ? sum(2, summed, "decoded weights are exact float32; then as with those")
+                : sum(2, summed, "each product is rounded once, or not at all; then the sum");
     }
 
     private static Bound exact(String reason) {

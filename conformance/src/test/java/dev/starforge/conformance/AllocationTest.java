@@ -3,10 +3,10 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.sun.management.ThreadMXBean;
-import dev.starforge.model.Generator;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.device.Fallback;
 import java.lang.management.BufferPoolMXBean;
 import java.lang.management.ManagementFactory;
 import org.junit.jupiter.api.Test;

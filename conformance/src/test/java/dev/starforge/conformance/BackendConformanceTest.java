@@ -5,10 +5,10 @@ import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.junit.jupiter.api.DynamicContainer.dynamicContainer;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Probe;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Selection;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;

@@ -4,16 +4,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
-import dev.starforge.model.Generator;
 import dev.starforge.model.PagedKvCache;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Fused;
 import dev.starforge.tensor.NullOps;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
 import dev.starforge.train.Example;
 import dev.starforge.train.Trainer;
 import java.util.ArrayList;
@@ -95,8 +95,8 @@ final class ModelInvariantsTest {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
                 Scope session = new Scope(tiny.device)) {
             PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 8, DType.F32, session);
-            List<Batches.Turn> turns =
-                    List.of(new Batches.Turn(cache.place(), new int[40]), new Batches.Turn(cache.place(), new int[10]));
+            List<Batches.Chunk> turns = List.of(
+                    new Batches.Chunk(cache.sequence(), new int[40]), new Batches.Chunk(cache.sequence(), new int[10]));
             assertThatThrownBy(() -> Batches.cached(tiny.model, session, turns))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("two rotary regimes");
@@ -111,17 +111,17 @@ final class ModelInvariantsTest {
             int[] a = tiny.sequence(0);
             int[] b = tiny.sequence(1);
             PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 4, DType.F32, session);
-            PagedKvCache.Place placeA = cache.place();
-            PagedKvCache.Place placeB = cache.place();
+            PagedKvCache.Sequence placeA = cache.sequence();
+            PagedKvCache.Sequence placeB = cache.sequence();
             var ops = tiny.device.ops(session, Precision.FLOAT32, Fallback.QUIET);
-            var prompt = Batches.cached(tiny.model, session, List.of(new Batches.Turn(placeA, Arrays.copyOf(a, 17))));
+            var prompt = Batches.cached(tiny.model, session, List.of(new Batches.Chunk(placeA, Arrays.copyOf(a, 17))));
             tiny.model.forward(ops, prompt, cache);
             var mixed = Batches.cached(
                     tiny.model,
                     session,
                     List.of(
-                            new Batches.Turn(placeA, new int[] {a[17]}),
-                            new Batches.Turn(placeB, Arrays.copyOf(b, 9))));
+                            new Batches.Chunk(placeA, new int[] {a[17]}),
+                            new Batches.Chunk(placeB, Arrays.copyOf(b, 9))));
             float[] together = tiny.device.floats(tiny.model.forward(ops, mixed, cache));
             assertThat(tiny.rows(together, 0, 1)).isEqualTo(tiny.rows(tiny.logits(a), 17, 18));
             assertThat(tiny.rows(together, 1, 2)).isEqualTo(tiny.rows(tiny.logits(b), 8, 9));

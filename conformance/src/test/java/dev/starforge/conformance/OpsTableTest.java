@@ -2,7 +2,7 @@ package dev.starforge.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Selection;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -2,13 +2,13 @@ package dev.starforge.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.tensor.Backend;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Plain;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;

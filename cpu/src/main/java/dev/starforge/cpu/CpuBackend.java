@@ -1,13 +1,16 @@
 package dev.starforge.cpu;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Probe;
+import dev.starforge.cpu.attention.HeadTile;
+import dev.starforge.cpu.core.Cores;
+import dev.starforge.cpu.core.Lanes;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,20 +1,39 @@
 package dev.starforge.cpu;
 
-import dev.starforge.tensor.Broadcast;
+import dev.starforge.cpu.attention.Attention;
+import dev.starforge.cpu.attention.AttentionGradient;
+import dev.starforge.cpu.core.Panels;
+import dev.starforge.cpu.core.Scratch;
+import dev.starforge.cpu.core.View;
+import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.elementwise.Dropout;
+import dev.starforge.cpu.elementwise.Elementwise;
+import dev.starforge.cpu.elementwise.Gated;
+import dev.starforge.cpu.matmul.Experts;
+import dev.starforge.cpu.matmul.Product;
+import dev.starforge.cpu.optimizer.AdamW;
+import dev.starforge.cpu.optimizer.AdamW8;
+import dev.starforge.cpu.rowwise.CrossEntropy;
+import dev.starforge.cpu.rowwise.LayerNorm;
+import dev.starforge.cpu.rowwise.RmsNorm;
+import dev.starforge.cpu.rowwise.Rope;
+import dev.starforge.cpu.rowwise.Rows;
+import dev.starforge.cpu.rowwise.Softmax;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.FileRegion;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Limits;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.FileRegion;
+import dev.starforge.tensor.device.Limits;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
+import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -125,7 +144,7 @@ final class CpuDevice implements Device {
 
     @Override
     public Optional<Limits> limits(long bytes) {
-        return Optional.of(Ceilings.measure(workers, bytes));
+        return Optional.of(Roofline.measure(workers, bytes));
     }
 
     @Override
@@ -144,7 +163,7 @@ final class CpuDevice implements Device {
             case Fused.AttentionGrad o -> attention(o, in).scratch();
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
-            case Learning o -> Scratch.STRIPS;
+            case Training o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
         };
     }
@@ -256,10 +275,10 @@ final class CpuDevice implements Device {
             case Plain.Mask o -> Attention.mask(workers, o.window(), o.block(), in, out[0]);
             case Plain.Norm o -> AdamW.norm(workers, in, out[0]);
             case Plain.AdamW o -> AdamW.step(workers, o, in);
-            case Learning.Accumulate o -> Elementwise.add(workers, Broadcast.SAME, in[0], in[1], in[0]);
-            case Learning.Dropout o -> Dropout.run(workers, o, in, out[0]);
-            case Learning.Noise o -> Dropout.noise(workers, o, in, out[0]);
-            case Learning.AdamW8 o -> AdamW8.step(workers, o, in);
+            case Training.Accumulate o -> Elementwise.add(workers, Broadcast.SAME, in[0], in[1], in[0]);
+            case Training.Dropout o -> Dropout.run(workers, o, in, out[0]);
+            case Training.Noise o -> Dropout.noise(workers, o, in, out[0]);
+            case Training.AdamW8 o -> AdamW8.step(workers, o, in);
             case Fused.LayerNorm o -> LayerNorm.forward(workers, o.eps(), in, out);
             case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, in, out);
             case Fused.RmsNorm o -> RmsNorm.forward(workers, o.eps(), in, out);

@@ -4,14 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.FileRegion;
-import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.FileRegion;
+import dev.starforge.tensor.op.Plain;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -3,18 +3,18 @@ package dev.starforge.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Probe;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
@@ -112,7 +112,7 @@ public final class CudaBackend implements Backend {
         return switch (op) {
             case Plain o -> Support.NATIVE;
             case Routing o -> Support.NATIVE;
-            case Learning o -> Support.NATIVE;
+            case Training o -> Support.NATIVE;
             case Fused.LayerNorm o -> Support.NATIVE;
             case Fused.LayerNormGrad o -> Support.NATIVE;
             case Fused.RmsNorm o -> Support.NATIVE;

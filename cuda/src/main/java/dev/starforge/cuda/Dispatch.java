@@ -1,16 +1,16 @@
 package dev.starforge.cuda;
 
-import dev.starforge.tensor.Broadcast;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.Fn;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
 import java.util.List;
 
@@ -154,28 +154,28 @@ final class Dispatch {
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
                         .elements(size(in[0]));
-            case Learning.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
-            case Learning.Dropout o ->
+            case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
+            case Training.Dropout o ->
                 elementwise(Kernel.DROPOUT, out[0], in[0], in[1], in[2], in[3], out[0])
                         .i64(in[0].shape().last())
                         .i32(o.site())
                         .f32(o.rate())
                         .f32(o.scale())
                         .elements(size(out[0]));
-            case Learning.Noise o ->
+            case Training.Noise o ->
                 elementwise(Kernel.NOISE, out[0], in[0], in[1], in[2], in[3], in[4], out[0])
                         .i64(in[0].shape().last())
                         .i32(o.site())
                         .elements(size(out[0]));
-            case Learning.AdamW8 o ->
+            case Training.AdamW8 o ->
                 elementwise(Kernel.ADAMW8, in[0], in)
-                        .i64(Learning.AdamW8.blocks(in[0].shape()))
+                        .i64(Training.AdamW8.blocks(in[0].shape()))
                         .f32(1 - o.beta1())
                         .f32(1 - o.beta2())
                         .f32(o.eps())
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
-                        .groups(Learning.AdamW8.blocks(in[0].shape()), 1, 1);
+                        .groups(Training.AdamW8.blocks(in[0].shape()), 1, 1);
             case Fused.LayerNorm o ->
                 launch.kernel(Kernel.LAYER_NORM)
                         .tensors(in)

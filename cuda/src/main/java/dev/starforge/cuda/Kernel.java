@@ -1,7 +1,7 @@
 package dev.starforge.cuda;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.device.DeviceException;
 
 /** Every kernel the host side launches: its name in C and the source file it is in. */
 enum Kernel {

@@ -2,7 +2,7 @@ package dev.starforge.cuda;
 
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.device.DeviceException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.foreign.Arena;

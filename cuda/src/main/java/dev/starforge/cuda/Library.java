@@ -1,6 +1,6 @@
 package dev.starforge.cuda;
 
-import dev.starforge.tensor.DeviceException;
+import dev.starforge.tensor.device.DeviceException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;

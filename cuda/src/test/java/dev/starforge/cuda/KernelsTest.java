@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.op.Fn;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;

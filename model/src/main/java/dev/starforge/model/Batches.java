@@ -1,10 +1,10 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -14,8 +14,8 @@ import java.util.stream.IntStream;
 public final class Batches {
     private Batches() {}
 
-    /** New tokens of one sequence and where its keys and values are kept. */
-    public record Turn(PagedKvCache.Place place, int[] ids) {}
+    /** New tokens of one sequence and the sequence they continue. */
+    public record Chunk(PagedKvCache.Sequence sequence, int[] ids) {}
 
     /** Whole sequences that begin in this step, with logits of every token: training, or inference without a cache. */
     public static Batch packed(Model model, Scope scope, List<int[]> sequences) {
@@ -34,20 +34,20 @@ public final class Batches {
     }
 
     /** Tokens that continue cached sequences, with logits of each sequence's last token. Grows their places. */
-    public static Batch cached(Model model, Scope scope, List<Turn> turns) {
-        Layout layout = layout(turns, 0);
+    public static Batch cached(Model model, Scope scope, List<Chunk> chunks) {
+        Layout layout = layout(chunks, 0);
         int[] rows = layout.lastRows();
         int tokens = layout.ids.size();
-        int regime = regime(model, turns);
+        int regime = regime(model, chunks);
         return layout.write(
                 scope.device(),
-                allocate(scope, tokens, turns.size(), layout.width, PagedKvCache.BLOCK, rows.length, regime),
+                allocate(scope, tokens, chunks.size(), layout.width, PagedKvCache.BLOCK, rows.length, regime),
                 rows);
     }
 
-    private static int regime(Model model, List<Turn> turns) {
-        int[] regimes = turns.stream()
-                .mapToInt(turn -> model.regime(turn.place().length()))
+    private static int regime(Model model, List<Chunk> chunks) {
+        int[] regimes = chunks.stream()
+                .mapToInt(chunk -> model.regime(chunk.sequence().length()))
                 .distinct()
                 .toArray();
         if (regimes.length > 1) {
@@ -58,13 +58,13 @@ public final class Batches {
     }
 
     /** An unfilled batch of one token for each of {@code sequences}, to be filled again and again. */
-    static Batch singles(Scope scope, int sequences, int tableWidth, int regime) {
+    public static Batch singles(Scope scope, int sequences, int tableWidth, int regime) {
         return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK, sequences, regime);
     }
 
     /** Fills an existing batch of the same size, which is what a replayed step reads. Grows the places. */
-    static void refill(Device device, Batch batch, List<Turn> turns) {
-        Layout layout = layout(turns, Math.toIntExact(batch.tables().dim(1)));
+    public static void refill(Device device, Batch batch, List<Chunk> chunks) {
+        Layout layout = layout(chunks, Math.toIntExact(batch.tables().dim(1)));
         layout.write(device, batch, layout.lastRows());
     }
 
@@ -81,22 +81,22 @@ public final class Batches {
                 regime);
     }
 
-    private static Layout layout(List<Turn> turns, int tableWidth) {
+    private static Layout layout(List<Chunk> chunks, int tableWidth) {
         List<int[]> slots = new ArrayList<>();
         List<Integer> positions = new ArrayList<>();
         int width = tableWidth;
-        for (Turn turn : turns) {
-            positions.add(turn.place().length());
-            slots.add(turn.place().grow(turn.ids().length));
-            width = Math.max(width, turn.place().blocks().size());
+        for (Chunk chunk : chunks) {
+            positions.add(chunk.sequence().length());
+            slots.add(chunk.sequence().grow(chunk.ids().length));
+            width = Math.max(width, chunk.sequence().blocks().size());
         }
-        Layout layout = new Layout(turns.size(), width);
-        for (int s = 0; s < turns.size(); s++) {
+        Layout layout = new Layout(chunks.size(), width);
+        for (int s = 0; s < chunks.size(); s++) {
             layout.add(
-                    turns.get(s).ids(),
+                    chunks.get(s).ids(),
                     positions.get(s),
                     slots.get(s),
-                    turns.get(s).place().blocks());
+                    chunks.get(s).sequence().blocks());
         }
         return layout;
     }

@@ -30,7 +30,8 @@ public final class Config {
         this.node = node;
     }
 
-    static Config of(Path path, JsonNode node) {
+    @SuppressWarnings("exports") // for the packages of this module
+    public static Config of(Path path, JsonNode node) {
         return new Config(path, "", node);
     }
 
@@ -54,7 +55,7 @@ public final class Config {
     }
 
     /** All of it as JSON. */
-    String json() {
+    public String json() {
         return node.toPrettyString();
     }
 
@@ -109,7 +110,7 @@ public final class Config {
     }
 
     /** The sliding window; 0 for none, however that is spelled. */
-    int window() {
+    public int window() {
         int window = integer("sliding_window", 0);
         if (window < 0) {
             throw wrong("sliding_window", "a number of positions");
@@ -136,7 +137,7 @@ public final class Config {
         return has(key) ? node.get(key).booleanValue() : missing;
     }
 
-    boolean isText(String key) {
+    public boolean isText(String key) {
         return node.path(key).isString();
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.nio.ByteBuffer;

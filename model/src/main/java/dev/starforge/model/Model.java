@@ -3,6 +3,9 @@ package dev.starforge.model;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiFunction;
 
 /** A loaded causal language model. */
 public interface Model {
@@ -12,7 +15,22 @@ public interface Model {
     }
 
     /** What the last layer makes of the rows the batch wants, [R, C]: all but the product with the vocabulary. */
-    Tensor hidden(Ops ops, Batch batch, KvCache cache);
+    default Tensor hidden(Ops ops, Batch batch, KvCache cache) {
+        List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
+        for (Block block : blocks()) {
+            chain.add((o, x) -> block.forward(o, x, batch, cache));
+        }
+        return normalize(ops, batch.wanted(ops, ops.chain(embed(ops, batch), chain)));
+    }
+
+    /** The embeddings of all tokens of the batch, [N, C]: what the first block reads. */
+    Tensor embed(Ops ops, Batch batch);
+
+    /** The transformer blocks in order. Each can be run by itself, which is how weights are quantized layer by layer. */
+    List<Block> blocks();
+
+    /** The norm after the last block, of any rows [n, C]. */
+    Tensor normalize(Ops ops, Tensor x);
 
     /** Logits [n, V] of some rows of {@link #hidden}, so that a long batch need not have all of them at once. */
     Tensor logits(Ops ops, Tensor hidden);
@@ -22,6 +40,18 @@ public interface Model {
 
     Facts facts();
 
+    /** One transformer block: hidden states of all tokens of a batch to those after it. */
+    interface Block {
+        /** x[N, C] -> [N, C]. */
+        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache);
+
+        /**
+         * The matrices it multiplies with, by HF's names and in the order of loading: projections, routers, and stacks of
+         * experts [experts, out, in], each under the names of its parts.
+         */
+        List<Parameter> matrices();
+    }
+
     /**
      * What a user of a model must know of it.
      *
@@ -30,7 +60,7 @@ public interface Model {
      * @param latent whether values are part of the cached keys, as in multi-head latent attention
      */
     record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim, boolean latent) {
-        static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
+        public static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
             return new Facts(vocabulary, context, layers, kvHeads, headDim, false);
         }
     }

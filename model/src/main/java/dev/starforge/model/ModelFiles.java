@@ -1,23 +1,29 @@
 package dev.starforge.model;
 
-import static java.util.Map.entry;
-
+import dev.starforge.model.arch.Architectures;
+import dev.starforge.model.file.QuantizedSource;
+import dev.starforge.model.file.Safetensors;
+import dev.starforge.model.file.WeightSource;
+import dev.starforge.model.gguf.GgufConfig;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufNames;
+import dev.starforge.model.gguf.GgufSource;
+import dev.starforge.model.layer.Adapter;
+import dev.starforge.model.layer.Weights;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.function.BiFunction;
 import java.util.stream.Stream;
 
 /**
@@ -25,23 +31,6 @@ import java.util.stream.Stream;
  * one GGUF file. The architecture comes from the config or the metadata.
  */
 public final class ModelFiles implements AutoCloseable {
-    private static final Map<String, BiFunction<Config, Weights, Model>> ARCHITECTURES = new TreeMap<>(Map.ofEntries(
-            entry("deepseek_v2", DeepSeekV2::new),
-            entry("deepseek_v3", DeepSeekV3::new),
-            entry("llama", Llama::new),
-            entry("mistral", Mistral::new),
-            entry("mixtral", Mixtral::new),
-            entry("phi", Phi::new),
-            entry("phi3", Phi3::new),
-            entry("qwen", Qwen::new),
-            entry("qwen2", Qwen2::new),
-            entry("qwen2_moe", Qwen2Moe::new),
-            entry("qwen3", Qwen3::new),
-            entry("qwen3_moe", Qwen3Moe::new),
-            entry("starcoder2", StarCoder2::new)));
-
-    private static final String KNOWN = "one of " + String.join(", ", ARCHITECTURES.keySet());
-
     private final Config config;
     private final WeightSource stored;
     private final WeightSource weights;
@@ -93,9 +82,7 @@ public final class ModelFiles implements AutoCloseable {
 
     private static ModelFiles folder(Path path) {
         Config config = Config.read(path.resolve("config.json"));
-        if (!ARCHITECTURES.containsKey(config.text("model_type"))) {
-            throw config.wrong("model_type", KNOWN);
-        }
+        Architectures.of(config); // refuses one that is not known, before it reads any weights
         if (config.has("quantization_config")) {
             throw config.wrong("quantization_config", "none: safetensors with quantized weights are not supported yet");
         }
@@ -113,8 +100,8 @@ public final class ModelFiles implements AutoCloseable {
     private static ModelFiles gguf(Path path) {
         GgufFile file = GgufFile.open(path);
         try {
-            if (!ARCHITECTURES.containsKey(GgufConfig.architecture(file))) {
-                throw file.wrong("general.architecture", KNOWN);
+            if (!Architectures.isKnown(GgufNames.modelType(file))) {
+                throw file.wrong("general.architecture", Architectures.known());
             }
             if (file.integer("split.count", 1) > 1) {
                 throw file.wrong("split.count", "a whole model: join the parts with llama-gguf-split --merge");
@@ -158,11 +145,11 @@ public final class ModelFiles implements AutoCloseable {
         return model;
     }
 
-    /** Loads the model so that all of it can be trained; its weights are added to {@code parts}. */
-    public Model load(Scope scope, Precision precision, List<Part> parts) {
+    /** Loads the model so that all of it can be trained; its weights are added to {@code parameters}. */
+    public Model load(Scope scope, Precision precision, List<Parameter> parameters) {
         Weights loading = new Weights(weights, scope, precision, Adapter.NONE);
-        Model model = build(config, loading);
-        parts.addAll(loading.parts());
+        Model model = Architectures.build(config, loading);
+        parameters.addAll(loading.parameters());
         return model;
     }
 
@@ -170,7 +157,7 @@ public final class ModelFiles implements AutoCloseable {
         if (precision.asStored()) {
             scope.expect(weights == stored ? copied(scope.device()) : sizes(scope, precision));
         }
-        return build(config, new Weights(weights, scope, precision, adapter));
+        return Architectures.build(config, new Weights(weights, scope, precision, adapter));
     }
 
     /** What the file's tensors take that are not mapped. */
@@ -192,8 +179,8 @@ public final class ModelFiles implements AutoCloseable {
     private List<Long> sizes(Scope scope, Precision precision) {
         Scope shapes = new NullOps(scope.device(), precision, Fallback.QUIET).scope();
         Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
-        build(config, planned);
-        return planned.parts().stream().map(part -> part.tensor().bytes()).toList();
+        Architectures.build(config, planned);
+        return planned.parameters().stream().map(each -> each.tensor().bytes()).toList();
     }
 
     /**
@@ -204,22 +191,18 @@ public final class ModelFiles implements AutoCloseable {
     public void requireFinite(Device like) {
         Scope shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET).scope();
         Weights planned = new Weights(stored, shapes, Precision.FLOAT32, Adapter.NONE);
-        build(config, planned);
+        Architectures.build(config, planned);
         FiniteCheck check = new FiniteCheck(stored);
-        planned.parts().stream().flatMap(part -> part.names().stream()).distinct().toList().parallelStream()
+        planned.parameters().stream().flatMap(each -> each.names().stream()).distinct().toList().parallelStream()
                 .forEach(check::require);
     }
 
-    static Model build(Config config, Weights weights) {
-        return ARCHITECTURES.get(config.text("model_type")).apply(config, weights);
-    }
-
     /** The config, and the types of what the file has quantized. */
-    public Blueprint blueprint() {
-        return new Blueprint(config, stored::stored, quantizedTypes());
+    public ModelSpec spec() {
+        return new ModelSpec(config, stored::stored, quantizedTypes());
     }
 
-    Config config() {
+    public Config config() {
         return config;
     }
 
@@ -235,20 +218,20 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /** What models are loaded from. */
-    WeightSource source() {
+    public WeightSource source() {
         return weights;
     }
 
     /** What the file holds, by name. */
-    WeightSource stored() {
+    public WeightSource stored() {
         return stored;
     }
 
-    int heads() {
+    public int heads() {
         return config.size("num_attention_heads");
     }
 
-    int kvHeads() {
+    public int kvHeads() {
         return config.size("num_key_value_heads", heads());
     }
 

@@ -51,12 +51,12 @@ public final class PagedKvCache implements KvCache {
         return tensor;
     }
 
-    /** A sequence's place in the cache: which blocks, and how many positions are filled. */
-    public final class Place implements AutoCloseable {
+    /** A sequence in the cache: which blocks, and how many positions are filled. */
+    public final class Sequence implements AutoCloseable {
         private final List<Integer> blocks = new ArrayList<>();
         private int length;
 
-        private Place() {}
+        private Sequence() {}
 
         /** Makes room for {@code count} more positions and returns the cache rows they go to. */
         int[] grow(int count) {
@@ -93,8 +93,8 @@ public final class PagedKvCache implements KvCache {
         }
     }
 
-    public Place place() {
-        return new Place();
+    public Sequence sequence() {
+        return new Sequence();
     }
 
     public int freeBlocks() {

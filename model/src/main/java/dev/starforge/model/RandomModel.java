@@ -1,9 +1,10 @@
 package dev.starforge.model;
 
+import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,7 +21,7 @@ import tools.jackson.databind.node.ObjectNode;
 /**
  * Weights of a well-known shape made up on the spot, so that a model can be timed without its file: speed depends on shapes
  * and types, not on values. A few rows of each type and width are drawn and encoded; every row of a matrix is one of them,
- * turned by a number of blocks of its own, so a gigabyte is made at the speed of copying and no two neighbours are alike.
+ * rotated by a number of blocks of its own, so a gigabyte is made at the speed of copying and no two neighbours are alike.
  * The same preset and format always give the same weights. The text such a model writes is noise.
  */
 final class RandomModel implements WeightSource {
@@ -246,8 +247,8 @@ final class RandomModel implements WeightSource {
             long mixed = (key + row) * 0xd1342543de82ef95L;
             byte[] whole = rows[(int) (mixed >>> 60)];
             int blocks = whole.length / type.blockBytes();
-            int turn = (int) ((mixed >>> 32 & 0xffff) % blocks) * type.blockBytes();
-            into.put(whole, turn, whole.length - turn).put(whole, 0, turn);
+            int shift = (int) ((mixed >>> 32 & 0xffff) % blocks) * type.blockBytes();
+            into.put(whole, shift, whole.length - shift).put(whole, 0, shift);
         }
     }
 

@@ -1,14 +1,15 @@
 package dev.starforge.model;
 
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
-import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Selection;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

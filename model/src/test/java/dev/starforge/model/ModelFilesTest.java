@@ -3,20 +3,20 @@ package dev.starforge.model;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.stream.Stream;
-import org.assertj.core.data.Offset;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -119,23 +119,6 @@ final class ModelFilesTest {
     }
 
     @Test
-    void bothSpellingsOfRopeSettingsAreRead() throws IOException {
-        Path older = folder.resolve("older.json");
-        Path newer = folder.resolve("newer.json");
-        String scaling = "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-                + "\"original_max_position_embeddings\": 16";
-        Files.writeString(
-                older, "{\"rope_theta\": 5e5, \"rope_scaling\": {\"rope_type\": \"llama3\", " + scaling + "}}");
-        Files.writeString(
-                newer, "{\"rope_parameters\": {\"rope_theta\": 5e5, \"rope_type\": \"llama3\", " + scaling + "}}");
-        float[] frequencies = Rotary.Scaling.of(Config.read(newer), 16).frequencies(0);
-        assertThat(Rotary.Scaling.of(Config.read(older), 16).frequencies(0)).isEqualTo(frequencies);
-        double kept = (16 / (2 * Math.PI) - 1) / 3; // frequency 1 lies inside the blended band
-        assertThat(frequencies[0]).isCloseTo((float) ((1 - kept) / 8 + kept), Offset.offset(1e-7f));
-        assertThat(frequencies[7]).isCloseTo((float) (Math.pow(5e5, -14 / 16.0) / 8), Offset.offset(1e-12f));
-    }
-
-    @Test
     void endOfTextMayBeOneOrSeveral() throws IOException {
         assertThat(endOfText()).containsExactly(0);
         Files.writeString(folder.resolve("generation_config.json"), "{\"eos_token_id\": [3, 1]}");
@@ -154,12 +137,12 @@ final class ModelFilesTest {
     void aSequenceTakesBlocksAsItGrowsAndGivesThemBack() {
         try (Scope scope = new Scope(device)) {
             PagedKvCache cache = new PagedKvCache(Model.Facts.of(9, 9, 1, 1, 2), 3, DType.F32, scope);
-            PagedKvCache.Place place = cache.place();
+            PagedKvCache.Sequence place = cache.sequence();
             assertThat(place.grow(15)).hasSize(15).startsWith(0).endsWith(14);
             assertThat(cache.freeBlocks()).isEqualTo(2);
             assertThat(place.grow(2)).containsExactly(15, 16);
             assertThat(cache.freeBlocks()).isEqualTo(1);
-            PagedKvCache.Place other = cache.place();
+            PagedKvCache.Sequence other = cache.sequence();
             assertThatThrownBy(() -> other.grow(17))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("17 more positions need 2 blocks, 1 are free");

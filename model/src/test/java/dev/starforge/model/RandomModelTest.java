@@ -4,11 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.List;

@@ -1,5 +1,10 @@
 package dev.starforge.model;
 
+import dev.starforge.model.file.Safetensors;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;

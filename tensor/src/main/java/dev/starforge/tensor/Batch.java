@@ -1,5 +1,7 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.op.Plain;
+
 /**
  * One ragged step: the tokens of S sequences laid end to end. A [B, T] batch, packed training documents and a mix of
  * prompts and single decoded tokens are all this. Every component is device data, so that one captured step serves any

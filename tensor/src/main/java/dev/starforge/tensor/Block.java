@@ -1,5 +1,7 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.device.Memory;
+
 /** One allocation: a piece of memory and how many holders (scopes, tapes) still want it. */
 final class Block {
     private final Allocator owner;

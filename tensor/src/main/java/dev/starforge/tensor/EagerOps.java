@@ -1,5 +1,11 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
@@ -14,7 +20,7 @@ public final class EagerOps implements Ops {
     private final Thread owner = Thread.currentThread();
     private final Map<String, Long> fallbacks = new TreeMap<>();
 
-    EagerOps(Device device, Scope scope, Precision precision, Fallback fallback) {
+    public EagerOps(Device device, Scope scope, Precision precision, Fallback fallback) {
         if (scope.device() != device) {
             throw new DeviceException(
                     "ops: the scope belongs to " + scope.device().name() + ", not to " + device.name());

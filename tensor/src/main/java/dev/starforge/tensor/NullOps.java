@@ -1,5 +1,11 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
 import java.nio.ByteBuffer;
 import java.util.function.BiFunction;
 

@@ -1,5 +1,9 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.util.List;
 import java.util.function.BiFunction;
 

@@ -1,5 +1,7 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.FileRegion;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,5 +1,9 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.op.Backward;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -163,7 +167,7 @@ public final class Tape implements Ops {
      * The gradient of sum(expansion(in)[0] * d) for the inputs that need one, in their order. This defines every fused
      * operation's backward.
      */
-    static Tensor[] gradientOfExpansion(Fused op, Ops ops, Tensor[] in, Tensor d, Op.Needs needs) {
+    public static Tensor[] gradientOfExpansion(Fused op, Ops ops, Tensor[] in, Tensor d, Op.Needs needs) {
         Tensor[] leaves = new Tensor[in.length];
         List<Tensor> wanted = new ArrayList<>();
         for (int i = 0; i < in.length; i++) {

@@ -1,5 +1,7 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Memory;
 import java.nio.ByteBuffer;
 
 /**

@@ -3,6 +3,11 @@ package dev.starforge.tensor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;

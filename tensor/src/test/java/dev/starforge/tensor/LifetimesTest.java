@@ -3,6 +3,11 @@ package dev.starforge.tensor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Plain;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.List;

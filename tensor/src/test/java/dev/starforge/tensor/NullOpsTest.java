@@ -3,6 +3,10 @@ package dev.starforge.tensor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;

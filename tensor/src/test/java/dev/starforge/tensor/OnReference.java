@@ -1,5 +1,8 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.reference.ReferenceBackend;
 import java.nio.file.Path;
 import java.util.List;

@@ -4,6 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
@@ -167,7 +175,11 @@ final class QuantizedTest {
     }
 
     /** The reference without quantized weights. */
-    private record Narrow(Device inner) implements Device {
+    private static final class Narrow extends ForwardingDevice {
+        Narrow(Device device) {
+            super(device);
+        }
+
         @Override
         public String name() {
             return "narrow";
@@ -179,41 +191,6 @@ final class QuantizedTest {
         }
 
         @Override
-        public long workspace(Op op, Spec... in) {
-            return 0;
-        }
-
-        @Override
-        public long workspaceBytes() {
-            return 0;
-        }
-
-        @Override
-        public void run(Op op, Tensor[] in, Tensor[] out) {
-            inner.run(op, in, out);
-        }
-
-        @Override
-        public Memory reserve(long bytes) {
-            return inner.reserve(bytes);
-        }
-
-        @Override
-        public void release(Memory memory) {
-            inner.release(memory);
-        }
-
-        @Override
-        public void write(Tensor to, ByteBuffer from) {
-            inner.write(to, from);
-        }
-
-        @Override
-        public void read(Tensor from, ByteBuffer to) {
-            inner.read(from, to);
-        }
-
-        @Override
-        public void close() {}
+        public void close() {} // the device behind is the test's own
     }
 }

@@ -3,6 +3,7 @@ package dev.starforge.tensor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.host.HostMemory;
 import java.util.ArrayList;
 import java.util.List;

@@ -3,6 +3,9 @@ package dev.starforge.tensor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import org.junit.jupiter.api.Test;
 
 final class ShapeTest {

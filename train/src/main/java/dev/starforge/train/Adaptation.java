@@ -1,16 +1,16 @@
 package dev.starforge.train;
 
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -50,14 +50,14 @@ public final class Adaptation {
      * @param blueprint of the model, for fitting batch and context into memory; without it they stay
      * @param like a device to plan with
      */
-    public static Adaptation of(RunConfig config, MachineFacts machine, Optional<Blueprint> blueprint, Device like) {
+    public static Adaptation of(RunConfig config, MachineFacts machine, Optional<ModelSpec> blueprint, Device like) {
         Adaptation adaptation = fixed(config, machine, blueprint, like);
         blueprint.ifPresent(model -> adaptation.memory(model, like));
         return adaptation;
     }
 
     /** Adapts settings of a run that was fitted to memory when it began, or has nothing to fit. */
-    public static Adaptation fixed(RunConfig config, MachineFacts machine, Optional<Blueprint> blueprint, Device like) {
+    public static Adaptation fixed(RunConfig config, MachineFacts machine, Optional<ModelSpec> blueprint, Device like) {
         Adaptation adaptation = new Adaptation(config, machine);
         adaptation.model();
         adaptation.base(blueprint, like);
@@ -74,7 +74,7 @@ public final class Adaptation {
     public static Adaptation forEvaluation(
             RunConfig config,
             MachineFacts machine,
-            Optional<Blueprint> blueprint,
+            Optional<ModelSpec> blueprint,
             Device like,
             Quantization trainedOn) {
         boolean asked = config.isSet(Keys.FOUR_BIT) || config.isSet(Keys.EIGHT_BIT);
@@ -161,8 +161,8 @@ public final class Adaptation {
     }
 
     /** What the base is quantized to: as its file has it, as the device can compute with it, and as is set. */
-    private void base(Optional<Blueprint> blueprint, Device like) {
-        Set<DType> stored = blueprint.map(Blueprint::quantized).orElse(Set.of());
+    private void base(Optional<ModelSpec> blueprint, Device like) {
+        Set<DType> stored = blueprint.map(ModelSpec::quantized).orElse(Set.of());
         if (config.get(Keys.LORA) && !stored.isEmpty()) {
             String types = stored.stream().map(DType::name).collect(Collectors.joining(", "));
             withoutQuantization(
@@ -264,7 +264,7 @@ public final class Adaptation {
     }
 
     /** Halves the batch, and then the context, until the plan fits; a step keeps its sequences. */
-    private void memory(Blueprint blueprint, Device like) {
+    private void memory(ModelSpec blueprint, Device like) {
         long budget = (long) (USABLE * budget());
         int batch = config.get(Keys.BATCH);
         int context = config.get(Keys.CONTEXT);
@@ -307,7 +307,7 @@ public final class Adaptation {
         }
     }
 
-    private MemoryPlan plan(Blueprint blueprint, int batch, int context, boolean checkpointing, Device like) {
+    private MemoryPlan plan(ModelSpec blueprint, int batch, int context, boolean checkpointing, Device like) {
         return MemoryPlan.of(blueprint, config, batch, context, checkpointing, like);
     }
 }

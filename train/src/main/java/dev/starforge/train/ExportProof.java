@@ -1,9 +1,9 @@
 package dev.starforge.train;
 
 import dev.starforge.model.ModelFiles;
-import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.device.Device;
 import java.nio.file.Path;
 import java.util.Arrays;
 

@@ -1,6 +1,6 @@
 package dev.starforge.train;
 
-import dev.starforge.model.Blueprint;
+import dev.starforge.model.ModelSpec;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -14,13 +14,13 @@ public final class KnownModels {
 
     private KnownModels() {}
 
-    public static Optional<Blueprint> find(String name) {
+    public static Optional<ModelSpec> find(String name) {
         String resource = RESOURCES.get(name);
         if (resource == null) {
             return Optional.empty();
         }
         try (InputStream in = KnownModels.class.getResourceAsStream(resource)) {
-            return Optional.of(Blueprint.of(name, new String(in.readAllBytes(), StandardCharsets.UTF_8)));
+            return Optional.of(ModelSpec.of(name, new String(in.readAllBytes(), StandardCharsets.UTF_8)));
         } catch (IOException failure) {
             throw new UncheckedIOException(failure);
         }

@@ -1,23 +1,20 @@
 package dev.starforge.train;
 
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.MemoryException;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
-import dev.starforge.tensor.Tensor;
-import java.nio.ByteBuffer;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
+import java.util.List;
 
 /** A device that gives no more memory than it was allowed to, however much it has. */
-public final class LimitedDevice implements Device {
-    private final Device device;
+public final class LimitedDevice extends ForwardingDevice {
     private final long limit;
     private long reserved;
     private long most;
 
     public LimitedDevice(Device device, long limit) {
-        this.device = device;
+        super(device);
         this.limit = limit;
     }
 
@@ -28,79 +25,31 @@ public final class LimitedDevice implements Device {
 
     @Override
     public Memory reserve(long bytes) {
-        if (bytes > limit - reserved) {
-            throw new MemoryException(name() + ": reserve " + bytes + " bytes: " + reserved + " of the limit of "
-                    + limit + " bytes are taken");
+        return reserveAll(List.of(bytes)).getFirst();
+    }
+
+    @Override
+    public List<Memory> reserveAll(List<Long> bytes) {
+        long all = bytes.stream().mapToLong(Long::longValue).sum();
+        if (all > limit - reserved) {
+            throw new MemoryException(name() + ": reserve " + all + " bytes: " + reserved + " of the limit of " + limit
+                    + " bytes are taken");
         }
-        Memory memory = device.reserve(bytes);
-        reserved += bytes;
+        List<Memory> memory = super.reserveAll(bytes);
+        reserved += all;
         most = Math.max(most, reserved);
         return memory;
     }
 
     @Override
     public void release(Memory memory) {
-        device.release(memory);
+        super.release(memory);
         reserved -= memory.bytes();
     }
 
+    /** No file is mapped: the limit is for all memory that weights take. */
     @Override
-    public String name() {
-        return device.name();
-    }
-
-    @Override
-    public Support supports(Op op, Spec... in) {
-        return device.supports(op, in);
-    }
-
-    @Override
-    public long workspace(Op op, Spec... in) {
-        return device.workspace(op, in);
-    }
-
-    @Override
-    public long workspaceBytes() {
-        return device.workspaceBytes();
-    }
-
-    @Override
-    public void run(Op op, Tensor[] in, Tensor[] out) {
-        device.run(op, in, out);
-    }
-
-    @Override
-    public boolean holdsValues() {
-        return device.holdsValues();
-    }
-
-    @Override
-    public void write(Tensor to, ByteBuffer from) {
-        device.write(to, from);
-    }
-
-    @Override
-    public void read(Tensor from, ByteBuffer to) {
-        device.read(from, to);
-    }
-
-    @Override
-    public void replay(Object key, Runnable step) {
-        device.replay(key, step);
-    }
-
-    @Override
-    public void forget(Object key) {
-        device.forget(key);
-    }
-
-    @Override
-    public void synchronize() {
-        device.synchronize();
-    }
-
-    @Override
-    public void close() {
-        device.close();
+    public boolean maps(DType type) {
+        return false;
     }
 }

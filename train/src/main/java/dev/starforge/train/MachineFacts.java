@@ -1,6 +1,6 @@
 package dev.starforge.train;
 
-import dev.starforge.tensor.Probe;
+import dev.starforge.tensor.device.Probe;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 

@@ -1,14 +1,14 @@
 package dev.starforge.train;
 
-import dev.starforge.model.Blueprint;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
-import dev.starforge.model.Part;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -32,7 +32,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
 
     /** For a model known by its config, on a device like {@code like}. */
     static MemoryPlan of(
-            Blueprint blueprint, RunConfig config, int batch, int context, boolean checkpointing, Device like) {
+            ModelSpec blueprint, RunConfig config, int batch, int context, boolean checkpointing, Device like) {
         NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
         boolean lora = config.get(Keys.LORA);
         Precision precision = config.precision();
@@ -47,7 +47,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
             weights = shapes.scope().usedBytes()
                     - parameters.values().stream().mapToLong(Tensor::bytes).sum();
         } else {
-            List<Part> parts = new ArrayList<>();
+            List<Parameter> parts = new ArrayList<>();
             model = blueprint.plan(shapes.scope(), precision, parts);
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
         }

@@ -2,15 +2,15 @@ package dev.starforge.train;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;

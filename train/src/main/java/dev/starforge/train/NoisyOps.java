@@ -1,12 +1,12 @@
 package dev.starforge.train;
 
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Training;
 import java.util.function.BiFunction;
 
 /**
@@ -41,14 +41,14 @@ record NoisyOps(Ops ops, Noise noise) implements Ops {
     public Tensor embed(Tensor table, Tensor ids) {
         Tensor x = ops.embed(table, ids);
         return noise.embedding
-                ? run(new Learning.Noise(EMBEDDING), x, noise.samples, noise.positions, noise.key, noise.magnitudes)
+                ? run(new Training.Noise(EMBEDDING), x, noise.samples, noise.positions, noise.key, noise.magnitudes)
                 : x;
     }
 
     @Override
     public Tensor dropout(Tensor x, int site) {
         return noise.dropout > 0
-                ? run(new Learning.Dropout(noise.dropout, site), x, noise.samples, noise.positions, noise.key)
+                ? run(new Training.Dropout(noise.dropout, site), x, noise.samples, noise.positions, noise.key)
                 : x;
     }
 

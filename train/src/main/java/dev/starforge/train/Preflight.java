@@ -3,16 +3,16 @@ package dev.starforge.train;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.TokenizerException;
-import dev.starforge.model.Blueprint;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -42,7 +42,7 @@ public final class Preflight {
     private Optional<Path> model = Optional.empty();
     private Optional<Scratch.Draft> draft = Optional.empty();
     private Optional<Tokenizer> tokenizer = Optional.empty();
-    private Optional<Blueprint> blueprint = Optional.empty();
+    private Optional<ModelSpec> blueprint = Optional.empty();
     private Optional<Model.Facts> facts = Optional.empty();
     private Optional<Adaptation> adapted = Optional.empty();
     private Optional<MemoryPlan> plan = Optional.empty();
@@ -178,7 +178,7 @@ public final class Preflight {
         blueprint = KnownModels.find(config.get(Keys.MODEL));
         Path path = isNew ? base : setup.models().find(config.get(Keys.MODEL));
         try (ModelFiles files = ModelFiles.open(path)) {
-            blueprint = Optional.of(files.blueprint());
+            blueprint = Optional.of(files.spec());
             Model.Facts found = Subject.shapes(files, device);
             files.requireFinite(device);
             tokenizer = setup.models().tokenizer(path);
@@ -250,7 +250,7 @@ public final class Preflight {
         if (!effective.get(Keys.LORA)) {
             return "all trained";
         }
-        Blueprint known = blueprint.orElseThrow();
+        ModelSpec known = blueprint.orElseThrow();
         if (!known.quantized().isEmpty()) {
             return known.quantized() + " as stored";
         }

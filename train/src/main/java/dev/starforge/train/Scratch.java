@@ -3,11 +3,11 @@ package dev.starforge.train;
 import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.TrainedTokenizer;
-import dev.starforge.model.Blueprint;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -75,7 +75,7 @@ public final class Scratch {
      *
      * @param tokenizerFile writes the tokenizer under a name
      */
-    public record Draft(Blueprint blueprint, Tokenizer tokenizer, Consumer<Path> tokenizerFile) {}
+    public record Draft(ModelSpec blueprint, Tokenizer tokenizer, Consumer<Path> tokenizerFile) {}
 
     /** What the new model will be: its tokenizer is read, or trained on the texts, and its sizes follow from the settings. */
     static Draft draft(RunConfig config) {
@@ -102,7 +102,7 @@ public final class Scratch {
 
     private static Draft draft(RunConfig config, Tokenizer tokenizer, Consumer<Path> file) {
         int size = (tokenizer.size() + 63) / 64 * 64;
-        return new Draft(Blueprint.of("scratch/config.json", json(config, size)), tokenizer, file);
+        return new Draft(ModelSpec.of("scratch/config.json", json(config, size)), tokenizer, file);
     }
 
     private static void copy(Path from, Path to) {
@@ -140,8 +140,8 @@ public final class Scratch {
     }
 
     /** What the new model will be like, with a vocabulary as large as it may become. */
-    public static Blueprint blueprint(RunConfig config) {
-        return Blueprint.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
+    public static ModelSpec blueprint(RunConfig config) {
+        return ModelSpec.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
     }
 
     private static List<String> texts(Path file) {

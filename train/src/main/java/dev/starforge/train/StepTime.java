@@ -1,18 +1,18 @@
 package dev.starforge.train;
 
-import dev.starforge.model.Blueprint;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.Part;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -38,13 +38,13 @@ final class StepTime {
     private static final double MILLION = 1e6;
     private static final double DAY = 86_400;
 
-    private final Blueprint blueprint;
+    private final ModelSpec blueprint;
     private final Adaptation adapted;
     private final RunConfig config;
     private final Device device;
     private final LongSupplier nanoTime;
 
-    StepTime(Blueprint blueprint, Adaptation adapted, Device device, LongSupplier nanoTime) {
+    StepTime(ModelSpec blueprint, Adaptation adapted, Device device, LongSupplier nanoTime) {
         this.blueprint = blueprint;
         this.adapted = adapted;
         this.config = adapted.config();
@@ -153,7 +153,7 @@ final class StepTime {
     }
 
     /** Elements of all matrices. */
-    static long weights(Blueprint blueprint, Device device) {
+    static long weights(ModelSpec blueprint, Device device) {
         Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
         return blueprint.tensors(shapes).values().stream()
                 .filter(shape -> shape.rank() > 1)
@@ -201,9 +201,9 @@ final class StepTime {
 
         private Model load(ModelFiles files, Map<String, Tensor> parameters) {
             if (!config.get(Keys.LORA)) {
-                List<Part> parts = new ArrayList<>();
-                Model model = files.load(scope, Precision.FLOAT32, parts);
-                parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
+                List<Parameter> weights = new ArrayList<>();
+                Model model = files.load(scope, Precision.FLOAT32, weights);
+                weights.forEach(each -> parameters.put(each.names().getFirst(), each.tensor()));
                 return model;
             }
             LoraAdapter adapter = LoraAdapter.create(TrainRun.lora(config, files.architecture()), 0, scope);

@@ -1,23 +1,23 @@
 package dev.starforge.train;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.LoraSettings;
-import dev.starforge.model.Merger;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.Part;
+import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
-import dev.starforge.model.Safetensors;
-import dev.starforge.model.SafetensorsFile;
-import dev.starforge.model.SafetensorsWriter;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.file.Safetensors;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.Merger;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -155,7 +155,7 @@ sealed interface Subject extends AutoCloseable {
     }
 
     /** A model all of which is trained, in float32. */
-    record Whole(Model model, List<Part> parts, Path base, Scope scope) implements Subject {
+    record Whole(Model model, List<Parameter> parts, Path base, Scope scope) implements Subject {
         private static final long SHARD = 4L << 30;
 
         static void requireFolder(Path base) {
@@ -169,7 +169,7 @@ sealed interface Subject extends AutoCloseable {
             requireFolder(base);
             Scope scope = new Scope(device);
             try {
-                List<Part> parts = new ArrayList<>();
+                List<Parameter> parts = new ArrayList<>();
                 return new Whole(files.load(scope, Precision.FLOAT32, parts), parts, base, scope);
             } catch (RuntimeException failure) {
                 scope.close();
@@ -187,7 +187,7 @@ sealed interface Subject extends AutoCloseable {
         /** Every tensor under its name in the files, those of a stack as views of it. */
         private Map<String, Tensor> named() {
             Map<String, Tensor> named = new LinkedHashMap<>();
-            for (Part part : parts) {
+            for (Parameter part : parts) {
                 if (part.names().size() == 1) {
                     named.put(part.names().getFirst(), part.tensor());
                     continue;

@@ -1,17 +1,17 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.LoraSettings;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
-import dev.starforge.model.SafetensorsWriter;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.MemoryException;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.MemoryException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

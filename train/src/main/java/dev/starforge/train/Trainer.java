@@ -4,18 +4,10 @@ import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Device;
 import dev.starforge.tensor.EagerOps;
-import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.NullOps;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Philox;
-import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -23,6 +15,14 @@ import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Training;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -95,7 +95,7 @@ public final class Trainer implements AutoCloseable {
         private Op update(Shape parameter) {
             double decay = parameter.rank() < 2 ? 0 : weightDecay;
             return eightBit
-                    ? new Learning.AdamW8(beta1, beta2, eps, decay, maxNorm)
+                    ? new Training.AdamW8(beta1, beta2, eps, decay, maxNorm)
                     : new Plain.AdamW(beta1, beta2, eps, decay, maxNorm);
         }
     }
@@ -145,9 +145,9 @@ public final class Trainer implements AutoCloseable {
         rate = session.allocate(Spec.f32(3));
         parameters.forEach((name, parameter) -> {
             if (settings.eightBit()) {
-                state.put("m." + name, zeros(Learning.AdamW8.codes(parameter.shape())));
-                state.put("v." + name, zeros(Learning.AdamW8.codes(parameter.shape())));
-                state.put("scales." + name, zeros(Learning.AdamW8.scales(parameter.shape())));
+                state.put("m." + name, zeros(Training.AdamW8.codes(parameter.shape())));
+                state.put("v." + name, zeros(Training.AdamW8.codes(parameter.shape())));
+                state.put("scales." + name, zeros(Training.AdamW8.scales(parameter.shape())));
             } else {
                 state.put("m." + name, zeros(parameter.spec()));
                 state.put("v." + name, zeros(parameter.spec()));
@@ -276,7 +276,7 @@ public final class Trainer implements AutoCloseable {
     /** Adds to the gradients of the batches before; nothing new is kept. */
     private Tensor[] sum(List<Tensor> sums, List<Tensor> gradients) {
         for (int i = 0; i < gradients.size(); i++) {
-            ops.runAll(new Learning.Accumulate(), sums.get(i), gradients.get(i));
+            ops.runAll(new Training.Accumulate(), sums.get(i), gradients.get(i));
         }
         return new Tensor[0];
     }
@@ -485,7 +485,7 @@ public final class Trainer implements AutoCloseable {
                 if (begin == 0) {
                     headGradients.add(results[2 + i]);
                 } else {
-                    ops.runAll(new Learning.Accumulate(), headGradients.get(i), results[2 + i]);
+                    ops.runAll(new Training.Accumulate(), headGradients.get(i), results[2 + i]);
                 }
             }
         }

@@ -1,8 +1,8 @@
 package dev.starforge.train;
 
 import dev.starforge.model.Config;
-import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.lora.LoraAdapter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;

@@ -3,12 +3,12 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Support;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** The table that each recorded machine gets for StarCoder2-3B and the default settings. */
 final class AdaptationTest {
-    private static final Blueprint MODEL =
+    private static final ModelSpec MODEL =
             KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
 
     private static Adaptation adapt(MachineFacts machine, String... settings) {
@@ -175,7 +175,7 @@ final class AdaptationTest {
             try (Device like = Tiny.cpu(1);
                     ModelFiles files = ModelFiles.open(file)) {
                 RunConfig config = RunConfig.defaults().set(List.of("model.context_window=64"));
-                Optional<Blueprint> blueprint = Optional.of(files.blueprint());
+                Optional<ModelSpec> blueprint = Optional.of(files.spec());
                 Adaptation adapted = Adaptation.of(config, machine, blueprint, like);
                 boolean block = type.equals("Q4_K");
                 assertThat(adapted.config().quantization().equals(Quantization.NONE))
@@ -192,7 +192,7 @@ final class AdaptationTest {
                 long stored = files.tensors().stream()
                         .mapToLong(ModelFiles.Stored::bytes)
                         .sum();
-                long planned = MemoryPlan.of(files.blueprint(), adapted.config(), 1, 64, false, like)
+                long planned = MemoryPlan.of(files.spec(), adapted.config(), 1, 64, false, like)
                         .weights();
                 assertThat((double) planned / stored).isBetween(block ? 0.98 : 0.2, block ? 1.02 : 0.7);
             }

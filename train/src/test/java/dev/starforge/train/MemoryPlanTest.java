@@ -2,11 +2,11 @@ package dev.starforge.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -37,7 +37,7 @@ final class MemoryPlanTest {
         try (Device device = Tiny.cpu(2);
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER)) {
             MemoryPlan plan = MemoryPlan.of(
-                    Blueprint.read(Tiny.STARCODER.resolve("config.json")),
+                    ModelSpec.read(Tiny.STARCODER.resolve("config.json")),
                     config,
                     batch,
                     context,
@@ -80,7 +80,7 @@ final class MemoryPlanTest {
 
     @Test
     void aModelThatIsNotHereIsPlannedWithoutTakingItsMemory() {
-        Blueprint model = KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
+        ModelSpec model = KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
         try (Device device = Tiny.cpu(2)) {
             long before = Machine.residentBytes();
             RunConfig config = RunConfig.defaults().set(List.of("model.dtype=bf16"));

@@ -3,7 +3,7 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.tensor.Device;
+import dev.starforge.tensor.device.Device;
 import dev.starforge.train.Runs.Said;
 import java.io.IOException;
 import java.nio.file.Files;

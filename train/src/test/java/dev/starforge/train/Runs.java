@@ -1,8 +1,8 @@
 package dev.starforge.train;
 
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,16 +1,16 @@
 package dev.starforge.train;
 
-import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Selection;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Selection;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

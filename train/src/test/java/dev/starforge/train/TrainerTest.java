@@ -5,16 +5,16 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
-import dev.starforge.model.LoraSettings;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.Part;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fallback;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -180,7 +180,7 @@ final class TrainerTest {
         try (Device device = Tiny.cpu(2);
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER);
                 Scope scope = new Scope(device)) {
-            List<Part> parts = new ArrayList<>();
+            List<Parameter> parts = new ArrayList<>();
             Model model = files.load(scope, Precision.FLOAT32, parts);
             Map<String, Tensor> parameters = new LinkedHashMap<>();
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
@@ -212,7 +212,7 @@ final class TrainerTest {
         try (Device device = Tiny.cpu(2);
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER);
                 Scope scope = new Scope(device)) {
-            List<Part> parts = new ArrayList<>();
+            List<Parameter> parts = new ArrayList<>();
             Model model = files.load(scope, Precision.FLOAT32, parts);
             Map<String, Tensor> parameters = new LinkedHashMap<>();
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));

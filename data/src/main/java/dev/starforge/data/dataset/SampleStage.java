@@ -258,7 +258,8 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
         List<String> hunks = new ArrayList<>();
         chunks.forEach(chunk -> hunks.addAll(List.of(chunk.patch().split("(?dm)(?=^@@ )"))));
         String base = base(chunks, random);
-        // no token spans two lines with words, so that a file of 20,000 lines need not be encoded to see that it is too long
+        // no token spans two lines with words, so that a file of 20,000 lines need not be encoded to see that it is too
+        // long
         if (base.lines().filter(line -> !line.isBlank()).limit(sizes.room + 1L).count() <= sizes.room) {
             Sized whole = sized(sizes, new SampleFormat.ChangedFile(path, base, hunks));
             if (whole.tokens <= sizes.room) {

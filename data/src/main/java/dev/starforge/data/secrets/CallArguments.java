@@ -50,21 +50,40 @@ final class CallArguments {
             Map.entry("require('stripe')", 0),
             Map.entry("login", 0));
 
-    private static final Pattern CALL =
-            Pattern.compile("(?i)(?<![\\w$])(jwt\\.\\w{4,6}|wifi\\.\\w{5,6}|getConnection|connect|mysqli?_connect|mysqli|PDO|Sequelize|PlainAuth"
+    private static final Pattern CALL = Pattern.compile(
+            "(?i)(?<![\\w$])(jwt\\.\\w{4,6}|wifi\\.\\w{5,6}|getConnection|connect|mysqli?_connect|mysqli|PDO|Sequelize|PlainAuth"
                     + "|mysql_real_connect|login|authenticate|SetBasicAuth|BasicAuth|auth|signWith|createHmac|cookieParser"
                     + "|HMAC(?:256|384|512)|OAuthHandler|SecretKeySpec|require\\('stripe'\\)|ldap_bind|sp_addlogin|load(?=\\())(?:\\s?\\(|\\s(?=[a-z']))");
 
-    private static final Pattern LITERAL = Pattern.compile("\\s*(?:[bruL@]?[\"'`])([^\"'`\\s]{4,200})[\"'`](?:\\.\\w{1,20}\\(.{0,20})?\\s*;?\\s*");
-    private static final Pattern INSERT =
-            Pattern.compile("(?i)\\binsert\\s{1,4}into\\s{1,4}[^\\s(]{1,80}\\s{0,4}\\(([^()]{1,300})\\)\\s{0,4}values\\s{0,4}\\(");
+    private static final Pattern LITERAL =
+            Pattern.compile("\\s*(?:[bruL@]?[\"'`])([^\"'`\\s]{4,200})[\"'`](?:\\.\\w{1,20}\\(.{0,20})?\\s*;?\\s*");
+    private static final Pattern INSERT = Pattern.compile(
+            "(?i)\\binsert\\s{1,4}into\\s{1,4}[^\\s(]{1,80}\\s{0,4}\\(([^()]{1,300})\\)\\s{0,4}values\\s{0,4}\\(");
 
     private static final int REACH = 400;
 
     private CallArguments() {}
 
     static List<String> keywords() {
-        return List.of("connect", "mysqli", "pdo", "jwt.", "auth", "secretkeyspec", "sequelize", "login", "wifi.", "signwith", "createhmac", "cookieparser", "hmac", "oauthhandler", "stripe", "ldap_bind", "load(", "insert into");
+        return List.of(
+                "connect",
+                "mysqli",
+                "pdo",
+                "jwt.",
+                "auth",
+                "secretkeyspec",
+                "sequelize",
+                "login",
+                "wifi.",
+                "signwith",
+                "createhmac",
+                "cookieparser",
+                "hmac",
+                "oauthhandler",
+                "stripe",
+                "ldap_bind",
+                "load(",
+                "insert into");
     }
 
     static void find(String line, Finding.Set findings) {

@@ -18,8 +18,7 @@ final class Mails {
 
     private static final Pattern VERSION = Pattern.compile("@[0-9]+\\.[0-9]+\\.");
     private static final Set<String> NO_USERS = Values.words("this super return break continue git it self");
-    private static final Set<String> EXTENSIONS = Values.words(
-            """
+    private static final Set<String> EXTENSIONS = Values.words("""
             png jpg jpeg gif svg webp ico css scss less js mjs ts tsx jsx json html htm md rst txt java kt py pyc rs go rb php
             cpp hpp xml yaml yml toml lock service socket timer target mount aar jar zip gz tgz tar class call apply bind
             map filter length size name value id key type finish gguf bin onnx""");
@@ -29,8 +28,12 @@ final class Mails {
     static void find(String line, Finding.Set findings) {
         Matcher mail = MAIL.matcher(line);
         while (mail.find()) {
-            boolean version = VERSION.matcher(line).region(mail.end(1), mail.end()).lookingAt();
-            if (!version && !NOBODY.matcher(mail.group()).matches() && !NO_USERS.contains(mail.group(1)) && !EXTENSIONS.contains(mail.group(2).toLowerCase(Locale.ROOT))) {
+            boolean version =
+                    VERSION.matcher(line).region(mail.end(1), mail.end()).lookingAt();
+            if (!version
+                    && !NOBODY.matcher(mail.group()).matches()
+                    && !NO_USERS.contains(mail.group(1))
+                    && !EXTENSIONS.contains(mail.group(2).toLowerCase(Locale.ROOT))) {
                 findings.add(mail.start(), mail.end(), Rule.EMAIL);
             }
         }

@@ -13,8 +13,8 @@ import java.util.regex.Pattern;
  * one without is code more often than not, and is taken only where configuration files and shells have it.
  */
 final class NamedValues {
-    private static final Pattern NAMING =
-            Pattern.compile("(?i)pass|pwd|psw|secret|token|key|cred|auth|psk|salt|bearer|jwt|pw\\b|_pat\\b|\\bsig(?==)|sonar\\.login");
+    private static final Pattern NAMING = Pattern.compile(
+            "(?i)pass|pwd|psw|secret|token|key|cred|auth|psk|salt|bearer|jwt|pw\\b|_pat\\b|\\bsig(?==)|sonar\\.login");
     private static final int LONGEST_NAME = 100;
 
     /** How much before a name tells where it stands. */
@@ -24,10 +24,11 @@ final class NamedValues {
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
     private static final String OPERATOR =
             "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\||\\(|\\{|\\[|\\s(?:or|and|as|is|was|to|be|eq)"
-            + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?)";
-    private static final String STRING = "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
-            + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
-            + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
+                    + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?)";
+    private static final String STRING =
+            "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
+                    + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
+                    + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
@@ -41,19 +42,20 @@ final class NamedValues {
     private static final Pattern BESIDE_BARE =
             Pattern.compile(",\\s{1,4}(?:value|content|default):\\s{1,4}([^\"'<>\\s{},]{4,300})\\s{0,2}[},]");
 
-    private static final Pattern ELEMENT =
-            Pattern.compile("(?:[\"']?|(?<=<[\\w.:-]{1,60})\\s[^<>]{1,100})>(?:<!\\[CDATA\\[)?([^\\s<>\"']{4,300}?)(?:\\]\\]>)?</"
+    private static final Pattern ELEMENT = Pattern.compile(
+            "(?:[\"']?|(?<=<[\\w.:-]{1,60})\\s[^<>]{1,100})>(?:<!\\[CDATA\\[)?([^\\s<>\"']{4,300}?)(?:\\]\\]>)?</"
                     + "|</key>\\s{0,4}<string>([^\\s<>\"']{4,300})</");
 
     /** Perl's and Ruby's other quotation marks. */
-    private static final Pattern OTHER_MARKS = Pattern.compile("\\s{0,8}=>?\\s{0,8}%?[qQ]{1,2}[{(\\[|]([^\\s{}()\\[\\]|]{4,300})[})\\]|]");
+    private static final Pattern OTHER_MARKS =
+            Pattern.compile("\\s{0,8}=>?\\s{0,8}%?[qQ]{1,2}[{(\\[|]([^\\s{}()\\[\\]|]{4,300})[})\\]|]");
 
     /** A user and a password, given together: {@code basic_auth("user", "…")}. */
-    private static final Pattern PAIR =
-            Pattern.compile("\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
+    private static final Pattern PAIR = Pattern.compile(
+            "\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
 
-    private static final Pattern PAIR_NAME =
-            Pattern.compile("(?i)(?:.*\\.)?auth|.*(?:(?:basic|digest|password|proxy)_?auth(?:entication)?|credentials?)");
+    private static final Pattern PAIR_NAME = Pattern.compile(
+            "(?i)(?:.*\\.)?auth|.*(?:(?:basic|digest|password|proxy)_?auth(?:entication)?|credentials?)");
 
     /** Without blanks: an environment variable, an option, a connection string, an address, a line of a file. */
     private static final Pattern GLUED = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\\s;&\"'`\\\\,)|]|$)");
@@ -65,14 +67,15 @@ final class NamedValues {
     private static final Pattern BEFORE_LITERAL = Pattern.compile(".*(?:[;&?:]|\\s--[a-z-]{1,40}[ =])\\s?");
 
     /** A line of a configuration file to its end, or to a comment. */
-    private static final Pattern SETTING =
-            Pattern.compile("[\"']?\\*{0,2}\\s{0,20}[?:+]?[=:]\\*{0,2}\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;|\\*/).*)?$)");
+    private static final Pattern SETTING = Pattern.compile(
+            "[\"']?\\*{0,2}\\s{0,20}[?:+]?[=:]\\*{0,2}\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;|\\*/).*)?$)");
 
-    private static final Pattern BEFORE_SETTING =
-            Pattern.compile("(?:.*(?:^|\\s)(?:#|//|/?\\*|--)\\s*(?:[A-Za-z]{2,12}\\s){0,3}|[+ -]?\\s*(?:[-*;]\\s+)?\\*{0,2})(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
+    private static final Pattern BEFORE_SETTING = Pattern.compile(
+            "(?:.*(?:^|\\s)(?:#|//|/?\\*|--)\\s*(?:[A-Za-z]{2,12}\\s){0,3}|[+ -]?\\s*(?:[-*;]\\s+)?\\*{0,2})(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
 
     /** YAML within braces. */
-    private static final Pattern IN_BRACES = Pattern.compile(":\\s{1,4}([^\"'`<>\\s{}(),;]{4,300})\\s{0,4}(?:,\\s.{0,200})?}\\s*$");
+    private static final Pattern IN_BRACES =
+            Pattern.compile(":\\s{1,4}([^\"'`<>\\s{}(),;]{4,300})\\s{0,4}(?:,\\s.{0,200})?}\\s*$");
 
     /** After a blank, where a command or a file has it so. */
     private static final Pattern WORD = Pattern.compile("\\s{1,8}(?!\\w{1,30}=)([^\\s\"'`<>]{4,300})(?=[\\s\"'`]|$)");
@@ -81,9 +84,11 @@ final class NamedValues {
             Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--|(?:.*\\s)?set\\s(?:-\\w+\\s)?");
 
     /** Alone in a line, as {@code .netrc}, Redis and Kickstart have it. */
-    private static final Pattern DIRECTIVE = Pattern.compile("\\s{1,8}(?:--\\w{4,12}\\s{1,4}|[0-9]\\s)?([^\\s\"'`<>]{6,300})\\s*$");
+    private static final Pattern DIRECTIVE =
+            Pattern.compile("\\s{1,8}(?:--\\w{4,12}\\s{1,4}|[0-9]\\s)?([^\\s\"'`<>]{6,300})\\s*$");
 
-    private static final Pattern BEFORE_DIRECTIVE = Pattern.compile("[+-]?\\s*(?:enable\\s|username\\s\\S{1,40}\\s(?:privilege\\s\\d{1,2}\\s)?)?");
+    private static final Pattern BEFORE_DIRECTIVE =
+            Pattern.compile("[+-]?\\s*(?:enable\\s|username\\s\\S{1,40}\\s(?:privilege\\s\\d{1,2}\\s)?)?");
 
     /** What a shell takes if nothing else is given: {@code ${PASSWORD:-…}}, {@code ${db.password:…}}. */
     private static final Pattern OTHERWISE = Pattern.compile("(?::[-=]?|-|=)([^\\s\"'`{}-][^\\s\"'`{}]{3,300})}");
@@ -94,8 +99,8 @@ final class NamedValues {
     private static final Pattern NEAR = Pattern.compile("[\"']([0-9A-Za-z+/_.~:=-]{12,300})[\"']");
 
     /** A comment after a literal says what it is, and nothing else. */
-    private static final Pattern COMMENTED =
-            Pattern.compile("[\"']([^\"'\\s]{6,200})[\"'][^\"'#/]{0,40}(?:#|//)\\s{0,4}(?:\\w{1,12}\\s){0,2}[\\w.-]{1,60}$");
+    private static final Pattern COMMENTED = Pattern.compile(
+            "[\"']([^\"'\\s]{6,200})[\"'][^\"'#/]{0,40}(?:#|//)\\s{0,4}(?:\\w{1,12}\\s){0,2}[\\w.-]{1,60}$");
 
     private static final int REACH = 60;
 
@@ -229,7 +234,9 @@ final class NamedValues {
             return Optional.of(Candidate.of(header, 1, Form.LITERAL));
         }
         Matcher setting = at(SETTING, line, to);
-        if (from <= BEFORE && setting.lookingAt() && BEFORE_SETTING.matcher(before).matches()) {
+        if (from <= BEFORE
+                && setting.lookingAt()
+                && BEFORE_SETTING.matcher(before).matches()) {
             return Optional.of(Candidate.of(setting, 1, Form.BARE));
         }
         Matcher flow = at(IN_BRACES, line, to);
@@ -237,12 +244,14 @@ final class NamedValues {
             return Optional.of(Candidate.of(flow, 1, Form.BARE));
         }
         Matcher word = at(WORD, line, to);
-        boolean apart = word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
+        boolean apart =
+                word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
         if (apart) {
             return Optional.of(Candidate.of(word, 1, Form.LITERAL));
         }
         Matcher directive = at(DIRECTIVE, line, to);
-        boolean alone = directive.lookingAt() && BEFORE_DIRECTIVE.matcher(before).matches();
+        boolean alone =
+                directive.lookingAt() && BEFORE_DIRECTIVE.matcher(before).matches();
         return alone ? Optional.of(Candidate.of(directive, 1, Form.BARE)) : Optional.empty();
     }
 

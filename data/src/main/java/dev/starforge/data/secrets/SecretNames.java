@@ -24,30 +24,24 @@ final class SecretNames {
 
     private static final Pattern WORD = Pattern.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[0-9]+");
 
-    private static final Set<String> PASSWORDS = Values.words(
-            """
+    private static final Set<String> PASSWORDS = Values.words("""
             psk password passwd passphrase passcode passwort pwd pw pswd psw userpass requirepass masterauth rootpw""");
-    private static final Set<String> SECRETS = Values.words(
-            """
+    private static final Set<String> SECRETS = Values.words("""
             secret secrets credential credentials creds  apikey authkey accesskey secretkey""");
-    private static final Set<String> TOKENS = Values.words(
-            """
+    private static final Set<String> TOKENS = Values.words("""
             token bearer jwt authtoken accesstoken pat auth sig""");
-    private static final Set<String> KEYS = Values.words(
-            """
+    private static final Set<String> KEYS = Values.words("""
             key salt sas apitoken""");
 
     /** Whose key is a secret. */
-    private static final Set<String> KINDS_OF_KEY = Values.words(
-            """
+    private static final Set<String> KINDS_OF_KEY = Values.words("""
             access account admin aes api app application auth authentication bot cipher client consumer cookie crypt
             decryption deploy developer encrypt encryption firebase google hmac integration jwt licence license maps master openai
             private rest secret security sendgrid server service session shared signature signing storage stripe
             subscription twilio validation webhook""");
 
     /** Whose {@code pass} is a password, and not a pass over something. */
-    private static final Set<String> KINDS_OF_PASS = Values.words(
-            """
+    private static final Set<String> KINDS_OF_PASS = Values.words("""
             account admin amqp ap api auth backup basic become bind broker cert database db default docker elastic email es
             ftp git grafana http https imap jenkins jks kafka key keystore ldap login mail mariadb mongo mq mqtt my
             mysql neo4j nexus oracle os p12 pem pfx pg postgres postgresql proxy rabbit rabbitmq rdp redis registry repl
@@ -55,15 +49,13 @@ final class SecretNames {
             svn telnet truststore user vnc vpn web wifi wp wpa zip""");
 
     /** After the word that says secret, these leave it one. */
-    private static final Set<String> NEUTRAL = Values.words(
-            """
+    private static final Set<String> NEUTRAL = Values.words("""
             again b64 base base64 bytes cleartext confirm confirmation const current default dev development env
             equals for hex in is literal live main new of old plain primary prod production raw repeat secondary
             stage staging str string test text utf v val value""");
 
     /** These make it something about a secret. */
-    private static final Set<String> ABOUT = Values.words(
-            """
+    private static final Set<String> ABOUT = Values.words("""
             alg algorithm alias arn at audience board bundle by case changed check class code count counts date
             digest dir down encoder endpoint equal error errors event expiration expires expiry factory field fields
             file filename folder format frame generator hash hashed hashes header hint id ids idx index input issuer
@@ -74,8 +66,7 @@ final class SecretNames {
             words writer""");
 
     /** Before a token or key, these make it no secret. */
-    private static final Set<String> OTHER = Values.words(
-            """
+    private static final Set<String> OTHER = Values.words("""
             audio begin bos cache cancel cancellation cls column config continuation csrf current dict draft end eom
             eos eot fim first foreign group hash i18n idempotency image index json last lookup map mask max min new
             next num object pad page partition peek prev previous primary prompt pub public routing row s3 sep
@@ -101,9 +92,11 @@ final class SecretNames {
     private static Kind kind(List<String> words, int at) {
         String word = words.get(at);
         String before = at > 0 ? words.get(at - 1) : "";
-        if (PASSWORDS.contains(word) || word.endsWith("password")
+        if (PASSWORDS.contains(word)
+                || word.endsWith("password")
                 || word.endsWith("pwd")
-                || word.endsWith("passwd") || word.endsWith("passphrase")) {
+                || word.endsWith("passwd")
+                || word.endsWith("passphrase")) {
             return Kind.PASSWORD;
         }
         if (word.equals("pass")) {

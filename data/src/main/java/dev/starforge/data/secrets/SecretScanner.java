@@ -2,9 +2,9 @@ package dev.starforge.data.secrets;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
-import java.util.Locale;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -42,13 +42,16 @@ public final class SecretScanner {
             Pattern.compile("(?i)\\b(bearer|basic|token|apikey|key)\\s{1,4}([0-9A-Za-z+/=_.~-]{8,2000}+)");
 
     /** The address of a database, as drivers of Go take it: {@code user:password@tcp(host)/name}. */
-    private static final Pattern SOURCE = Pattern.compile("(?<!\\w)[\\w.-]{1,60}:([^\\s:@/\"']{4,200})@(?:tcp|unix)\\(");
+    private static final Pattern SOURCE =
+            Pattern.compile("(?<!\\w)[\\w.-]{1,60}:([^\\s:@/\"']{4,200})@(?:tcp|unix)\\(");
 
     private SecretScanner() {}
 
     private static Keywords keywords() {
         Map<String, Integer> groups = new HashMap<>();
-        for (String name : "pass pwd psw secret token key cred auth psk salt bearer jwt pw= pw\" pw: pw ' _pat sig= sonar.login".split(" ")) {
+        for (String name :
+                "pass pwd psw secret token key cred auth psk salt bearer jwt pw= pw\" pw: pw ' _pat sig= sonar.login"
+                        .split(" ")) {
             groups.merge(name, NAMED, (a, b) -> a | b);
         }
         for (String anchor : ProviderKeys.anchors()) {
@@ -139,7 +142,8 @@ public final class SecretScanner {
             }
             if (colon > 0 && sign > colon + 3) {
                 String password = line.substring(colon + 1, sign);
-                if (!Values.isPlaceholder(password) && password.chars().noneMatch(c -> "\\[]{}()|*,;".indexOf(c) >= 0)
+                if (!Values.isPlaceholder(password)
+                        && password.chars().noneMatch(c -> "\\[]{}()|*,;".indexOf(c) >= 0)
                         && password.chars().anyMatch(c -> c < '0' || c > '9')
                         && !password.equals(line.substring(scheme + 3, colon))) {
                     findings.add(colon + 1, sign, Rule.URL_PASSWORD);
@@ -165,7 +169,10 @@ public final class SecretScanner {
     /** Where a key stands, few letters and no digit may be one as well. */
     private static boolean isHeaderKey(String value) {
         return Values.isKey(value)
-                || value.length() >= 10 && !Values.isPlaceholder(value) && !Values.isCode(value) && Gibberish.of(value).isStrange();
+                || value.length() >= 10
+                        && !Values.isPlaceholder(value)
+                        && !Values.isCode(value)
+                        && Gibberish.of(value).isStrange();
     }
 
     /** Base64 of a user and a password that is no placeholder. */
@@ -173,7 +180,10 @@ public final class SecretScanner {
         try {
             String text = new String(Base64.getDecoder().decode(value), StandardCharsets.UTF_8);
             int colon = text.indexOf(':');
-            return colon > 0 && colon + 3 < text.length() && !Values.isPlaceholder(text.substring(colon + 1)) && !text.startsWith("Aladdin:");
+            return colon > 0
+                    && colon + 3 < text.length()
+                    && !Values.isPlaceholder(text.substring(colon + 1))
+                    && !text.startsWith("Aladdin:");
         } catch (IllegalArgumentException otherwise) {
             return false;
         }

@@ -26,8 +26,8 @@ final class Values {
     private static final Pattern NAME_OF_CODE =
             Pattern.compile("[A-Za-z_$@][A-Za-z0-9_]*(?:(?:\\.|::|->|\\?\\.)(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]))*[?!]?");
     private static final Pattern HEX = Pattern.compile("[0-9a-f]{16,}|[0-9A-F]{16,}");
-    private static final Pattern UUID = Pattern.compile(
-            "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}");
+    private static final Pattern UUID =
+            Pattern.compile("[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}");
     private static final Pattern KEY_ALPHABET = Pattern.compile("[0-9A-Za-z+/_.~:=-]+");
     private static final Pattern WORDS = Pattern.compile("[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|[A-Za-z]{2,}");
     private static final Pattern SAME = Pattern.compile("(.)\\1{7,}");
@@ -35,12 +35,12 @@ final class Values {
             "(?i)example|changeme|change.me|placeholder|your.?(?:own|api|secret|token|pass|key|access|app|client)|\\byour[-_]"
                     + "|redacted|x{4}|\\*{3}|\\.{3}|…|•|insert|replace.?(?:me|with)|dummy|sample|0123456789|00010203|deadbeef");
     private static final Pattern KEBAB = Pattern.compile("[A-Za-z]{3,}(?:-[A-Za-z]{3,}){2,7}");
-    private static final Pattern WORD_AND_NUMBER = Pattern.compile("[A-Za-z]{5,}[0-9]{1,6}!?|[A-Z][a-z]{3,}_[0-9]{2,6}");
+    private static final Pattern WORD_AND_NUMBER =
+            Pattern.compile("[A-Za-z]{5,}[0-9]{1,6}!?|[A-Z][a-z]{3,}_[0-9]{2,6}");
     private static final Pattern PHRASE = Pattern.compile("[A-Z][a-z]+(?:[A-Z][a-z]+)+");
 
     /** Words that a value made of nothing else does not keep secret. */
-    private static final Set<String> DUMMIES = words(
-            """
+    private static final Set<String> DUMMIES = words("""
             password passwd passphrase passcode pass pwd pw secret secrets token tokens key keys api apikey access auth
             credential credentials test tests testing tester foo bar baz qux quux foobar foobaz example examples sample demo
             dummy fake mock stub placeholder changeme changeit change me it replace insert enter your yours my mine the some
@@ -51,8 +51,7 @@ final class Values {
             bearer basic jwt oauth session cookie csrf xsrf hash digest plain cleartext encrypted""");
 
     /** Words of forms, messages and programs: names have them, passwords seldom. */
-    private static final Set<String> PROGRAM = words(
-            """
+    private static final Set<String> PROGRAM = words("""
             field input minimum maximum vertex shader fragment forbidden type label error errors message required missing current confirm confirmation reset forgot form
             button page view model param params arg args argument option options config setting settings env var variable
             file path url uri host port length min max size count index list map array object node entry item row column
@@ -75,7 +74,8 @@ final class Values {
 
     /** Made up for a document or filled in later. */
     static boolean isSample(String value) {
-        return value.length() <= LONGEST && (SAMPLE.matcher(value).find() || SAME.matcher(value).find());
+        return value.length() <= LONGEST
+                && (SAMPLE.matcher(value).find() || SAME.matcher(value).find());
     }
 
     /** No secret but a word for one, or what is filled in later. */
@@ -110,7 +110,9 @@ final class Values {
     }
 
     private static boolean hasWordOf(Set<String> set, String value) {
-        return WORDS.matcher(value).results().anyMatch(word -> set.contains(word.group().toLowerCase(Locale.ROOT)));
+        return WORDS.matcher(value)
+                .results()
+                .anyMatch(word -> set.contains(word.group().toLowerCase(Locale.ROOT)));
     }
 
     static boolean isCode(String value) {
@@ -154,9 +156,7 @@ final class Values {
         if (made.digits() > 0 || sign) {
             return !program || made.isRandom();
         }
-        return (matches(KEBAB, value) || matches(PHRASE, value))
-                && !program
-                && !hasWordOf(DUMMIES, value)
+        return (matches(KEBAB, value) || matches(PHRASE, value)) && !program && !hasWordOf(DUMMIES, value)
                 || made.isScrambled();
     }
 
@@ -175,7 +175,12 @@ final class Values {
             boolean phrase = value.endsWith("!") && matches(PHRASE, value.substring(0, value.length() - 1));
             return made.isLeet() || made.isRandom() || (number || phrase) && !hasWordOf(DUMMIES, value);
         }
-        return first != '*' && first != '&' && first != '!' && first != '[' && first != '{' && first != '@'
+        return first != '*'
+                && first != '&'
+                && first != '!'
+                && first != '['
+                && first != '{'
+                && first != '@'
                 && (made.digits() > 0 || !hasWordOf(DUMMIES, value));
     }
 
@@ -192,7 +197,8 @@ final class Values {
 
     /** The same where code stands as well. */
     static boolean isBareSecret(String value) {
-        return isKey(value) || value.length() >= 8 && isSecret(value) && Gibberish.of(value).isRandom();
+        return isKey(value)
+                || value.length() >= 8 && isSecret(value) && Gibberish.of(value).isRandom();
     }
 
     /** For something called a token: as only a machine makes it. */

@@ -27,7 +27,9 @@ final class SecretsManifestTest {
                 .toList();
         try (Fixture git = new Fixture(repository)) {
             for (int i = 0; i < planted.size(); i++) {
-                git.put("src/File" + i + ".java", "class File" + i + " {\n" + planted.get(i).line() + "\n}\n");
+                git.put(
+                        "src/File" + i + ".java",
+                        "class File" + i + " {\n" + planted.get(i).line() + "\n}\n");
                 git.commit("Adds file " + i);
             }
         }
@@ -35,7 +37,9 @@ final class SecretsManifestTest {
         Path four = folder.resolve("four");
         DatasetReport report = Builds.build(repository, one, "threads", "1");
         Builds.build(repository, four, "threads", "4");
-        assertThat(report.redacted().examples()).isNotEmpty().allMatch(each -> each.masked().endsWith("*****"));
+        assertThat(report.redacted().examples())
+                .isNotEmpty()
+                .allMatch(each -> each.masked().endsWith("*****"));
         assertThat(Files.readAllBytes(four.resolve("manifest.json")))
                 .isEqualTo(Files.readAllBytes(one.resolve("manifest.json")));
         assertThat(Files.readString(one.resolve("manifest.json"))).contains("*****");
@@ -43,7 +47,9 @@ final class SecretsManifestTest {
             for (Path file : files.filter(Files::isRegularFile).toList()) {
                 String text = new String(Files.readAllBytes(file), StandardCharsets.ISO_8859_1);
                 for (SecretsCorpus.Planted each : planted) {
-                    assertThat(text.contains(each.secret())).as("%s in %s", each.secret(), file).isFalse();
+                    assertThat(text.contains(each.secret()))
+                            .as("%s in %s", each.secret(), file)
+                            .isFalse();
                 }
             }
         }

@@ -6,39 +6,42 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * What the blocks of weights mean: the tensor types of a GGUF file, and {@link Nf4} cut into blocks. A row is cut into blocks of equal size, each with its own scale: 32 weights in the
- * older types, 256 in the K types, which add a second level of scales; a plain float type is a block of one. Decoding
+ * What the blocks of weights mean: the tensor types of a GGUF file, and {@link Nf4} cut into blocks. A row is cut into blocks
+ * of equal size, each with its own scale: 32 weights in the older types, 256 in the K types, which add a second level of
+ * scales; a plain float type is a block of one. A new type is a row here, one of {@link DType}, and its codec. Decoding
  * gives the very floats that llama.cpp computes, so the order of each multiplication is part of the format. Encoding
  * writes the bytes that llama.cpp writes without an importance matrix, but for codes under a scale of zero, which mean
  * zero whatever they are, and for MXFP4 ties, which go to even here. Blocks are little-endian whatever the buffer's order.
  */
 public enum BlockFormat {
-    F32(DType.F32, 0, FloatCodec.F32),
-    F16(DType.F16, 1, FloatCodec.F16),
-    Q4_0(DType.Q4_0, 2, new Q32Codec(4, false)),
-    Q4_1(DType.Q4_1, 3, new Q32Codec(4, true)),
-    Q5_0(DType.Q5_0, 6, new Q32Codec(5, false)),
-    Q5_1(DType.Q5_1, 7, new Q32Codec(5, true)),
-    Q8_0(DType.Q8_0, 8, new Q8Codec()),
-    Q2_K(DType.Q2_K, 10, new Q2kCodec()),
-    Q3_K(DType.Q3_K, 11, new Q3kCodec()),
-    Q4_K(DType.Q4_K, 12, new Q45kCodec(4)),
-    Q5_K(DType.Q5_K, 13, new Q45kCodec(5)),
-    Q6_K(DType.Q6_K, 14, new Q6kCodec()),
-    BF16(DType.BF16, 30, FloatCodec.BF16),
-    MXFP4(DType.MXFP4, 39, new Mxfp4Codec()),
-    NF4(DType.NF4, BlockFormat.NOT_IN_GGUF, new Nf4Codec());
+    F32(DType.F32, 0, FloatCodec.F32, Scales.NONE),
+    F16(DType.F16, 1, FloatCodec.F16, Scales.NONE),
+    Q4_0(DType.Q4_0, 2, new Q32Codec(4, false), Scales.f16(0, 1)),
+    Q4_1(DType.Q4_1, 3, new Q32Codec(4, true), Scales.f16(0, 2)),
+    Q5_0(DType.Q5_0, 6, new Q32Codec(5, false), Scales.f16(0, 1)),
+    Q5_1(DType.Q5_1, 7, new Q32Codec(5, true), Scales.f16(0, 2)),
+    Q8_0(DType.Q8_0, 8, new Q8Codec(), Scales.f16(0, 1)),
+    Q2_K(DType.Q2_K, 10, new Q2kCodec(), Scales.f16(80, 2)),
+    Q3_K(DType.Q3_K, 11, new Q3kCodec(), Scales.f16(108, 1)),
+    Q4_K(DType.Q4_K, 12, new Q45kCodec(4), Scales.f16(0, 2)),
+    Q5_K(DType.Q5_K, 13, new Q45kCodec(5), Scales.f16(0, 2)),
+    Q6_K(DType.Q6_K, 14, new Q6kCodec(), Scales.f16(208, 1)),
+    BF16(DType.BF16, 30, FloatCodec.BF16, Scales.NONE),
+    MXFP4(DType.MXFP4, 39, new Mxfp4Codec(), Scales.NONE),
+    NF4(DType.NF4, BlockFormat.NOT_IN_GGUF, new Nf4Codec(), Scales.f32(0));
 
     private static final int NOT_IN_GGUF = -1;
 
     private final DType dtype;
     private final int ggufId;
     private final BlockCodec codec;
+    private final Scales scales;
 
-    BlockFormat(DType dtype, int ggufId, BlockCodec codec) {
+    BlockFormat(DType dtype, int ggufId, BlockCodec codec, Scales scales) {
         this.dtype = dtype;
         this.ggufId = ggufId;
         this.codec = codec;
+        this.scales = scales;
     }
 
     /** The format of a tensor type; row numbers have none. */
@@ -100,6 +103,11 @@ public enum BlockFormat {
             Numbers.requireFinite(this, in, at, count);
         }
         codec.encode(in, at, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to, count / dtype.blockElements());
+    }
+
+    /** Throws if one of these blocks has a scale that is infinite or not a number. */
+    public void requireFiniteScales(ByteBuffer blocks) {
+        scales.requireFinite(dtype, blocks.slice().order(ByteOrder.LITTLE_ENDIAN));
     }
 
     private void check(String what, ByteBuffer blocks, int offset, float[] values, int at, int count) {

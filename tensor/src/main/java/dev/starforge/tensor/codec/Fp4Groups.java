@@ -17,7 +17,7 @@ import java.nio.ByteOrder;
  * <p>Codes are rounded with the scale as stored. The "FP4" of bitsandbytes is another table and not this one.
  *
  * @param codes rows x padded columns / 2
- * @param scales rows x groups, little-endian halves or single bytes
+ * @param scales rows x groups, little-endian f16 or single bytes
  * @param global 1 unless the scaling is {@code NV}
  */
 public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[] codes, byte[] scales, float global) {
@@ -77,7 +77,7 @@ public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[
 
     private void putScale(int g, float absmax) {
         switch (scaling) {
-            case HALF -> Numbers.putHalf(halves(), 2 * g, absmax / E2m1.LARGEST);
+            case HALF -> Numbers.putHalf(f16Scales(), 2 * g, absmax / E2m1.LARGEST);
             case MX -> scales[g] = (byte) E2m1.exponent(absmax);
             case NV -> scales[g] = Fp8.E4M3.narrow(global * (absmax / E2m1.LARGEST));
         }
@@ -85,13 +85,13 @@ public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[
 
     private float scale(int g) {
         return switch (scaling) {
-            case HALF -> Numbers.half(halves(), 2 * g);
+            case HALF -> Numbers.half(f16Scales(), 2 * g);
             case MX -> Fp8.power(scales[g]);
             case NV -> Fp8.E4M3.widen(scales[g]) / global;
         };
     }
 
-    private ByteBuffer halves() {
+    private ByteBuffer f16Scales() {
         return ByteBuffer.wrap(scales).order(ByteOrder.LITTLE_ENDIAN);
     }
 

@@ -3,7 +3,7 @@ package dev.starforge.tensor.codec;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 
-/** The small arithmetic that codecs share: halves, unsigned bytes, rounding, and the largest magnitude of a stretch. */
+/** The small arithmetic that codecs share: f16, unsigned bytes, rounding, and the largest magnitude of a stretch. */
 final class Numbers {
     private Numbers() {}
 

@@ -3,35 +3,33 @@ package dev.starforge.tensor.codec;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 
-/** The floating-point numbers in the blocks of a file. Kernels count on finite ones; a damaged file may have others. */
-public final class Scales {
-    private static final int HALF = 0x7c00;
-    private static final int SINGLE = 0x7f80;
+/**
+ * Where the floating-point numbers of a block are. Kernels count on finite ones; a damaged file may have others.
+ *
+ * @param at the byte of the first 16-bit word that has an exponent
+ * @param count how many such words
+ * @param exponent the bits that are all set in a number that is not finite
+ */
+record Scales(int at, int count, int exponent) {
+    /** No number that could be infinite: plain floats, and MXFP4, which has exponents alone. */
+    static final Scales NONE = new Scales(0, 0, 0);
 
-    private Scales() {}
-
-    /** Throws if a block of a quantized type has a scale that is infinite or not a number. */
-    public static void requireFinite(DType type, ByteBuffer blocks) {
-        ByteBuffer in = blocks.slice().order(ByteOrder.LITTLE_ENDIAN);
-        int each = type.blockBytes();
-        switch (type) {
-            case Q4_0, Q5_0, Q8_0 -> require(type, in, each, 0, 1, HALF);
-            case Q4_1, Q5_1, Q4_K, Q5_K -> require(type, in, each, 0, 2, HALF);
-            case Q2_K -> require(type, in, each, each - 4, 2, HALF);
-            case Q3_K, Q6_K -> require(type, in, each, each - 2, 1, HALF);
-            case NF4 -> require(type, in, each, 2, 1, SINGLE); // the upper half of a float
-            default -> {} // MXFP4 has exponents alone; the others are no blocks
-        }
+    static Scales f16(int at, int count) {
+        return new Scales(at, count, 0x7c00);
     }
 
-    private static void require(DType type, ByteBuffer in, int each, int at, int count, int full) {
-        for (int block = 0; block < in.limit(); block += each) {
+    /** One float32, of which the upper half has the exponent. */
+    static Scales f32(int at) {
+        return new Scales(at + 2, 1, 0x7f80);
+    }
+
+    void requireFinite(DType type, ByteBuffer blocks) {
+        for (int block = 0; block < blocks.limit() && count > 0; block += type.blockBytes()) {
             for (int i = 0; i < count; i++) {
-                if ((in.getShort(block + at + 2 * i) & full) == full) {
-                    throw new TensorException(
-                            "block " + block / each + " of " + type + " has a scale that is infinite or not a number");
+                if ((blocks.getShort(block + at + 2 * i) & exponent) == exponent) {
+                    throw new TensorException("block " + block / type.blockBytes() + " of " + type
+                            + " has a scale that is infinite or not a number");
                 }
             }
         }

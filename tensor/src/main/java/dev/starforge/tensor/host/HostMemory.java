@@ -1,12 +1,12 @@
 package dev.starforge.tensor.host;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.FileRegion;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.FileRegion;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
 import java.io.EOFException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -57,7 +57,7 @@ public final class HostMemory implements Memory {
     }
 
     /**
-     * A file's own bytes, elements of a type as a file has them. Halves are looked through by several threads, for those
+     * A file's own bytes, elements of a type as a file has them. F16 is looked through by several threads, for those
      * that are not finite, which also brings them into memory; others come when they are first used.
      */
     public static Memory map(DType type, FileRegion region) {
@@ -78,11 +78,11 @@ public final class HostMemory implements Memory {
         return memory;
     }
 
-    private static boolean allFinite(MemorySegment halves) {
-        long pieces = Math.ceilDiv(halves.byteSize(), PIECE);
+    private static boolean allFinite(MemorySegment f16) {
+        long pieces = Math.ceilDiv(f16.byteSize(), PIECE);
         return LongStream.range(0, pieces).parallel().allMatch(i -> {
             long from = i * PIECE;
-            return finite(halves.asSlice(from, Math.min(PIECE, halves.byteSize() - from)));
+            return finite(f16.asSlice(from, Math.min(PIECE, f16.byteSize() - from)));
         });
     }
 
@@ -183,15 +183,15 @@ public final class HostMemory implements Memory {
         }
     }
 
-    /** Whether all halves are finite: adding one to a full exponent carries into the sign. */
-    private static boolean finite(MemorySegment halves) {
+    /** Whether all f16 are finite: adding one to a full exponent carries into the sign. */
+    private static boolean finite(MemorySegment f16) {
         long carried = 0;
-        long whole = halves.byteSize() & -Long.BYTES;
+        long whole = f16.byteSize() & -Long.BYTES;
         for (long i = 0; i < whole; i += Long.BYTES) {
-            carried |= (halves.get(ValueLayout.JAVA_LONG_UNALIGNED, i) & EXPONENTS) + ONES;
+            carried |= (f16.get(ValueLayout.JAVA_LONG_UNALIGNED, i) & EXPONENTS) + ONES;
         }
-        for (long i = whole; i < halves.byteSize(); i += Short.BYTES) {
-            carried |= (halves.get(ValueLayout.JAVA_SHORT_UNALIGNED, i) & EXPONENTS & 0xffff) + 0x0400;
+        for (long i = whole; i < f16.byteSize(); i += Short.BYTES) {
+            carried |= (f16.get(ValueLayout.JAVA_SHORT_UNALIGNED, i) & EXPONENTS & 0xffff) + 0x0400;
         }
         return (carried & SIGNS) == 0;
     }

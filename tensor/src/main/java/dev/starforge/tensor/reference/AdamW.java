@@ -1,6 +1,6 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Plain;
+import dev.starforge.tensor.op.Plain;
 
 final class AdamW {
     private AdamW() {}

@@ -1,18 +1,18 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.DynamicMap;
+import dev.starforge.tensor.op.Training;
 
 /** In float32, since this operation is defined to the bit. */
 final class AdamW8 {
-    private static final int BLOCK = Learning.AdamW8.BLOCK;
+    private static final int BLOCK = Training.AdamW8.BLOCK;
 
     private AdamW8() {}
 
     /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
-    static void step(Learning.AdamW8 op, View[] in) {
-        long blocks = Learning.AdamW8.blocks(Shape.of(in[0].size));
+    static void step(Training.AdamW8 op, View[] in) {
+        long blocks = Training.AdamW8.blocks(Shape.of(in[0].size));
         float ratio = (float) op.maxNorm() / ((float) in[5].at(0) + 1e-6f);
         float clip = ratio >= 1 ? 1 : ratio;
         float[] m = new float[BLOCK];

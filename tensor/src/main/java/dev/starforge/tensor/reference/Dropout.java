@@ -1,7 +1,7 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.op.Training;
 
 /** In float32, since these operations are defined to the bit. */
 final class Dropout {
@@ -14,14 +14,14 @@ final class Dropout {
         return (words[channel % 4] >>> 8) * 0x1p-24f;
     }
 
-    static void run(Learning.Dropout op, View[] in, View y) {
+    static void run(Training.Dropout op, View[] in, View y) {
         for (long i = 0; i < y.size; i++) {
             boolean kept = uniform(in, op.site(), i / y.last, (int) (i % y.last)) >= op.rate();
             y.set(i, kept ? (float) in[0].at(i) * op.scale() : 0);
         }
     }
 
-    static void noise(Learning.Noise op, View[] in, View y) {
+    static void noise(Training.Noise op, View[] in, View y) {
         for (long i = 0; i < y.size; i++) {
             float u = 2 * uniform(in, op.site(), i / y.last, (int) (i % y.last)) - 1;
             float magnitude = (float) in[4].at(i / y.last);

@@ -1,7 +1,7 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Broadcast;
-import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Fn;
 
 final class Elementwise {
     private Elementwise() {}

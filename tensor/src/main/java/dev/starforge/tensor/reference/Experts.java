@@ -1,7 +1,7 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
 
 /** What mixtures of experts need: choosing, sorting, and each expert's own product. */

@@ -1,6 +1,6 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Fn;
+import dev.starforge.tensor.op.Fn;
 
 final class Gated {
     private Gated() {}

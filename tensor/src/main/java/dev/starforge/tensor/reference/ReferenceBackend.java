@@ -1,13 +1,13 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Backend;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.DeviceException;
-import dev.starforge.tensor.DeviceOptions;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Probe;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
 import java.util.List;
 
 /** The oracle as a backend: always there, never chosen by itself. */

@@ -1,17 +1,17 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Broadcast;
-import dev.starforge.tensor.Device;
-import dev.starforge.tensor.Fused;
-import dev.starforge.tensor.Learning;
-import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.Op;
-import dev.starforge.tensor.Plain;
-import dev.starforge.tensor.Routing;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Support;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
+import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 
@@ -96,10 +96,10 @@ final class ReferenceDevice implements Device {
             case Plain.Mask o -> Attention.mask(o.window(), o.block(), in, out[0]);
             case Plain.Norm o -> AdamW.norm(in, out[0]);
             case Plain.AdamW o -> AdamW.step(o, in);
-            case Learning.Accumulate o -> Elementwise.accumulate(in[0], in[1]);
-            case Learning.Dropout o -> Dropout.run(o, in, out[0]);
-            case Learning.Noise o -> Dropout.noise(o, in, out[0]);
-            case Learning.AdamW8 o -> AdamW8.step(o, in);
+            case Training.Accumulate o -> Elementwise.accumulate(in[0], in[1]);
+            case Training.Dropout o -> Dropout.run(o, in, out[0]);
+            case Training.Noise o -> Dropout.noise(o, in, out[0]);
+            case Training.AdamW8 o -> AdamW8.step(o, in);
             case Fused.LayerNorm o -> LayerNorm.forward(o.eps(), in, out);
             case Fused.LayerNormGrad o -> LayerNorm.gradient(in, out);
             case Fused.RmsNorm o -> RmsNorm.forward(o.eps(), in, out);

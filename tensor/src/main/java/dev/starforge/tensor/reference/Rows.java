@@ -1,8 +1,8 @@
 package dev.starforge.tensor.reference;
 
-import dev.starforge.tensor.Plain.Sum;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Plain.Sum;
 import java.util.List;
 
 /** What moves or adds rows. */

@@ -28,7 +28,7 @@ final class ScalesTest {
         }
         byte[] blocks = new byte[3 * each];
         BlockFormat.of(type).encode(weights, 0, weights.length, ByteBuffer.wrap(blocks), 0);
-        assertThatCode(() -> Scales.requireFinite(type, ByteBuffer.wrap(blocks)))
+        assertThatCode(() -> BlockFormat.of(type).requireFiniteScales(ByteBuffer.wrap(blocks)))
                 .doesNotThrowAnyException();
         List<Integer> refused = new ArrayList<>();
         for (int at = 2 * each; at + 1 < 3 * each; at++) {
@@ -42,7 +42,7 @@ final class ScalesTest {
             }
             if (!finite) {
                 refused.add(at);
-                assertThatThrownBy(() -> Scales.requireFinite(type, ByteBuffer.wrap(wrong)))
+                assertThatThrownBy(() -> BlockFormat.of(type).requireFiniteScales(ByteBuffer.wrap(wrong)))
                         .isInstanceOf(TensorException.class)
                         .hasMessageContaining("block 2 of " + type);
             }

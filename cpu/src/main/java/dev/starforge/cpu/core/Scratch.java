@@ -1,0 +1,30 @@
+package dev.starforge.cpu.core;
+
+/**
+ * The floats an operation works in: one part that all workers share and one part for each worker. All of it lies in one
+ * heap array that the device keeps, because kernels over heap arrays are a third faster than kernels over segments, and
+ * because one array makes the plan exact: what is held is what the largest operation asked for.
+ *
+ * @param shared floats every worker sees
+ * @param each floats of a worker's own
+ * @param ints ints every worker sees, in an array beside
+ */
+public record Scratch(long shared, long each, long ints) {
+    /** Floats in a strip: what a kernel takes from memory at a time. Four strips fill a first level cache. */
+    public static final int STRIP = 2048;
+
+    /** What operations that go strip by strip need: at most six strips, and the lanes of {@link Sums}. */
+    public static final Scratch STRIPS = new Scratch(0, 6 * STRIP + Sums.LANES);
+
+    public Scratch(long shared, long each) {
+        this(shared, each, 0);
+    }
+
+    public long bytes(int threads) {
+        return Float.BYTES * floats(threads) + Integer.BYTES * ints;
+    }
+
+    long floats(int threads) {
+        return shared + each * threads;
+    }
+}

@@ -1,0 +1,545 @@
+package dev.starforge.cpu.matmul;
+
+import static java.nio.ByteOrder.LITTLE_ENDIAN;
+import static jdk.incubator.vector.VectorOperators.ASHR;
+import static jdk.incubator.vector.VectorOperators.I2F;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.LSHR;
+
+import dev.starforge.cpu.core.Lanes;
+import dev.starforge.cpu.core.Panels;
+import java.lang.foreign.MemorySegment;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * Products of codes of four to six bits with activations of eight. A 16-bit lane holds the sum of a run of products: 32 of
+ * four-bit codes, 16 of five, 8 of six, each measured from the centre of its range, can be no larger than 32 * 8 * 127 =
+ * 32512. Codes are multiplied as they are, from zero, and the sum starts at minus the centre times the sum of x; what
+ * overflows on the way comes back, because 16-bit arithmetic is a ring. Two instructions multiply and add 32 pairs, nearly twice
+ * what a fused multiply-add does on machines whose vectors pass in halves, and a whole run is exact.
+ *
+ * <p>Activations come as ints that hold the number in both halves, so that one broadcast serves 16-bit lanes.
+ */
+final class CodeTile {
+    /** Tokens of a tile. */
+    static final int TOKENS = 4;
+
+    /** Activations that share a scale. */
+    static final int X_GROUP = 32;
+
+    private static final int ROWS = Panels.ROWS;
+    private static final int SLOTS = Codes.SLOTS;
+    private static final int LANES = 64;
+    // Not final: the compiler loads a constant again for each use, and keeps a variable in a register.
+    private static int nibbleMask = 0x000f000f;
+    private static int wholeMask = 0x003f003f;
+    private static int topMask = 0x00300030;
+    // Of a loop by a step that it knows the compiler makes several, each with long checks of its bounds.
+    private static long turnStep = 3 * LANES;
+    private static int tokenStep = TOKENS;
+    private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
+    private static final int W = Lanes.WIDTH;
+
+    private CodeTile() {}
+
+    /**
+     * Four tokens with two panels whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum over a run of
+     * code * x; where weights are {@code shifted}, a group adds shift * the sum of its x. Eight sums share four broadcasts.
+     *
+     * @param x [k][token], and so are its biases, scales and sums
+     * @param depth elements, whole groups of x
+     * @param dRuns the logarithm of how many runs share a scale of w
+     * @param next from the scales and shifts of one panel to those of the other
+     */
+    static void tile(
+            float[] s,
+            int codes,
+            int codes2,
+            int[] x,
+            int xAt,
+            int biases,
+            boolean shifted,
+            int depth,
+            int run,
+            int d,
+            int m,
+            int next,
+            int dRuns,
+            int xs,
+            int xSums,
+            int y,
+            int y2) {
+        int runs = depth / run;
+        int xRuns = Integer.numberOfTrailingZeros(X_GROUP / run);
+        for (int part = 0; part < SLOTS; part += W) {
+            int p = codes + part;
+            int p2 = codes2 + part;
+            int q = xAt;
+            int to = y + part;
+            int to2 = y2 + part;
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector h0 = FloatVector.fromArray(FLOATS, s, to2);
+            FloatVector i0 = FloatVector.fromArray(FLOATS, s, to2 + SLOTS);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            FloatVector h1 = FloatVector.fromArray(FLOATS, s, to2 + ROWS);
+            FloatVector i1 = FloatVector.fromArray(FLOATS, s, to2 + ROWS + SLOTS);
+            FloatVector f2 = FloatVector.fromArray(FLOATS, s, to + 2 * ROWS);
+            FloatVector g2 = FloatVector.fromArray(FLOATS, s, to + 2 * ROWS + SLOTS);
+            FloatVector h2 = FloatVector.fromArray(FLOATS, s, to2 + 2 * ROWS);
+            FloatVector i2 = FloatVector.fromArray(FLOATS, s, to2 + 2 * ROWS + SLOTS);
+            FloatVector f3 = FloatVector.fromArray(FLOATS, s, to + 3 * ROWS);
+            FloatVector g3 = FloatVector.fromArray(FLOATS, s, to + 3 * ROWS + SLOTS);
+            FloatVector h3 = FloatVector.fromArray(FLOATS, s, to2 + 3 * ROWS);
+            FloatVector i3 = FloatVector.fromArray(FLOATS, s, to2 + 3 * ROWS + SLOTS);
+            for (int r = 0; r < runs; r++) {
+                int bias = biases + r * TOKENS;
+                ShortVector c0 = IntVector.broadcast(INTS, x[bias]).reinterpretAsShorts();
+                ShortVector e0 = c0;
+                ShortVector c1 = IntVector.broadcast(INTS, x[bias + 1]).reinterpretAsShorts();
+                ShortVector e1 = c1;
+                ShortVector c2 = IntVector.broadcast(INTS, x[bias + 2]).reinterpretAsShorts();
+                ShortVector e2 = c2;
+                ShortVector c3 = IntVector.broadcast(INTS, x[bias + 3]).reinterpretAsShorts();
+                ShortVector e3 = c3;
+                for (int last = q + run * TOKENS; q < last; p += SLOTS, p2 += SLOTS, q += tokenStep) {
+                    ShortVector w = FloatVector.fromArray(FLOATS, s, p).reinterpretAsShorts();
+                    ShortVector v = FloatVector.fromArray(FLOATS, s, p2).reinterpretAsShorts();
+                    ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
+                    c0 = c0.add(w.mul(x0));
+                    e0 = e0.add(v.mul(x0));
+                    ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                    c1 = c1.add(w.mul(x1));
+                    e1 = e1.add(v.mul(x1));
+                    ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                    c2 = c2.add(w.mul(x2));
+                    e2 = e2.add(v.mul(x2));
+                    ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                    c3 = c3.add(w.mul(x3));
+                    e3 = e3.add(v.mul(x3));
+                }
+                int group = r >> xRuns;
+                int token = xs + group * TOKENS;
+                int scale = d + (r >> dRuns) * ROWS + part;
+                FloatVector d0 = FloatVector.fromArray(FLOATS, s, scale);
+                FloatVector d1 = FloatVector.fromArray(FLOATS, s, scale + SLOTS);
+                FloatVector d2 = FloatVector.fromArray(FLOATS, s, scale + next);
+                FloatVector d3 = FloatVector.fromArray(FLOATS, s, scale + next + SLOTS);
+                FloatVector s0 = FloatVector.broadcast(FLOATS, s[token]);
+                IntVector a0 = c0.reinterpretAsInts();
+                IntVector b0 = e0.reinterpretAsInts();
+                FloatVector al0 =
+                        (FloatVector) a0.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah0 = (FloatVector) a0.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl0 =
+                        (FloatVector) b0.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh0 = (FloatVector) b0.lanewise(ASHR, 16).convert(I2F, 0);
+                f0 = al0.mul(s0).fma(d0, f0);
+                g0 = ah0.mul(s0).fma(d1, g0);
+                h0 = bl0.mul(s0).fma(d2, h0);
+                i0 = bh0.mul(s0).fma(d3, i0);
+                FloatVector s1 = FloatVector.broadcast(FLOATS, s[token + 1]);
+                IntVector a1 = c1.reinterpretAsInts();
+                IntVector b1 = e1.reinterpretAsInts();
+                FloatVector al1 =
+                        (FloatVector) a1.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah1 = (FloatVector) a1.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl1 =
+                        (FloatVector) b1.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh1 = (FloatVector) b1.lanewise(ASHR, 16).convert(I2F, 0);
+                f1 = al1.mul(s1).fma(d0, f1);
+                g1 = ah1.mul(s1).fma(d1, g1);
+                h1 = bl1.mul(s1).fma(d2, h1);
+                i1 = bh1.mul(s1).fma(d3, i1);
+                FloatVector s2 = FloatVector.broadcast(FLOATS, s[token + 2]);
+                IntVector a2 = c2.reinterpretAsInts();
+                IntVector b2 = e2.reinterpretAsInts();
+                FloatVector al2 =
+                        (FloatVector) a2.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah2 = (FloatVector) a2.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl2 =
+                        (FloatVector) b2.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh2 = (FloatVector) b2.lanewise(ASHR, 16).convert(I2F, 0);
+                f2 = al2.mul(s2).fma(d0, f2);
+                g2 = ah2.mul(s2).fma(d1, g2);
+                h2 = bl2.mul(s2).fma(d2, h2);
+                i2 = bh2.mul(s2).fma(d3, i2);
+                FloatVector s3 = FloatVector.broadcast(FLOATS, s[token + 3]);
+                IntVector a3 = c3.reinterpretAsInts();
+                IntVector b3 = e3.reinterpretAsInts();
+                FloatVector al3 =
+                        (FloatVector) a3.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector ah3 = (FloatVector) a3.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bl3 =
+                        (FloatVector) b3.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector bh3 = (FloatVector) b3.lanewise(ASHR, 16).convert(I2F, 0);
+                f3 = al3.mul(s3).fma(d0, f3);
+                g3 = ah3.mul(s3).fma(d1, g3);
+                h3 = bl3.mul(s3).fma(d2, h3);
+                i3 = bh3.mul(s3).fma(d3, i3);
+                if (shifted && r + 1 >> xRuns > group) {
+                    int shift = m + group * ROWS + part;
+                    int sum = xSums + group * TOKENS;
+                    FloatVector m0 = FloatVector.fromArray(FLOATS, s, shift);
+                    FloatVector m1 = FloatVector.fromArray(FLOATS, s, shift + SLOTS);
+                    FloatVector m2 = FloatVector.fromArray(FLOATS, s, shift + next);
+                    FloatVector m3 = FloatVector.fromArray(FLOATS, s, shift + next + SLOTS);
+                    FloatVector t0 = FloatVector.broadcast(FLOATS, s[sum]);
+                    f0 = m0.fma(t0, f0);
+                    g0 = m1.fma(t0, g0);
+                    h0 = m2.fma(t0, h0);
+                    i0 = m3.fma(t0, i0);
+                    FloatVector t1 = FloatVector.broadcast(FLOATS, s[sum + 1]);
+                    f1 = m0.fma(t1, f1);
+                    g1 = m1.fma(t1, g1);
+                    h1 = m2.fma(t1, h1);
+                    i1 = m3.fma(t1, i1);
+                    FloatVector t2 = FloatVector.broadcast(FLOATS, s[sum + 2]);
+                    f2 = m0.fma(t2, f2);
+                    g2 = m1.fma(t2, g2);
+                    h2 = m2.fma(t2, h2);
+                    i2 = m3.fma(t2, i2);
+                    FloatVector t3 = FloatVector.broadcast(FLOATS, s[sum + 3]);
+                    f3 = m0.fma(t3, f3);
+                    g3 = m1.fma(t3, g3);
+                    h3 = m2.fma(t3, h3);
+                    i3 = m3.fma(t3, i3);
+                }
+            }
+            f0.intoArray(s, to);
+            g0.intoArray(s, to + SLOTS);
+            h0.intoArray(s, to2);
+            i0.intoArray(s, to2 + SLOTS);
+            f1.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+            h1.intoArray(s, to2 + ROWS);
+            i1.intoArray(s, to2 + ROWS + SLOTS);
+            f2.intoArray(s, to + 2 * ROWS);
+            g2.intoArray(s, to + 2 * ROWS + SLOTS);
+            h2.intoArray(s, to2 + 2 * ROWS);
+            i2.intoArray(s, to2 + 2 * ROWS + SLOTS);
+            f3.intoArray(s, to + 3 * ROWS);
+            g3.intoArray(s, to + 3 * ROWS + SLOTS);
+            h3.intoArray(s, to2 + 3 * ROWS);
+            i3.intoArray(s, to2 + 3 * ROWS + SLOTS);
+        }
+    }
+
+    /** One token with the 32 rows of a panel whose codes are unpacked; the arithmetic of {@link #tile}. */
+    static void dot(
+            float[] s,
+            int codes,
+            int[] x,
+            int xAt,
+            int biases,
+            boolean shifted,
+            int depth,
+            int run,
+            int d,
+            int m,
+            int dRuns,
+            int xs,
+            int xSums,
+            int y) {
+        int runs = depth / run;
+        int xRuns = Integer.numberOfTrailingZeros(X_GROUP / run);
+        for (int part = 0; part < SLOTS; part += W) {
+            int w = codes + part;
+            int p = xAt;
+            FloatVector f = FloatVector.fromArray(FLOATS, s, y + part);
+            FloatVector g = FloatVector.fromArray(FLOATS, s, y + SLOTS + part);
+            for (int r = 0; r < runs; r++) {
+                ShortVector c = IntVector.broadcast(INTS, x[biases + r]).reinterpretAsShorts();
+                for (int k = 0; k < run; k++, w += SLOTS, p++) {
+                    ShortVector v = FloatVector.fromArray(FLOATS, s, w).reinterpretAsShorts();
+                    c = c.add(v.mul(IntVector.broadcast(INTS, x[p]).reinterpretAsShorts()));
+                }
+                int group = r >> xRuns;
+                int scale = d + (r >> dRuns) * ROWS + part;
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + group]);
+                IntVector a = c.reinterpretAsInts();
+                FloatVector a0 =
+                        (FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
+                f = a0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale), f);
+                g = a1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), g);
+                if (shifted && r + 1 >> xRuns > group) {
+                    int shift = m + group * ROWS + part;
+                    FloatVector sum = FloatVector.broadcast(FLOATS, s[xSums + group]);
+                    f = FloatVector.fromArray(FLOATS, s, shift).fma(sum, f);
+                    g = FloatVector.fromArray(FLOATS, s, shift + SLOTS).fma(sum, g);
+                }
+            }
+            f.intoArray(s, y + part);
+            g.intoArray(s, y + SLOTS + part);
+        }
+    }
+
+    /**
+     * One token with two panels of Q4_0 where they lie: the decode step, which waits for memory. Two streams share x and keep
+     * the multipliers busy while the sums of one wait for the other; {@code off} is from one to the other. Scales are halves
+     * before their codes.
+     */
+    static void scaledNibbles(
+            MemorySegment w, long from, long off, long end, int[] x, int xAt, int biases, float[] s, int xs, int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int to = y + part;
+            IntVector nibble = IntVector.broadcast(INTS, nibbleMask);
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            int q = xAt;
+            int g = 0;
+            for (long p = from + 4 * part; p < end; g++) {
+                IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                IntVector high = h.lanewise(ASHR, 3).and(Codes.HALF);
+                IntVector high2 = h2.lanewise(ASHR, 3).and(Codes.HALF);
+                FloatVector d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector d1 = high.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector e1 = high2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                p += LANES;
+                ShortVector c = IntVector.broadcast(INTS, x[biases + g]).reinterpretAsShorts();
+                ShortVector e = c;
+                for (long last = p + 8 * LANES; p < last; p += LANES, q += 4) {
+                    IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
+                    c = c.add(v.and(nibble).reinterpretAsShorts().mul(x0));
+                    e = e.add(u.and(nibble).reinterpretAsShorts().mul(x0));
+                    ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                    c = c.add(v.lanewise(LSHR, 4)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x1));
+                    e = e.add(u.lanewise(LSHR, 4)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x1));
+                    ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                    c = c.add(v.lanewise(LSHR, 8)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x2));
+                    e = e.add(u.lanewise(LSHR, 8)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x2));
+                    ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                    c = c.add(v.reinterpretAsShorts().lanewise(LSHR, 12).mul(x3));
+                    e = e.add(u.reinterpretAsShorts().lanewise(LSHR, 12).mul(x3));
+                }
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + g]);
+                IntVector a = c.reinterpretAsInts();
+                IntVector b = e.reinterpretAsInts();
+                FloatVector a0 =
+                        (FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b0 =
+                        (FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b1 = (FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0);
+                f0 = a0.mul(each).fma(d0, f0);
+                f1 = a1.mul(each).fma(d1, f1);
+                g0 = b0.mul(each).fma(e0, g0);
+                g1 = b1.mul(each).fma(e1, g1);
+            }
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + SLOTS);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+        }
+    }
+
+    /**
+     * The same for shifted weights, whose scales and shifts are taken from the scratch, those of the second panel at {@code next}
+     * beyond those of the first; the {@code gap} bytes of scales before each further 32 elements are passed over.
+     */
+    static void nibbles(
+            MemorySegment w,
+            long from,
+            long off,
+            long end,
+            int gap,
+            int[] x,
+            int xAt,
+            int biases,
+            float[] s,
+            int d,
+            int m,
+            int next,
+            int xs,
+            int xSums,
+            int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int to = y + part;
+            IntVector nibble = IntVector.broadcast(INTS, nibbleMask);
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            int q = xAt;
+            int g = 0;
+            for (long p = from + 4 * part; p < end; p += gap, g++) {
+                ShortVector c = IntVector.broadcast(INTS, x[biases + g]).reinterpretAsShorts();
+                ShortVector e = c;
+                for (long last = p + 8 * LANES; p < last; p += LANES, q += 4) {
+                    IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector u = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    ShortVector x0 = IntVector.broadcast(INTS, x[q]).reinterpretAsShorts();
+                    c = c.add(v.and(nibble).reinterpretAsShorts().mul(x0));
+                    e = e.add(u.and(nibble).reinterpretAsShorts().mul(x0));
+                    ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                    c = c.add(v.lanewise(LSHR, 4)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x1));
+                    e = e.add(u.lanewise(LSHR, 4)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x1));
+                    ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                    c = c.add(v.lanewise(LSHR, 8)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x2));
+                    e = e.add(u.lanewise(LSHR, 8)
+                            .and(nibble)
+                            .reinterpretAsShorts()
+                            .mul(x2));
+                    ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                    c = c.add(v.reinterpretAsShorts().lanewise(LSHR, 12).mul(x3));
+                    e = e.add(u.reinterpretAsShorts().lanewise(LSHR, 12).mul(x3));
+                }
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + g]);
+                IntVector a = c.reinterpretAsInts();
+                IntVector b = e.reinterpretAsInts();
+                FloatVector a0 =
+                        (FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b0 =
+                        (FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b1 = (FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0);
+                int scale = d + g * ROWS + part;
+                int scale2 = scale + next;
+                int shift = m + g * ROWS + part;
+                int shift2 = shift + next;
+                FloatVector sum = FloatVector.broadcast(FLOATS, s[xSums + g]);
+                f0 = a0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale), f0);
+                f1 = a1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), f1);
+                g0 = b0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2), g0);
+                g1 = b1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2 + SLOTS), g1);
+                f0 = FloatVector.fromArray(FLOATS, s, shift).fma(sum, f0);
+                f1 = FloatVector.fromArray(FLOATS, s, shift + SLOTS).fma(sum, f1);
+                g0 = FloatVector.fromArray(FLOATS, s, shift2).fma(sum, g0);
+                g1 = FloatVector.fromArray(FLOATS, s, shift2 + SLOTS).fma(sum, g1);
+            }
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + SLOTS);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+        }
+    }
+
+    /** The same for one block of six-bit codes: of three words of a row, eight codes ({@link Panels}). */
+    static void sixths(
+            MemorySegment w,
+            long from,
+            long off,
+            long end,
+            int[] x,
+            int xAt,
+            int biases,
+            float[] s,
+            int d,
+            int next,
+            int xs,
+            int y) {
+        for (int part = 0; part < SLOTS; part += W) {
+            int to = y + part;
+            IntVector whole = IntVector.broadcast(INTS, wholeMask);
+            IntVector nibble = IntVector.broadcast(INTS, nibbleMask);
+            IntVector top = IntVector.broadcast(INTS, topMask);
+            FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
+            FloatVector f1 = FloatVector.fromArray(FLOATS, s, to + SLOTS);
+            FloatVector g0 = FloatVector.fromArray(FLOATS, s, to + ROWS);
+            FloatVector g1 = FloatVector.fromArray(FLOATS, s, to + ROWS + SLOTS);
+            int i = 0;
+            long step = turnStep;
+            for (long p = from + 4 * part; p < end; p += step, i++) {
+                int q = xAt + 8 * i;
+                IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                IntVector v2 = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN);
+                IntVector u0 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                IntVector u1 = IntVector.fromMemorySegment(INTS, w, p + off + LANES, LITTLE_ENDIAN);
+                IntVector u2 = IntVector.fromMemorySegment(INTS, w, p + off + 2 * LANES, LITTLE_ENDIAN);
+                ShortVector c = IntVector.broadcast(INTS, x[biases + i]).reinterpretAsShorts();
+                ShortVector e = c;
+                ShortVector x0 = IntVector.broadcast(INTS, x[q + 0]).reinterpretAsShorts();
+                c = c.add(v0.and(whole).reinterpretAsShorts().mul(x0));
+                e = e.add(u0.and(whole).reinterpretAsShorts().mul(x0));
+                ShortVector x1 = IntVector.broadcast(INTS, x[q + 1]).reinterpretAsShorts();
+                c = c.add(v0.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x1));
+                e = e.add(u0.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x1));
+                ShortVector x2 = IntVector.broadcast(INTS, x[q + 2]).reinterpretAsShorts();
+                c = c.add(v1.and(whole).reinterpretAsShorts().mul(x2));
+                e = e.add(u1.and(whole).reinterpretAsShorts().mul(x2));
+                ShortVector x3 = IntVector.broadcast(INTS, x[q + 3]).reinterpretAsShorts();
+                c = c.add(v1.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x3));
+                e = e.add(u1.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x3));
+                ShortVector x4 = IntVector.broadcast(INTS, x[q + 4]).reinterpretAsShorts();
+                c = c.add(v2.and(whole).reinterpretAsShorts().mul(x4));
+                e = e.add(u2.and(whole).reinterpretAsShorts().mul(x4));
+                ShortVector x5 = IntVector.broadcast(INTS, x[q + 5]).reinterpretAsShorts();
+                c = c.add(v2.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x5));
+                e = e.add(u2.lanewise(LSHR, 6).and(whole).reinterpretAsShorts().mul(x5));
+                ShortVector x6 = IntVector.broadcast(INTS, x[q + 6]).reinterpretAsShorts();
+                IntVector c6 = v0.lanewise(LSHR, 12).and(nibble);
+                c = c.add(c6.or(v1.lanewise(LSHR, 8).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x6));
+                IntVector e6 = u0.lanewise(LSHR, 12).and(nibble);
+                e = e.add(e6.or(u1.lanewise(LSHR, 8).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x6));
+                ShortVector x7 = IntVector.broadcast(INTS, x[q + 7]).reinterpretAsShorts();
+                IntVector c7 = v2.lanewise(LSHR, 12).and(nibble);
+                c = c.add(c7.or(v1.lanewise(LSHR, 10).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x7));
+                IntVector e7 = u2.lanewise(LSHR, 12).and(nibble);
+                e = e.add(e7.or(u1.lanewise(LSHR, 10).and(top))
+                        .reinterpretAsShorts()
+                        .mul(x7));
+                FloatVector each = FloatVector.broadcast(FLOATS, s[xs + (i >> 2)]);
+                int scale = d + (i >> 1) * ROWS + part;
+                int scale2 = scale + next;
+                IntVector a = c.reinterpretAsInts();
+                IntVector b = e.reinterpretAsInts();
+                FloatVector a0 =
+                        (FloatVector) a.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector a1 = (FloatVector) a.lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b0 =
+                        (FloatVector) b.lanewise(LSHL, 16).lanewise(ASHR, 16).convert(I2F, 0);
+                FloatVector b1 = (FloatVector) b.lanewise(ASHR, 16).convert(I2F, 0);
+                f0 = a0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale), f0);
+                f1 = a1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale + SLOTS), f1);
+                g0 = b0.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2), g0);
+                g1 = b1.mul(each).fma(FloatVector.fromArray(FLOATS, s, scale2 + SLOTS), g1);
+            }
+            f0.intoArray(s, to);
+            f1.intoArray(s, to + SLOTS);
+            g0.intoArray(s, to + ROWS);
+            g1.intoArray(s, to + ROWS + SLOTS);
+        }
+    }
+}

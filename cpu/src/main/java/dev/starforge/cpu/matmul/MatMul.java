@@ -1,0 +1,430 @@
+package dev.starforge.cpu.matmul;
+
+import static java.nio.ByteOrder.LITTLE_ENDIAN;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.S2I;
+
+import dev.starforge.cpu.core.Lanes;
+import dev.starforge.cpu.core.Panels;
+import dev.starforge.cpu.core.Scratch;
+import dev.starforge.cpu.core.View;
+import dev.starforge.cpu.core.Workers;
+import dev.starforge.tensor.host.HostMemory;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * Matrix products in packed panels, after Goto and van de Geijn 2008, with one order of summation for every path: k is cut
+ * into equal blocks of at most 512; within a block, term k belongs to chain k mod 16, a sequence of fused multiply-adds;
+ * the chains of all blocks are added one after the other. This order follows from K alone. Tiles of a large product keep
+ * it because a tile computes whole chains; the product of a single row keeps it because sixteen neighbours along k are
+ * sixteen chains, so that it can read a weight of shape [N, K] as it lies in memory, at the speed of memory. A row
+ * therefore has the same bits alone, in a batch, and on any machine.
+ *
+ * <p>One operand fills the lanes (v, packed once and shared), the other is spread over them (u, fetched by each chunk).
+ * With a transposed b, whose rows run along k, b is spread and a fills the lanes, and the result comes out transposed:
+ * only the small operand needs to be transposed. Otherwise b fills the lanes.
+ */
+final class MatMul implements Product {
+    /** Rows of a that are worth the path without panels. */
+    private static final int FEW = 8;
+
+    private static final int CHAINS = 16;
+    private static long chainStep = CHAINS; // not final: see Codes
+    private static final int DEPTH = 512;
+    private static final int STRIDE = DEPTH + 8; // rows of a tile start in different sets of the cache
+    private static final int ROWS = 48;
+    private static final int LANES = 256;
+    private static final int DOTS = 4;
+    private static final int SMALLEST_GROUP = 16; // elements that share a scale, at least
+    private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
+    private static final VectorSpecies<Short> SHORTS = View.SHORTS;
+    private static final int W = Lanes.WIDTH;
+    private static final int PANEL = Tile.PANEL;
+
+    private final long m;
+    private final long n;
+    private final long k;
+    private final int depth;
+    private final boolean few;
+    private final boolean transposed; // the result is computed transposed
+    private final boolean uAlongK; // rows of u are contiguous
+    private final boolean vAlongK;
+    private final long nu;
+    private final long nv;
+
+    /** op(a) of [m, k] times op(b) of [k, n]. */
+    MatMul(boolean ta, boolean tb, long m, long n, long k) {
+        this.m = m;
+        this.n = n;
+        this.k = k;
+        long blocks = Math.max(1, Workers.count(k, DEPTH));
+        depth = Math.max(CHAINS, Lanes.pad(Workers.count(k, blocks), CHAINS));
+        few = m <= FEW && tb && !ta;
+        transposed = tb;
+        uAlongK = tb || !ta;
+        vAlongK = tb && !ta;
+        nu = transposed ? n : m;
+        nv = transposed ? m : n;
+    }
+
+    private int lanes() {
+        return Lanes.pad(Math.min(nv, LANES), PANEL);
+    }
+
+    @Override
+    public Scratch scratch() {
+        return few
+                ? new Scratch(m * k, DOTS * STRIDE + Workers.count(k, depth) * DOTS * CHAINS + m * ROWS)
+                : new Scratch(k * lanes(), ROWS * STRIDE + (long) ROWS * lanes() + DEPTH);
+    }
+
+    @Override
+    public void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC) {
+        if (few) {
+            workers.run(1, (chunk, s, at) -> a.load(fromA, Math.toIntExact(m * k), s, 0));
+            workers.run(Workers.count(n, ROWS), (chunk, s, at) -> dots(b, fromB, c, fromC, chunk * ROWS, s, at));
+            return;
+        }
+        View u = transposed ? b : a;
+        View v = transposed ? a : b;
+        long fromU = transposed ? fromB : fromA;
+        long fromV = transposed ? fromA : fromB;
+        for (long lane = 0; lane < nv; lane += LANES) {
+            long lane0 = lane;
+            int panels = Lanes.pad(Math.min(LANES, nv - lane), PANEL) / PANEL;
+            if (!vAlongK && Panels.has(v.dtype)) {
+                workers.run(
+                        Workers.count(k, Panels.ROWS),
+                        (chunk, s, at) -> unpack(v, fromV, lane0, panels, chunk * Panels.ROWS, s, at));
+            } else {
+                workers.run(
+                        Workers.count(k, depth) * panels,
+                        (chunk, s, at) ->
+                                pack(v, fromV, lane0, (int) (chunk % panels), panels, chunk / panels * depth, s, at));
+            }
+            workers.run(
+                    Workers.count(nu, ROWS),
+                    (chunk, s, at) -> tile(u, fromU, c, fromC, chunk * ROWS, lane0, panels, s, at));
+        }
+    }
+
+    /** One panel of one block into the shared scratch: [block][panel][chain after chain][lane]. */
+    private void pack(View v, long from, long lane0, int panel, int panels, long k0, float[] s, int at) {
+        int block = (int) Math.min(depth, k - k0);
+        int to = (int) k0 * panels * PANEL + panel * block * PANEL;
+        long lane = lane0 + panel * PANEL;
+        int lanes = (int) Math.min(PANEL, nv - lane);
+        if (lanes < PANEL) {
+            Arrays.fill(s, to, to + block * PANEL, 0);
+        }
+        if (vAlongK) {
+            for (int i = 0; i < lanes; i++) {
+                v.load(from + (lane + i) * k + k0, block, s, at);
+                int q = to + i;
+                for (int chain = 0; chain < CHAINS; chain++) {
+                    for (int j = at + chain; j < at + block; j += CHAINS) {
+                        s[q] = s[j];
+                        q += PANEL;
+                    }
+                }
+            }
+            return;
+        }
+        int q = to;
+        for (int chain = 0; chain < CHAINS; chain++) {
+            for (int j = chain; j < block; j += CHAINS) {
+                v.load(from + (k0 + j) * nv + lane, lanes, s, q);
+                q += PANEL;
+            }
+        }
+    }
+
+    /**
+     * The same of a weight that lies in {@link Panels}, 32 of its rows at a time: they are 32 terms of k, and its columns are
+     * lanes. Each weight is decoded once, with the vectors that the product along its rows decodes with, and transposed on the
+     * way. Columns are whole blocks, so every panel of lanes is full.
+     */
+    private void unpack(View v, long from, long lane0, int panels, long row0, float[] s, int at) {
+        int lanes = panels * PANEL;
+        int rows = (int) Math.min(Panels.ROWS, k - row0);
+        if (rows < Panels.ROWS) { // as in the file
+            for (int row = 0; row < rows; row++) {
+                v.load(from + (row0 + row) * nv + lane0, lanes, s, at);
+                turn(s, at, 1, row0 + row, panels);
+            }
+            return;
+        }
+        Panels weight = Panels.of(v.dtype);
+        long block = v.dtype.bytes(from + row0 * nv) + weight.at(lane0);
+        int codes = at + LANES * Panels.ROWS;
+        int scales = codes + LANES * Codes.SLOTS;
+        int shifts = scales + LANES / SMALLEST_GROUP * Panels.ROWS;
+        Codes.scales(weight, v.segment, block, lanes, 0, s, scales, shifts);
+        if (weight.low < Byte.SIZE) {
+            Codes.unpack(weight, v.segment, block, lanes, s, codes);
+        }
+        Codes.weights(weight, v.segment, block, lanes, s, codes, scales, shifts, at);
+        for (int row = 0; row < rows; row++) {
+            turn(s, at + row, Panels.ROWS, row0 + row, panels);
+        }
+    }
+
+    /** Puts term {@code row} of all lanes, which are {@code step} apart, where {@link #pack} would. */
+    private void turn(float[] s, int from, int step, long row, int panels) {
+        int k0 = (int) (row / depth * depth);
+        int block = (int) Math.min(depth, k - k0);
+        int j = (int) (row - k0);
+        int chain = j % CHAINS;
+        int before = chain * (block / CHAINS) + Math.min(chain, block % CHAINS) + j / CHAINS;
+        int to = k0 * panels * PANEL + before * PANEL;
+        for (int panel = 0; panel < panels; panel++, to += block * PANEL) {
+            for (int lane = 0; lane < PANEL; lane++, from += step) {
+                s[to + lane] = s[from];
+            }
+        }
+    }
+
+    /** All lanes of the panels for up to {@link #ROWS} rows of u: first summed as [panel][row][lane], then stored. */
+    private void tile(View u, long fromU, View c, long fromC, long row0, long lane0, int panels, float[] s, int at) {
+        int rows = (int) Math.min(ROWS, nu - row0);
+        int sums = at + ROWS * STRIDE;
+        int strip = sums + ROWS * lanes();
+        Arrays.fill(s, sums, sums + panels * ROWS * PANEL, 0);
+        for (long k0 = 0; k0 < k; k0 += depth) {
+            int block = (int) Math.min(depth, k - k0);
+            fetch(u, fromU, row0, rows, k0, block, s, at, strip);
+            for (int panel = 0; panel < panels; panel++) {
+                int v = (int) k0 * panels * PANEL + panel * block * PANEL;
+                for (int row = 0; row < rows; row += Tile.WIDE_ROWS) {
+                    int to = sums + (panel * ROWS + row) * PANEL;
+                    Tile.wide(s, at + row * STRIDE, STRIDE, 1, v, PANEL, block, CHAINS, to, PANEL);
+                }
+            }
+        }
+        int lanes = (int) Math.min(panels * PANEL, nv - lane0);
+        if (transposed) {
+            for (int lane = 0; lane < lanes; lane++) {
+                int from = sums + lane / PANEL * ROWS * PANEL + lane % PANEL;
+                for (int row = 0; row < rows; row++) {
+                    s[strip + row] = s[from + row * PANEL];
+                }
+                c.store(fromC + (lane0 + lane) * nu + row0, rows, s, strip);
+            }
+            return;
+        }
+        for (int row = 0; row < rows; row++) {
+            for (int panel = 0; panel < panels; panel++) {
+                System.arraycopy(s, sums + (panel * ROWS + row) * PANEL, s, strip + panel * PANEL, PANEL);
+            }
+            c.store(fromC + (row0 + row) * nv + lane0, lanes, s, strip);
+        }
+    }
+
+    /** Rows of u, a block long, at a distance of {@link #STRIDE}. */
+    private void fetch(View u, long from, long row0, int rows, long k0, int block, float[] s, int at, int strip) {
+        if (uAlongK) {
+            for (int row = 0; row < rows; row++) {
+                u.load(from + (row0 + row) * k + k0, block, s, at + row * STRIDE);
+            }
+            return;
+        }
+        for (int j = 0; j < block; j++) {
+            u.load(from + (k0 + j) * nu + row0, rows, s, strip);
+            for (int row = 0; row < rows; row++) {
+                s[at + row * STRIDE + j] = s[strip + row];
+            }
+        }
+    }
+
+    /**
+     * The few rows of a, all in the shared scratch, times up to {@link #ROWS} rows of b as they lie in memory. Four bands of
+     * rows are four streams, each long enough for the machine to see it coming.
+     */
+    private void dots(View b, long fromB, View c, long fromC, long row0, float[] s, int at) {
+        int rows = (int) Math.min(ROWS, n - row0);
+        int blocks = (int) Workers.count(k, depth);
+        int lanes = at + DOTS * STRIDE;
+        int sums = lanes + blocks * DOTS * CHAINS;
+        int band = (rows + DOTS - 1) / DOTS;
+        for (int row = 0; row < band; row++) {
+            boolean inPlace = b.dtype.isFloat() && !b.special() && rows == DOTS * band && k % CHAINS == 0;
+            for (int x = 0; x < m; x++) {
+                for (int block = 0; block < blocks; block++) {
+                    long k0 = (long) block * depth;
+                    int length = (int) Math.min(depth, k - k0);
+                    int from = (int) (x * k + k0);
+                    int to = lanes + block * DOTS * CHAINS;
+                    long bAt = fromB + (row0 + row) * k + k0;
+                    if (inPlace) {
+                        chains(b, bAt, band * k, s, from, length, to);
+                    } else {
+                        for (int i = 0; i < DOTS && row + i * band < rows; i++) {
+                            b.load(bAt + i * band * k, length, s, at + i * STRIDE);
+                        }
+                        chains(s, from, at, length, to);
+                    }
+                }
+                for (int i = 0; i < DOTS && row + i * band < rows; i++) {
+                    float sum = 0;
+                    for (int block = 0; block < blocks; block++) {
+                        for (int chain = 0; chain < CHAINS; chain++) {
+                            sum += s[lanes + (block * DOTS + i) * CHAINS + chain];
+                        }
+                    }
+                    s[sums + x * ROWS + row + i * band] = sum;
+                }
+            }
+        }
+        for (int x = 0; x < m; x++) {
+            c.store(fromC + x * n + row0, rows, s, sums + x * ROWS);
+        }
+    }
+
+    /** The sixteen chains of x with each of four rows. Narrow vectors hold a part of the chains and pass several times. */
+    private static void chains(float[] s, int x, int u, int depth, int lanes) {
+        int whole = depth & -CHAINS;
+        for (int part = 0; part < CHAINS; part += W) {
+            FloatVector c0 = FloatVector.zero(SPECIES);
+            FloatVector c1 = c0;
+            FloatVector c2 = c0;
+            FloatVector c3 = c0;
+            for (int j = part; j < whole; j += CHAINS) {
+                FloatVector a = FloatVector.fromArray(SPECIES, s, x + j);
+                c0 = a.fma(FloatVector.fromArray(SPECIES, s, u + j), c0);
+                c1 = a.fma(FloatVector.fromArray(SPECIES, s, u + j + STRIDE), c1);
+                c2 = a.fma(FloatVector.fromArray(SPECIES, s, u + j + 2 * STRIDE), c2);
+                c3 = a.fma(FloatVector.fromArray(SPECIES, s, u + j + 3 * STRIDE), c3);
+            }
+            c0.intoArray(s, lanes + part);
+            c1.intoArray(s, lanes + part + CHAINS);
+            c2.intoArray(s, lanes + part + 2 * CHAINS);
+            c3.intoArray(s, lanes + part + 3 * CHAINS);
+        }
+        for (int i = 0; i < DOTS; i++) {
+            for (int j = whole; j < depth; j++) {
+                int lane = lanes + i * CHAINS + j - whole;
+                s[lane] = Math.fma(s[x + j], s[u + i * STRIDE + j], s[lane]);
+            }
+        }
+    }
+
+    /** The same with the rows where they lie, so many elements apart: a copy would halve the speed of a single row. */
+    private static void chains(View b, long from, long apart, float[] s, int x, int depth, int lanes) {
+        MemorySegment u = b.segment;
+        long at = b.dtype.bytes() * from;
+        long step = b.dtype.bytes() * apart;
+        for (int part = 0; part < CHAINS; part += W) {
+            switch (b.dtype) {
+                case F32 -> singles(u, at + 4 * part, step, s, x + part, depth, lanes + part);
+                case F16 -> halves(u, at + 2 * part, step, s, x + part, depth, lanes + part);
+                default -> bf16(u, at + 2 * part, step, s, x + part, depth, lanes + part);
+            }
+        }
+    }
+
+    private static void singles(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        HostMemory.guard(u, from);
+        FloatVector c0 = FloatVector.zero(SPECIES);
+        FloatVector c1 = c0;
+        FloatVector c2 = c0;
+        FloatVector c3 = c0;
+        int j = x;
+        long end = from + 4L * depth;
+        for (long p = from; p < end; p += 4 * chainStep, j += CHAINS) {
+            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
+            FloatVector b0 = FloatVector.fromMemorySegment(SPECIES, u, p, LITTLE_ENDIAN);
+            c0 = a.fma(b0, c0);
+            FloatVector b1 = FloatVector.fromMemorySegment(SPECIES, u, p + step, LITTLE_ENDIAN);
+            c1 = a.fma(b1, c1);
+            FloatVector b2 = FloatVector.fromMemorySegment(SPECIES, u, p + 2 * step, LITTLE_ENDIAN);
+            c2 = a.fma(b2, c2);
+            FloatVector b3 = FloatVector.fromMemorySegment(SPECIES, u, p + 3 * step, LITTLE_ENDIAN);
+            c3 = a.fma(b3, c3);
+        }
+        c0.intoArray(s, lanes);
+        c1.intoArray(s, lanes + CHAINS);
+        c2.intoArray(s, lanes + 2 * CHAINS);
+        c3.intoArray(s, lanes + 3 * CHAINS);
+    }
+
+    private static void bf16(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        HostMemory.guard(u, from);
+        FloatVector c0 = FloatVector.zero(SPECIES);
+        FloatVector c1 = c0;
+        FloatVector c2 = c0;
+        FloatVector c3 = c0;
+        int j = x;
+        long end = from + 2L * depth;
+        for (long p = from; p < end; p += 2 * chainStep, j += CHAINS) {
+            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
+            ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
+            IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b0 = i0.reinterpretAsFloats();
+            c0 = a.fma(b0, c0);
+            ShortVector h1 = ShortVector.fromMemorySegment(SHORTS, u, p + step, LITTLE_ENDIAN);
+            IntVector i1 = ((IntVector) h1.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b1 = i1.reinterpretAsFloats();
+            c1 = a.fma(b1, c1);
+            ShortVector h2 = ShortVector.fromMemorySegment(SHORTS, u, p + 2 * step, LITTLE_ENDIAN);
+            IntVector i2 = ((IntVector) h2.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b2 = i2.reinterpretAsFloats();
+            c2 = a.fma(b2, c2);
+            ShortVector h3 = ShortVector.fromMemorySegment(SHORTS, u, p + 3 * step, LITTLE_ENDIAN);
+            IntVector i3 = ((IntVector) h3.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
+            FloatVector b3 = i3.reinterpretAsFloats();
+            c3 = a.fma(b3, c3);
+        }
+        c0.intoArray(s, lanes);
+        c1.intoArray(s, lanes + CHAINS);
+        c2.intoArray(s, lanes + 2 * CHAINS);
+        c3.intoArray(s, lanes + 3 * CHAINS);
+    }
+
+    /** Moving the bits of a finite half into place leaves the exponent 112 too small. */
+    private static void halves(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
+        HostMemory.guard(u, from);
+        FloatVector c0 = FloatVector.zero(SPECIES);
+        FloatVector c1 = c0;
+        FloatVector c2 = c0;
+        FloatVector c3 = c0;
+        int j = x;
+        long end = from + 2L * depth;
+        for (long p = from; p < end; p += 2 * chainStep, j += CHAINS) {
+            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
+            ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
+            IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b0 = i0.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c0 = a.fma(b0, c0);
+            ShortVector h1 = ShortVector.fromMemorySegment(SHORTS, u, p + step, LITTLE_ENDIAN);
+            IntVector i1 = ((IntVector) h1.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b1 = i1.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c1 = a.fma(b1, c1);
+            ShortVector h2 = ShortVector.fromMemorySegment(SHORTS, u, p + 2 * step, LITTLE_ENDIAN);
+            IntVector i2 = ((IntVector) h2.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b2 = i2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c2 = a.fma(b2, c2);
+            ShortVector h3 = ShortVector.fromMemorySegment(SHORTS, u, p + 3 * step, LITTLE_ENDIAN);
+            IntVector i3 = ((IntVector) h3.convertShape(S2I, INTS, 0))
+                    .lanewise(LSHL, 13)
+                    .and(Codes.HALF);
+            FloatVector b3 = i3.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+            c3 = a.fma(b3, c3);
+        }
+        c0.intoArray(s, lanes);
+        c1.intoArray(s, lanes + CHAINS);
+        c2.intoArray(s, lanes + 2 * CHAINS);
+        c3.intoArray(s, lanes + 3 * CHAINS);
+    }
+}

@@ -1,0 +1,480 @@
+package dev.starforge.cpu.matmul;
+
+import static jdk.incubator.vector.VectorOperators.ADD;
+import static jdk.incubator.vector.VectorOperators.F2I;
+import static jdk.incubator.vector.VectorOperators.LSHL;
+import static jdk.incubator.vector.VectorOperators.MAX;
+
+import dev.starforge.cpu.core.Lanes;
+import dev.starforge.cpu.core.Panels;
+import dev.starforge.cpu.core.Scratch;
+import dev.starforge.cpu.core.View;
+import dev.starforge.cpu.core.Workers;
+import dev.starforge.tensor.DType;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.LongVector;
+import jdk.incubator.vector.VectorShuffle;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * x[M, K] times the transpose of a weight [N, K] that lies in panels. A few tokens read the weight once, two panels at a
+ * time, at the speed of memory. Many tokens unpack a stretch of a panel once and sweep it with tiles of tokens, a group of
+ * panels over a block of tokens, so that both stay in the second level cache.
+ *
+ * <p>Exact: weights as floats, one chain of fused multiply-adds over each 256 elements, the stretches added in order.
+ * Otherwise, for codes of four to six bits, activations are rounded to eight bits in groups of 32, a scale to each, and
+ * the product of the codes is exact: what is lost is half a step of x, 1/254 of the largest of its 32 neighbours. Either
+ * way the order of summation follows from K and the type alone.
+ */
+final class PanelMatMul implements Product {
+    private static final int ROWS = Panels.ROWS;
+    private static final int SLOTS = Codes.SLOTS;
+
+    /** Elements unpacked at a time: the block of the K types. */
+    private static final int DEPTH = 256;
+
+    /** Elements that a token takes of a panel at a time: long enough for memory, short enough to be compiled soon. */
+    private static final int STRETCH = 4 * DEPTH;
+
+    /** Tokens that are worth reading the weight for one at a time. */
+    private static final int FEW = 4;
+
+    /**
+     * Tokens of a sweep, a multiple of either tile's, a little more than half of a usual prompt; panels of a sweep; and the most
+     * tokens whose activations are held at once.
+     */
+    private static final int TOKENS = 264;
+
+    private static final int PANELS = 8;
+    private static final int AT_ONCE = 2 * TOKENS;
+
+    private static final int X_GROUP = CodeTile.X_GROUP;
+
+    /** The most scales of {@link #DEPTH} elements of a panel; as many shifts follow them. */
+    private static final int SCALES = DEPTH / 16 * ROWS;
+
+    /** Activations below it count as nothing: the inverse of their step would be infinite. */
+    private static final float SMALLEST = 0x1p-119f;
+
+    /** Added and subtracted again, rounds to whole numbers. */
+    private static final float ROUNDER = 0x1.8p23f;
+
+    private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
+    private static final VectorSpecies<Long> LONGS = FLOATS.withLanes(long.class);
+    private static final int W = Lanes.WIDTH;
+
+    // Elements of two vectors in turns: those of the first halves, and of the last.
+    private static final VectorShuffle<Integer> FIRST = VectorShuffle.makeZip(INTS, 0);
+    private static final VectorShuffle<Integer> LAST = VectorShuffle.makeZip(INTS, 1);
+    private static final VectorShuffle<Long> FIRST_PAIRS = VectorShuffle.makeZip(LONGS, 0);
+    private static final VectorShuffle<Long> LAST_PAIRS = VectorShuffle.makeZip(LONGS, 1);
+
+    private final Panels panels;
+    private final DType type;
+    private final int m;
+    private final long n;
+    private final int k;
+    private final boolean exact;
+    private final boolean few;
+    private final boolean shifted;
+    private final int tile; // tokens of a tile
+    private final int run; // products that fit into 16 bits
+    private final int centre; // what they are measured from
+
+    PanelMatMul(DType type, long m, long n, long k, boolean exact) {
+        this.panels = Panels.of(type);
+        this.type = type;
+        this.m = Math.toIntExact(m);
+        this.n = n;
+        this.k = Math.toIntExact(k);
+        this.exact = exact || type == DType.Q8_0 || type == DType.NF4;
+        few = m <= FEW;
+        shifted = Codes.shifts(type);
+        tile = few ? 1 : this.exact ? PanelTile.TOKENS : CodeTile.TOKENS;
+        centre = 1 << panels.low + panels.high - 1;
+        run = Math.max(1, 256 / centre);
+    }
+
+    private int padded() {
+        return Lanes.pad(Math.min(m, AT_ONCE), tile);
+    }
+
+    @Override
+    public Scratch scratch() {
+        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * SCALES + 2 * DEPTH * SLOTS;
+        return exact
+                ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
+                : new Scratch(2L * padded() * (k / X_GROUP), each, (long) padded() * k + padded() * (k / run));
+    }
+
+    @Override
+    public void run(Workers workers, View x, long fromX, View w, long fromW, View y, long fromY) {
+        int left = (int) (n % ROWS);
+        long whole = n / ROWS;
+        long at = w.dtype.bytes(fromW);
+        for (int first = 0; first < m; first += AT_ONCE) {
+            int tokens = Math.min(AT_ONCE, m - first);
+            take(workers, x, fromX + (long) first * k, tokens);
+            multiply(workers, tokens, w.segment, at, whole, ROWS, y, fromY + first * n);
+            if (left > 0) {
+                try (Arena arena = Arena.ofConfined()) {
+                    MemorySegment panel = arena.allocate(panels.at(k), 64);
+                    panels.pack(w.segment, at + whole * panels.at(k), left, k, panel, 0);
+                    multiplyHere(workers, tokens, panel, left, y, fromY + first * n + whole * ROWS);
+                }
+            }
+        }
+    }
+
+    private void multiply(
+            Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
+        if (few) {
+            long band = Math.clamp(count / workers.threads(), PANELS, 4 * PANELS);
+            workers.run(Workers.count(count, band), (chunk, s, own) -> {
+                long first = chunk * band;
+                int used = (int) Math.min(band, count - first);
+                int half = used / 2;
+                for (int i = 0; i < half; i++) {
+                    pair(workers.ints(), tokens, w, at, first + i, first + i + half, rows, y, to, s, own);
+                }
+                if (used % 2 == 1) {
+                    pair(workers.ints(), tokens, w, at, first + used - 1, first + used - 1, rows, y, to, s, own);
+                }
+            });
+            return;
+        }
+        long groups = Workers.count(count, PANELS);
+        workers.run(groups * Workers.count(tokens, TOKENS), (chunk, s, own) -> {
+            long panel = chunk % groups * PANELS;
+            int used = (int) Math.min(PANELS, count - panel);
+            int first = (int) (chunk / groups) * TOKENS;
+            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, at, panel, used, rows, y, to, s, own);
+        });
+    }
+
+    /** The rows that fill no panel, in a panel of their own, on the calling thread. */
+    private void multiplyHere(Workers workers, int tokens, MemorySegment w, int rows, View y, long to) {
+        workers.run(1, (chunk, s, own) -> {
+            if (few) {
+                pair(workers.ints(), tokens, w, 0, 0, 0, rows, y, to, s, own);
+                return;
+            }
+            for (int first = 0; first < tokens; first += TOKENS) {
+                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 0, 1, rows, y, to, s, own);
+            }
+        });
+    }
+
+    /** Activations as the kernels want them: [tile][k][token], floats or codes with their scales, biases and sums. */
+    private void take(Workers workers, View x, long from, int tokens) {
+        workers.run(Workers.count(tokens, tile), (chunk, s, own) -> {
+            int first = (int) chunk * tile;
+            for (int k0 = 0; k0 < k; k0 += DEPTH) {
+                int count = Math.min(DEPTH, k - k0);
+                for (int t = 0; t < tile; t++) {
+                    long at = from + (long) (first + t) * k + k0;
+                    if (first + t < tokens) {
+                        x.load(at, count, s, own + t * DEPTH);
+                    } else {
+                        Arrays.fill(s, own + t * DEPTH, own + t * DEPTH + count, 0);
+                    }
+                    if (!exact) {
+                        round(first, t, k0, count, workers.ints(), s, own + t * DEPTH);
+                    }
+                }
+                int to = first * k + k0 * tile;
+                if (exact) {
+                    for (int i = 0; i < count; i++) {
+                        for (int t = 0; t < tile; t++) {
+                            s[to + i * tile + t] = s[own + t * DEPTH + i];
+                        }
+                    }
+                } else {
+                    weave(s, own, count, workers.ints(), to);
+                }
+            }
+        });
+    }
+
+    /** Numbers of a token become ints that hold a code in both halves; scales, sums and biases go where they belong. */
+    private void round(int first, int t, int k0, int count, int[] ints, float[] s, int at) {
+        int scale = (first * k + k0 * tile) / X_GROUP + t;
+        int bias = biases() + (first * k + k0 * tile) / run + t;
+        for (int i = at; i < at + count; i += X_GROUP, scale += tile) {
+            float step = round(s, i);
+            int sum = 0;
+            for (int j = i; j < i + X_GROUP; j += run, bias += tile) {
+                int part = sum(s, j, run);
+                ints[bias] = both(-centre * part);
+                sum += part;
+            }
+            s[scale] = step;
+            s[xSums(scale)] = step * sum;
+        }
+        for (int i = at; i < at + count; i += W) {
+            IntVector code = (IntVector) FloatVector.fromArray(FLOATS, s, i).convert(F2I, 0);
+            code.and(0xffff).or(code.lanewise(LSHL, 16)).reinterpretAsFloats().intoArray(s, i);
+        }
+    }
+
+    /** 32 numbers as multiples, up to 127, of the step that is returned. Sizes compare as their bits do. */
+    private static float round(float[] s, int at) {
+        IntVector most = IntVector.zero(INTS);
+        for (int i = 0; i < X_GROUP; i += W) {
+            most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs().reinterpretAsInts());
+        }
+        float largest = Float.intBitsToFloat(most.reduceLanes(MAX));
+        float inverse = largest < SMALLEST ? 0 : 127 / largest;
+        for (int i = 0; i < X_GROUP; i += W) {
+            FloatVector.fromArray(FLOATS, s, at + i)
+                    .mul(inverse)
+                    .add(ROUNDER)
+                    .sub(ROUNDER)
+                    .intoArray(s, at + i);
+        }
+        return largest / 127;
+    }
+
+    /** Of small whole numbers, so that any order will do. */
+    private static int sum(float[] s, int from, int count) {
+        if (count < W) {
+            float sum = 0;
+            for (int i = from; i < from + count; i++) {
+                sum += s[i];
+            }
+            return (int) sum;
+        }
+        FloatVector sum = FloatVector.zero(FLOATS);
+        for (int i = from; i < from + count; i += W) {
+            sum = sum.add(FloatVector.fromArray(FLOATS, s, i));
+        }
+        return ((IntVector) sum.convert(F2I, 0)).reduceLanes(ADD);
+    }
+
+    /** Tokens that are {@link #DEPTH} apart become neighbours: one of them, or four. */
+    private void weave(float[] s, int from, int count, int[] ints, int to) {
+        for (int i = from; i < from + count; i += W, to += tile * W) {
+            IntVector a = FloatVector.fromArray(FLOATS, s, i).reinterpretAsInts();
+            if (tile == 1) {
+                a.intoArray(ints, to);
+                continue;
+            }
+            IntVector b = FloatVector.fromArray(FLOATS, s, i + DEPTH).reinterpretAsInts();
+            IntVector c = FloatVector.fromArray(FLOATS, s, i + 2 * DEPTH).reinterpretAsInts();
+            IntVector d = FloatVector.fromArray(FLOATS, s, i + 3 * DEPTH).reinterpretAsInts();
+            LongVector ab = a.rearrange(FIRST, b).reinterpretAsLongs();
+            LongVector cd = c.rearrange(FIRST, d).reinterpretAsLongs();
+            ab.rearrange(FIRST_PAIRS, cd).reinterpretAsInts().intoArray(ints, to);
+            ab.rearrange(LAST_PAIRS, cd).reinterpretAsInts().intoArray(ints, to + W);
+            LongVector ab2 = a.rearrange(LAST, b).reinterpretAsLongs();
+            LongVector cd2 = c.rearrange(LAST, d).reinterpretAsLongs();
+            ab2.rearrange(FIRST_PAIRS, cd2).reinterpretAsInts().intoArray(ints, to + 2 * W);
+            ab2.rearrange(LAST_PAIRS, cd2).reinterpretAsInts().intoArray(ints, to + 3 * W);
+        }
+    }
+
+    private static int both(int half) {
+        return half & 0xffff | half << 16;
+    }
+
+    /** Where the sums are of the activations whose scales are at {@code xs}. */
+    private int xSums(int xs) {
+        return padded() * (k / X_GROUP) + xs;
+    }
+
+    private int biases() {
+        return padded() * k;
+    }
+
+    /** A few tokens with two panels; the same one twice where there is but one. */
+    private void pair(
+            int[] x,
+            int tokens,
+            MemorySegment w,
+            long at,
+            long panel,
+            long panel2,
+            int rows,
+            View out,
+            long to,
+            float[] s,
+            int own) {
+        long each = panels.at(k);
+        long a = at + panel * each;
+        long b = at + panel2 * each;
+        int y = own;
+        int d = y + 2 * ROWS * FEW;
+        int d2 = d + 2 * SCALES;
+        int codes = d2 + 2 * SCALES;
+        Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
+        for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
+            long from = a + panels.at(k0);
+            long end = a + panels.at(Math.min(k, k0 + STRETCH));
+            for (int t = 0; t < tokens; t++) {
+                int yt = y + 2 * ROWS * t;
+                if (exact) {
+                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, yt);
+                } else {
+                    int bias = biases() + (t * k + k0) / run;
+                    int xs = (t * k + k0) / X_GROUP;
+                    CodeTile.scaledNibbles(w, from, b - a, end, x, t * k + k0, bias, s, xs, yt);
+                }
+            }
+        }
+        for (int k0 = 0; k0 < k && !inline(); k0 += DEPTH) {
+            int depth = Math.min(DEPTH, k - k0);
+            long from = a + panels.at(k0);
+            scales(w, from, depth, s, d);
+            scales(w, from + b - a, depth, s, d2);
+            if (exact || panels.upper()) {
+                alone(x, tokens, w, from, k0, depth, s, codes, d, y);
+                alone(x, tokens, w, from + b - a, k0, depth, s, codes, d2, y + ROWS);
+                continue;
+            }
+            for (int t = 0; t < tokens; t++) {
+                int yt = y + 2 * ROWS * t;
+                int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+                int bias = biases() + (t * k + k0) / run;
+                long low = from + panels.lowAt();
+                long end = from + panels.at(depth);
+                int next = d2 - d;
+                if (shifted) {
+                    int gap = type.blockElements() == X_GROUP ? panels.lowAt() : 0;
+                    int m = d + SCALES;
+                    int sums = xSums(xs);
+                    CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, m, next, xs, sums, yt);
+                } else {
+                    CodeTile.sixths(w, low, b - a, end, x, t * k + k0, bias, s, d, next, xs, yt);
+                }
+            }
+        }
+        for (int t = 0; t < tokens; t++) {
+            out.store(to + t * n + panel * ROWS, rows, s, y + 2 * ROWS * t);
+            out.store(to + t * n + panel2 * ROWS, rows, s, y + 2 * ROWS * t + ROWS);
+        }
+    }
+
+    /** Types whose scales are read along with their codes. */
+    private boolean inline() {
+        return type == DType.Q8_0 || type == DType.Q4_0 && !exact;
+    }
+
+    /** Scales of a stretch of one panel, and its shifts after them. */
+    private void scales(MemorySegment w, long from, int depth, float[] s, int d) {
+        Codes.scales(panels, w, from, depth, exact ? 0 : centre, s, d, d + SCALES);
+    }
+
+    private void weights(MemorySegment w, long from, int depth, float[] s, int codes, int d, int to) {
+        Codes.weights(panels, w, from, depth, s, codes, d, d + SCALES, to);
+    }
+
+    /** A few tokens with a stretch of one panel, by way of its codes. */
+    private void alone(
+            int[] x, int tokens, MemorySegment w, long from, int k0, int depth, float[] s, int codes, int d, int y) {
+        int weights = codes + DEPTH * SLOTS;
+        unpack(w, from, depth, s, codes);
+        if (exact) {
+            weights(w, from, depth, s, codes, d, weights);
+        }
+        for (int t = 0; t < tokens; t++) {
+            int yt = y + 2 * ROWS * t;
+            if (exact) {
+                PanelTile.dot(s, t * k + k0, weights, depth, yt);
+                continue;
+            }
+            int xs = t * (k / X_GROUP) + k0 / X_GROUP;
+            int sums = xSums(xs);
+            int bias = biases() + (t * k + k0) / run;
+            int m = d + SCALES;
+            CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
+        }
+    }
+
+    /** The logarithm of how many runs share a scale of w. */
+    private int dRuns() {
+        return Integer.numberOfTrailingZeros(Codes.group(type) / run);
+    }
+
+    private void unpack(MemorySegment w, long from, int depth, float[] s, int codes) {
+        if (panels.low < Byte.SIZE) {
+            Codes.unpack(panels, w, from, depth, s, codes);
+        }
+    }
+
+    /** Up to {@link #TOKENS} tokens with up to {@link #PANELS} panels. */
+    private void sweep(
+            int[] x,
+            int first,
+            int tokens,
+            MemorySegment w,
+            long at,
+            long panel,
+            int used,
+            int rows,
+            View out,
+            long to,
+            float[] s,
+            int own) {
+        int y = own;
+        int d = y + (PANELS + 1) * TOKENS * ROWS;
+        int d2 = d + 2 * SCALES;
+        int codes = d2 + 2 * SCALES;
+        int codes2 = codes + DEPTH * SLOTS;
+        for (int i = 0; i < used; i++) {
+            int yi = y + i * TOKENS * ROWS;
+            Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
+        }
+        for (int k0 = 0; k0 < k; k0 += DEPTH) {
+            int depth = Math.min(DEPTH, k - k0);
+            for (int i = 0; i < used; i += exact ? 1 : 2) {
+                long from = at + (panel + i) * panels.at(k) + panels.at(k0);
+                int yi = y + i * TOKENS * ROWS;
+                scales(w, from, depth, s, d);
+                unpack(w, from, depth, s, codes);
+                if (exact) {
+                    weights(w, from, depth, s, codes, d, codes2);
+                    for (int t = 0; t < tokens; t += tile) {
+                        PanelTile.tile(s, (first + t) * k + k0 * tile, codes2, depth, yi + t * ROWS);
+                    }
+                    continue;
+                }
+                boolean two = i + 1 < used; // else the same one twice, the second for nobody
+                long from2 = two ? from + panels.at(k) : from;
+                int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
+                scales(w, from2, depth, s, d2);
+                unpack(w, from2, depth, s, codes2);
+                for (int t = 0; t < tokens; t += tile) {
+                    int xAt = (first + t) * k + k0 * tile;
+                    CodeTile.tile(
+                            s,
+                            codes,
+                            codes2,
+                            x,
+                            xAt,
+                            biases() + xAt / run,
+                            shifted,
+                            depth,
+                            run,
+                            d,
+                            d + SCALES,
+                            d2 - d,
+                            dRuns(),
+                            xAt / X_GROUP,
+                            xSums(xAt / X_GROUP),
+                            yi + t * ROWS,
+                            y2 + t * ROWS);
+                }
+            }
+        }
+        for (int i = 0; i < used; i++) {
+            for (int t = 0; t < tokens; t++) {
+                out.store(to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * TOKENS + t) * ROWS);
+            }
+        }
+    }
+}

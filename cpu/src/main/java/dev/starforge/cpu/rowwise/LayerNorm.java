@@ -1,0 +1,117 @@
+package dev.starforge.cpu.rowwise;
+
+import dev.starforge.cpu.core.Lanes;
+import dev.starforge.cpu.core.Scratch;
+import dev.starforge.cpu.core.Sums;
+import dev.starforge.cpu.core.View;
+import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.elementwise.Elementwise;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * (x - mean) * rstd * w + b, row by row. The variance is that of the centered row, in a second pass: the difference of
+ * two large sums would lose it. Gradients of w and b are summed over the rows by columns.
+ */
+public final class LayerNorm {
+    private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
+    private static final int W = Lanes.WIDTH;
+    private static final int STRIP = Scratch.STRIP;
+
+    private LayerNorm() {}
+
+    /** (x, w, b) -> y, mean, rstd. */
+    public static void forward(Workers workers, float eps, View[] in, View[] out) {
+        View x = in[0];
+        long c = x.last;
+        workers.rows(x.rows, c, (row, s, at) -> {
+            double sum = 0;
+            for (long i = 0; i < c; i += STRIP) {
+                int count = (int) Math.min(STRIP, c - i);
+                x.load(row * c + i, count, s, at);
+                sum += Sums.sum(s, at, count, at + STRIP);
+            }
+            float mean = (float) (sum / Math.max(1, c));
+            double square = 0;
+            for (long i = 0; i < c; i += STRIP) {
+                int count = (int) Math.min(STRIP, c - i);
+                x.load(row * c + i, count, s, at);
+                Elementwise.affine(s, at, count, 1, -mean);
+                square += Sums.dot(s, at, at, count, at + STRIP);
+            }
+            float rstd = (float) (1 / Math.sqrt(square / Math.max(1, c) + eps));
+            for (long i = 0; i < c; i += STRIP) {
+                int count = (int) Math.min(STRIP, c - i);
+                x.load(row * c + i, count, s, at);
+                in[1].load(i, count, s, at + STRIP);
+                in[2].load(i, count, s, at + 2 * STRIP);
+                normalize(s, at, count, mean, rstd);
+                Elementwise.mul(s, at, at + STRIP, count);
+                Elementwise.add(s, at, at + 2 * STRIP, count);
+                out[0].store(row * c + i, count, s, at);
+            }
+            out[1].set(row, mean);
+            out[2].set(row, rstd);
+        });
+    }
+
+    /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
+    public static void gradient(Workers workers, View[] in, View[] out) {
+        View x = in[0];
+        View dy = in[5];
+        long c = x.last;
+        workers.rows(x.rows, c, (row, s, at) -> {
+            double sum = 0;
+            double dot = 0;
+            for (long i = 0; i < c; i += STRIP) {
+                int count = (int) Math.min(STRIP, c - i);
+                load(in, row, i, count, s, at);
+                sum += Sums.sum(s, at + STRIP, count, at + 2 * STRIP);
+                dot += Sums.dot(s, at, at + STRIP, count, at + 2 * STRIP);
+            }
+            for (long i = 0; i < c; i += STRIP) {
+                int count = (int) Math.min(STRIP, c - i);
+                load(in, row, i, count, s, at);
+                backward(s, at, at + STRIP, count, in[4].at(row), (float) (sum / c), (float) (dot / c));
+                out[0].store(row * c + i, count, s, at);
+            }
+        });
+        if (out.length > 1) {
+            Columns.sum(workers, x.rows, c, new View[] {out[1], out[2]}, (row, column, count, s, at, total) -> {
+                x.load(row * c + column, count, s, at);
+                dy.load(row * c + column, count, s, at + Columns.WIDTH);
+                normalize(s, at, count, in[3].at(row), in[4].at(row));
+                Elementwise.mul(s, at, at + Columns.WIDTH, count);
+                Elementwise.add(s, total, at, count);
+                Elementwise.add(s, total + Columns.WIDTH, at + Columns.WIDTH, count);
+            });
+        }
+    }
+
+    /** The normal row at {@code at}, dy * w a strip later. */
+    private static void load(View[] in, long row, long column, int count, float[] s, int at) {
+        long from = row * in[0].last + column;
+        in[0].load(from, count, s, at);
+        in[5].load(from, count, s, at + STRIP);
+        in[1].load(column, count, s, at + 2 * STRIP);
+        normalize(s, at, count, in[3].at(row), in[4].at(row));
+        Elementwise.mul(s, at + STRIP, at + 2 * STRIP, count);
+    }
+
+    /** x = (x - mean) * rstd. */
+    private static void normalize(float[] s, int x, int n, float mean, float rstd) {
+        for (int i = x; i < x + n; i += W) {
+            FloatVector.fromArray(SPECIES, s, i).sub(mean).mul(rstd).intoArray(s, i);
+        }
+    }
+
+    /** x = rstd * (d - sum - x * dot), where x is normal. */
+    private static void backward(float[] s, int x, int d, int n, float rstd, float sum, float dot) {
+        FloatVector minusDot = FloatVector.broadcast(SPECIES, -dot);
+        for (int i = 0; i < n; i += W) {
+            FloatVector normal = FloatVector.fromArray(SPECIES, s, x + i);
+            FloatVector centered = FloatVector.fromArray(SPECIES, s, d + i).sub(sum);
+            normal.fma(minusDot, centered).mul(rstd).intoArray(s, x + i);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+package dev.starforge.model.arch;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.Model;
+import dev.starforge.model.layer.Weights;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+
+/** The architectures there are. A new one is a file of this package and a line here. */
+public final class Architectures {
+    private static final Map<String, Architecture> ALL = byModelType(List.of(
+            DeepSeekV2.ARCHITECTURE,
+            DeepSeekV3.ARCHITECTURE,
+            Llama.ARCHITECTURE,
+            Mistral.ARCHITECTURE,
+            Mixtral.ARCHITECTURE,
+            Phi.ARCHITECTURE,
+            Phi3.ARCHITECTURE,
+            Qwen.ARCHITECTURE,
+            Qwen2.ARCHITECTURE,
+            Qwen2Moe.ARCHITECTURE,
+            Qwen3.ARCHITECTURE,
+            Qwen3Moe.ARCHITECTURE,
+            StarCoder2.ARCHITECTURE));
+
+    private Architectures() {}
+
+    private static Map<String, Architecture> byModelType(List<Architecture> all) {
+        return new TreeMap<>(all.stream().collect(Collectors.toMap(Architecture::modelType, Function.identity())));
+    }
+
+    public static boolean isKnown(String modelType) {
+        return ALL.containsKey(modelType);
+    }
+
+    /** What an error expects. */
+    public static String known() {
+        return "one of " + String.join(", ", ALL.keySet());
+    }
+
+    /** The architecture that a config names. */
+    public static Architecture of(Config config) {
+        if (!isKnown(config.text("model_type"))) {
+            throw config.wrong("model_type", known());
+        }
+        return ALL.get(config.text("model_type"));
+    }
+
+    /** The architecture of a model that was opened. */
+    public static Architecture named(String modelType) {
+        if (!isKnown(modelType)) {
+            throw new IllegalArgumentException("architecture " + modelType + ": expected " + known());
+        }
+        return ALL.get(modelType);
+    }
+
+    public static Model build(Config config, Weights weights) {
+        return of(config).loader().apply(config, weights);
+    }
+}

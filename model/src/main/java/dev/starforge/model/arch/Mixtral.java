@@ -1,0 +1,195 @@
+package dev.starforge.model.arch;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.layer.ExpertStack;
+import dev.starforge.model.layer.Projection;
+import dev.starforge.model.layer.Rotary;
+import dev.starforge.model.layer.Weights;
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Mixtral (Jiang et al. 2024): Mistral with eight experts for each MLP, of which every token takes the two best, weighted by
+ * their probabilities made to sum to one.
+ */
+public final class Mixtral implements Model {
+    static final Architecture ARCHITECTURE =
+            new Architecture("mixtral", "MixtralForCausalLM", Mixtral::new, "q_proj", "k_proj", "v_proj", "o_proj");
+
+    private final Settings settings;
+    private final Rotary rotary;
+    private final Tensor embedding;
+    private final List<Model.Block> blocks = new ArrayList<>();
+    private final Norm norm;
+    private final Projection head;
+
+    record Settings(
+            int vocabulary,
+            int context,
+            int width,
+            int inner,
+            int layers,
+            int heads,
+            int kvHeads,
+            int headDim,
+            int window,
+            int experts,
+            int chosen,
+            float eps,
+            boolean tied) {
+        static Settings of(Config config) {
+            if (!config.text("hidden_act", "silu").equals("silu")) {
+                throw config.wrong("hidden_act", "silu");
+            }
+            int width = config.size("hidden_size");
+            int heads = config.size("num_attention_heads");
+            return new Settings(
+                    config.size("vocab_size"),
+                    Rotary.context(config),
+                    width,
+                    config.size("intermediate_size"),
+                    config.size("num_hidden_layers"),
+                    heads,
+                    config.size("num_key_value_heads", heads),
+                    config.size("head_dim", width / heads),
+                    config.window(),
+                    config.size("num_local_experts"),
+                    config.size("num_experts_per_tok"),
+                    (float) config.number("rms_norm_eps", 1e-5),
+                    config.flag("tie_word_embeddings", false));
+        }
+    }
+
+    Mixtral(Config config, Weights w) {
+        settings = Settings.of(config);
+        int c = settings.width();
+        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
+        rotary = Rotary.load(config, settings.headDim(), w);
+        for (int layer = 0; layer < settings.layers(); layer++) {
+            blocks.add(Block.load(settings, rotary, layer, w));
+        }
+        norm = Norm.load(w, "model.norm", settings);
+        head = settings.tied()
+                ? new Projection.Linear(embedding)
+                : w.projection("lm_head", c, settings.vocabulary(), false);
+    }
+
+    @Override
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
+    }
+
+    @Override
+    public Tensor logits(Ops ops, Tensor hidden) {
+        return head.apply(ops, hidden);
+    }
+
+    @Override
+    public int regime(int length) {
+        return rotary.regime(length);
+    }
+
+    @Override
+    public Facts facts() {
+        return Facts.of(
+                settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
+    }
+
+    private record Norm(Tensor weight, float eps) {
+        static Norm load(Weights w, String path, Settings settings) {
+            return new Norm(w.vector(path + ".weight", settings.width()), settings.eps());
+        }
+
+        Tensor apply(Ops ops, Tensor x) {
+            return ops.rmsNorm(x, weight, eps);
+        }
+    }
+
+    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+            implements Model.Block {
+        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+            String path = "model.layers." + layer;
+            return new Block(
+                    Norm.load(w, path + ".input_layernorm", settings),
+                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
+                    Norm.load(w, path + ".post_attention_layernorm", settings),
+                    Mlp.load(settings, path + ".block_sparse_moe", w),
+                    w.matrices(path));
+        }
+
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
+            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+        }
+    }
+
+    private record Attention(
+            Settings settings,
+            int layer,
+            Projection query,
+            Projection key,
+            Projection value,
+            Projection output,
+            Rotary rotary) {
+        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
+            int c = s.width();
+            int q = s.heads() * s.headDim();
+            int kv = s.kvHeads() * s.headDim();
+            return new Attention(
+                    s,
+                    layer,
+                    w.projection(path + ".q_proj", c, q, false),
+                    w.projection(path + ".k_proj", c, kv, false),
+                    w.projection(path + ".v_proj", c, kv, false),
+                    w.projection(path + ".o_proj", q, c, false),
+                    rotary);
+        }
+
+        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+            Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
+            Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
+            Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
+            q = rotary.rotate(ops, q, batch);
+            k = rotary.rotate(ops, k, batch);
+            KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
+            float scale = (float) (1 / Math.sqrt(settings.headDim()));
+            Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, settings.window());
+            return output.apply(ops, ops.joinHeads(y));
+        }
+    }
+
+    private record Mlp(Projection router, int chosen, ExpertStack experts) {
+        static Mlp load(Settings s, String path, Weights w) {
+            return new Mlp(
+                    w.projection(path + ".gate", s.width(), s.experts(), false),
+                    s.chosen(),
+                    w.experts(path + ".experts", s.experts(), s.width(), s.inner(), "w1", "w3", "w2"));
+        }
+
+        Tensor forward(Ops ops, Tensor x) {
+            Tensor scores = ops.run(new Plain.Softmax(), router.apply(ops, x));
+            Tensor best = ops.run(new Routing.Route(chosen, 1, 1, 1), scores);
+            Tensor shares = ExpertStack.normalized(ops, ops.run(new Plain.Pick(), scores, best), 0);
+            return experts.forward(ops, x, best, shares);
+        }
+    }
+}

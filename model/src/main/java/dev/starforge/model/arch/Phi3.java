@@ -1,0 +1,186 @@
+package dev.starforge.model.arch;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.layer.Projection;
+import dev.starforge.model.layer.Rotary;
+import dev.starforge.model.layer.Weights;
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Fn;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Phi-3 and Phi-4 (Abdin et al. 2024): Llama with one projection for queries, keys and values and one for gate and up, a
+ * sliding window, and rope that may rotate part of a head only or change beyond the original context.
+ */
+public final class Phi3 implements Model {
+    static final Architecture ARCHITECTURE =
+            new Architecture("phi3", "Phi3ForCausalLM", Phi3::new, "qkv_proj", "o_proj", "gate_up_proj", "down_proj");
+
+    private final Settings settings;
+    private final Rotary rotary;
+    private final Tensor embedding;
+    private final List<Model.Block> blocks = new ArrayList<>();
+    private final Norm norm;
+    private final Projection head;
+
+    record Settings(
+            int vocabulary,
+            int context,
+            int width,
+            int inner,
+            int layers,
+            int heads,
+            int kvHeads,
+            int headDim,
+            int rotaryDims,
+            int window,
+            float eps,
+            boolean tied) {
+        static Settings of(Config config) {
+            if (!config.text("hidden_act", "silu").equals("silu")) {
+                throw config.wrong("hidden_act", "silu");
+            }
+            int width = config.size("hidden_size");
+            int heads = config.size("num_attention_heads");
+            return new Settings(
+                    config.size("vocab_size"),
+                    Rotary.context(config),
+                    width,
+                    config.size("intermediate_size"),
+                    config.size("num_hidden_layers"),
+                    heads,
+                    config.size("num_key_value_heads", heads),
+                    width / heads,
+                    (int) (width / heads * Rotary.share(config)),
+                    config.window(),
+                    (float) config.number("rms_norm_eps", 1e-5),
+                    config.flag("tie_word_embeddings", false));
+        }
+    }
+
+    Phi3(Config config, Weights w) {
+        settings = Settings.of(config);
+        int c = settings.width();
+        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
+        rotary = Rotary.load(config, settings.rotaryDims(), w);
+        for (int layer = 0; layer < settings.layers(); layer++) {
+            blocks.add(Block.load(settings, rotary, layer, w));
+        }
+        norm = Norm.load(w, "model.norm", settings);
+        head = settings.tied()
+                ? new Projection.Linear(embedding)
+                : w.projection("lm_head", c, settings.vocabulary(), false);
+    }
+
+    @Override
+    public Tensor embed(Ops ops, Batch batch) {
+        return ops.embed(embedding, batch.ids());
+    }
+
+    @Override
+    public List<Model.Block> blocks() {
+        return blocks;
+    }
+
+    @Override
+    public Tensor normalize(Ops ops, Tensor x) {
+        return norm.apply(ops, x);
+    }
+
+    @Override
+    public Tensor logits(Ops ops, Tensor hidden) {
+        return head.apply(ops, hidden);
+    }
+
+    @Override
+    public int regime(int length) {
+        return rotary.regime(length);
+    }
+
+    @Override
+    public Facts facts() {
+        return Facts.of(
+                settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
+    }
+
+    private record Norm(Tensor weight, float eps) {
+        static Norm load(Weights w, String path, Settings settings) {
+            return new Norm(w.vector(path + ".weight", settings.width()), settings.eps());
+        }
+
+        Tensor apply(Ops ops, Tensor x) {
+            return ops.rmsNorm(x, weight, eps);
+        }
+    }
+
+    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+            implements Model.Block {
+        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+            String path = "model.layers." + layer;
+            return new Block(
+                    Norm.load(w, path + ".input_layernorm", settings),
+                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
+                    Norm.load(w, path + ".post_attention_layernorm", settings),
+                    Mlp.load(settings, path + ".mlp", w),
+                    w.matrices(path));
+        }
+
+        @Override
+        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
+            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+        }
+    }
+
+    private record Attention(Settings settings, int layer, Projection input, Projection output, Rotary rotary) {
+        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
+            int c = s.width();
+            int q = s.heads() * s.headDim();
+            int kv = s.kvHeads() * s.headDim();
+            return new Attention(
+                    s,
+                    layer,
+                    w.projection(path + ".qkv_proj", c, q + 2 * kv, false),
+                    w.projection(path + ".o_proj", q, c, false),
+                    rotary);
+        }
+
+        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
+            int q = settings.heads() * settings.headDim();
+            int kv = settings.kvHeads() * settings.headDim();
+            Tensor all = input.apply(ops, x);
+            Tensor query = ops.splitHeads(ops.columns(all, 0, q), settings.heads());
+            Tensor key = ops.splitHeads(ops.columns(all, q, q + kv), settings.kvHeads());
+            Tensor value = ops.splitHeads(ops.columns(all, q + kv, q + 2 * kv), settings.kvHeads());
+            query = rotary.rotate(ops, query, batch);
+            key = rotary.rotate(ops, key, batch);
+            KvCache.Kv cached = cache.append(ops, layer, key, value, batch);
+            float scale = (float) (1 / Math.sqrt(settings.headDim()));
+            Tensor y = ops.attend(query, cached.k(), cached.v(), batch, scale, settings.window());
+            return output.apply(ops, ops.joinHeads(y));
+        }
+    }
+
+    private record Mlp(Settings settings, Projection gateUp, Projection down) {
+        static Mlp load(Settings s, String path, Weights w) {
+            return new Mlp(
+                    s,
+                    w.projection(path + ".gate_up_proj", s.width(), 2 * s.inner(), false),
+                    w.projection(path + ".down_proj", s.inner(), s.width(), false));
+        }
+
+        Tensor forward(Ops ops, Tensor x) {
+            int inner = settings.inner();
+            Tensor both = gateUp.apply(ops, x);
+            Tensor gate = ops.columns(both, 0, inner);
+            Tensor up = ops.columns(both, inner, 2 * inner);
+            return down.apply(ops, ops.gated(Fn.SILU, gate, up));
+        }
+    }
+}

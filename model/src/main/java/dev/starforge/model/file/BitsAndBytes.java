@@ -1,0 +1,130 @@
+package dev.starforge.model.file;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.codec.Nf4;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * NF4 weights under the names that bitsandbytes gives them: the codes under the weight's own name, the magnitudes, maps and
+ * a small JSON object as bytes under names behind it. Plain and double quantization, any block size.
+ */
+public final class BitsAndBytes {
+    private static final String STATE = ".quant_state.bitsandbytes__nf4";
+    private static final JsonMapper JSON = new JsonMapper();
+
+    private BitsAndBytes() {}
+
+    /** A weight and the shape it had before it was flattened. */
+    public record Weight(Shape shape, Nf4 codes) {}
+
+    /** Whether the file holds {@code name} in this form. */
+    public static boolean has(Safetensors file, String name) {
+        return file.has(name + STATE);
+    }
+
+    public static Weight read(Safetensors file, String name) {
+        JsonNode state = state(file, name);
+        if (!state.path("quant_type").stringValue("").equals("nf4")
+                || !Arrays.equals(Nf4.codes16(), file.floats(name + ".quant_map"))) {
+            throw new ModelException(file.path(), "tensor " + name + ": expected the NF4 table and quant_type nf4");
+        }
+        if (!state.path("shape").isArray()) {
+            throw new ModelException(file.path(), "tensor " + name + STATE + ": expected a list as shape");
+        }
+        long[] dims = new long[state.path("shape").size()];
+        for (int i = 0; i < dims.length; i++) {
+            dims[i] = whole(file, name, state.path("shape").get(i), "shape");
+        }
+        int block = whole(file, name, state.path("blocksize"), "blocksize");
+        byte[] codes = bytes(file, name);
+        try {
+            Shape shape = Shape.of(dims);
+            return new Weight(shape, new Nf4(Math.toIntExact(shape.size()), block, codes, absmax(file, name, state)));
+        } catch (TensorException | ArithmeticException wrong) {
+            throw new ModelException(file.path(), "tensor " + name + ": " + wrong.getMessage(), wrong);
+        }
+    }
+
+    private static Nf4.Absmax absmax(Safetensors file, String name, JsonNode state) {
+        if (!file.has(name + ".nested_absmax")) {
+            return new Nf4.Absmax.Plain(file.floats(name + ".absmax"));
+        }
+        JsonNode offset = state.path("nested_offset");
+        if (!offset.isNumber() || !Float.isFinite(offset.floatValue())) {
+            throw new ModelException(file.path(), "tensor " + name + STATE + ": nested_offset is " + offset);
+        }
+        return new Nf4.Absmax.Nested(
+                bytes(file, name + ".absmax"),
+                file.floats(name + ".nested_quant_map"),
+                file.floats(name + ".nested_absmax"),
+                whole(file, name, state.path("nested_blocksize"), "nested_blocksize"),
+                offset.floatValue());
+    }
+
+    private static JsonNode state(Safetensors file, String name) {
+        try {
+            return JSON.readTree(new String(bytes(file, name + STATE), StandardCharsets.UTF_8));
+        } catch (JacksonException failure) {
+            throw new ModelException(
+                    file.path(), "tensor " + name + STATE + " is not JSON: " + failure.getOriginalMessage(), failure);
+        }
+    }
+
+    private static int whole(Safetensors file, String name, JsonNode value, String key) {
+        if (!value.isIntegralNumber() || !value.canConvertToInt() || value.intValue() < 0) {
+            throw new ModelException(
+                    file.path(), "tensor " + name + STATE + ": " + key + " is " + value + ", expected a whole number");
+        }
+        return value.intValue();
+    }
+
+    private static byte[] bytes(Safetensors file, String name) {
+        return file.bytes(name, "U8").array();
+    }
+
+    /** The tensors that stand for a weight whose values were of {@code dtype} (float32, float16 or bfloat16) before. */
+    public static List<SafetensorsFile.Entry> entries(String name, Weight weight, String dtype) {
+        Nf4 nf4 = weight.codes();
+        ObjectNode state = JSON.createObjectNode();
+        state.put("quant_type", "nf4").put("blocksize", nf4.block()).put("dtype", dtype);
+        ArrayNode shape = state.putArray("shape");
+        for (long dim : weight.shape().dims()) {
+            shape.add(dim);
+        }
+        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        entries.add(bytes(name, nf4.codes(), nf4.codes().length, 1));
+        switch (nf4.absmax()) {
+            case Nf4.Absmax.Plain(float[] values) -> entries.add(floats(name + ".absmax", values));
+            case Nf4.Absmax.Nested nested -> {
+                entries.add(bytes(name + ".absmax", nested.codes(), nested.codes().length));
+                entries.add(floats(name + ".nested_absmax", nested.absmax()));
+                entries.add(floats(name + ".nested_quant_map", nested.map()));
+                state.put("nested_blocksize", nested.block()).put("nested_dtype", "float32");
+                state.put("nested_offset", (double) nested.offset());
+            }
+        }
+        entries.add(floats(name + ".quant_map", Nf4.codes16()));
+        byte[] json = JSON.writeValueAsString(state).getBytes(StandardCharsets.UTF_8);
+        entries.add(bytes(name + STATE, json, json.length));
+        return entries;
+    }
+
+    private static SafetensorsFile.Entry floats(String name, float... values) {
+        return SafetensorsFile.Entry.of(name, Shape.of(values.length), values);
+    }
+
+    private static SafetensorsFile.Entry bytes(String name, byte[] values, long... dims) {
+        return new SafetensorsFile.Entry(name, "U8", Shape.of(dims), ByteBuffer.wrap(values));
+    }
+}

@@ -1,0 +1,162 @@
+package dev.starforge.model.file;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import tools.jackson.databind.SerializationFeature;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * Writes safetensors piece by piece, so that neither a tensor nor a file has to be in memory whole. Each file is written
+ * beside its final place and renamed, so that no half file ever has the name.
+ */
+public final class SafetensorsWriter {
+    private static final JsonMapper JSON =
+            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
+    private static final int PIECE = 1 << 20;
+
+    private SafetensorsWriter() {}
+
+    /** Puts {@code count} elements from {@code first} on into a little-endian buffer, as the file has them. */
+    @FunctionalInterface
+    public interface Body {
+        void put(long first, int count, ByteBuffer into);
+    }
+
+    /** Elements of a tensor as floats, from {@code first} on. */
+    @FunctionalInterface
+    public interface Values {
+        void read(long first, float[] out, int count);
+    }
+
+    /** What to write: a name, a type as the format spells it, a shape, and the elements when they are wanted. */
+    public record Entry(String name, String dtype, Shape shape, Body body) {
+        /** Floats, rounded to nearest even where the type is F16 or BF16. */
+        public static Entry of(String name, String dtype, Shape shape, Values values) {
+            boolean whole = dtype.equals("F32");
+            DType type = DType.valueOf(dtype);
+            return new Entry(name, dtype, shape, (first, count, into) -> {
+                float[] piece = new float[count];
+                values.read(first, piece, count);
+                for (int i = 0; i < count; i++) {
+                    if (whole) {
+                        into.putFloat(piece[i]);
+                    } else {
+                        into.putShort(type.narrow(piece[i]));
+                    }
+                }
+            });
+        }
+
+        /** A tensor as it lies on its device, in F32, F16, BF16 or I32. */
+        public static Entry of(String name, Tensor tensor, Device device) {
+            return new Entry(
+                    name,
+                    tensor.dtype().name(),
+                    tensor.shape(),
+                    (first, count, into) -> device.read(tensor.view(first, Shape.of(count)), into));
+        }
+
+        long bytes() {
+            return shape.size() * SafetensorsType.valueOf(dtype).bytes();
+        }
+    }
+
+    /** One file. */
+    public static void write(Path path, List<Entry> entries) {
+        write(path, entries, Map.of());
+    }
+
+    /** One file that carries texts of its own, which other programs pass over. */
+    public static void write(Path path, List<Entry> entries, Map<String, String> texts) {
+        ObjectNode header = new JsonMapper().createObjectNode();
+        ObjectNode metadata = header.putObject("__metadata__").put("format", "pt");
+        texts.forEach(metadata::put);
+        long at = 0;
+        for (Entry entry : entries) {
+            ObjectNode node = header.putObject(entry.name());
+            node.put("dtype", entry.dtype());
+            node.putArray("shape");
+            for (long dim : entry.shape().dims()) {
+                node.withArray("shape").add(dim);
+            }
+            node.putArray("data_offsets").add(at).add(at + entry.bytes());
+            at += entry.bytes();
+        }
+        byte[] json = new JsonMapper().writeValueAsString(header).getBytes(StandardCharsets.UTF_8);
+        byte[] padded = Arrays.copyOf(json, (json.length + 7) / 8 * 8);
+        Arrays.fill(padded, json.length, padded.length, (byte) ' ');
+        WholeFile.write(path, out -> {
+            ByteBuffer length = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
+            WholeFile.put(out, length.putLong(padded.length).flip());
+            WholeFile.put(out, ByteBuffer.wrap(padded));
+            for (Entry entry : entries) {
+                write(out, entry);
+            }
+        });
+    }
+
+    /**
+     * A model's tensors as HF names its files: {@code model.safetensors}, or shards of at most {@code shardBytes} with
+     * their index.
+     */
+    public static void writeModel(Path folder, List<Entry> entries, long shardBytes) {
+        List<List<Entry>> shards = new ArrayList<>();
+        long filled = Long.MAX_VALUE;
+        for (Entry entry : entries) {
+            if (filled > shardBytes - entry.bytes()) {
+                shards.add(new ArrayList<>());
+                filled = 0;
+            }
+            shards.getLast().add(entry);
+            filled += entry.bytes();
+        }
+        if (shards.size() == 1) {
+            write(folder.resolve("model.safetensors"), shards.getFirst());
+            return;
+        }
+        ObjectNode index = JSON.createObjectNode();
+        index.putObject("metadata")
+                .put("total_size", entries.stream().mapToLong(Entry::bytes).sum());
+        ObjectNode map = index.putObject("weight_map");
+        for (int i = 0; i < shards.size(); i++) {
+            String name = String.format(Locale.ROOT, "model-%05d-of-%05d.safetensors", i + 1, shards.size());
+            write(folder.resolve(name), shards.get(i));
+            shards.get(i).forEach(entry -> map.put(entry.name(), name));
+        }
+        Path path = folder.resolve("model.safetensors.index.json");
+        try {
+            Files.writeString(path, JSON.writeValueAsString(index) + "\n");
+        } catch (IOException failure) {
+            throw new ModelException(path, "cannot be written: " + failure, failure);
+        }
+    }
+
+    private static void write(FileChannel out, Entry entry) throws IOException {
+        long size = entry.shape().size();
+        int piece = (int) Math.min(PIECE, size);
+        int width = SafetensorsType.valueOf(entry.dtype()).bytes();
+        ByteBuffer bytes = ByteBuffer.allocateDirect(piece * width);
+        for (long first = 0; first < size; first += piece) {
+            int count = (int) Math.min(piece, size - first);
+            ByteBuffer into = bytes.clear().limit(count * width).slice().order(ByteOrder.LITTLE_ENDIAN);
+            entry.body().put(first, count, into);
+            WholeFile.put(out, into.rewind());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+package dev.starforge.model.file;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.device.FileRegion;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** Named tensors by the names HF gives them, decoded piece by piece or row by row as they are, whatever file they lie in. */
+public interface WeightSource {
+    /** What errors name. */
+    Path path();
+
+    /** The shape of a tensor; throws if there is none of this name. */
+    Shape shape(String name);
+
+    /**
+     * The type a tensor is stored in. Empty where its rows do not lie in the file as they are wanted, or their type is none
+     * of ours: then it can only be {@link #read read} as floats.
+     */
+    Optional<DType> stored(String name);
+
+    /**
+     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers.
+     * Several threads may read at once.
+     */
+    void readRows(String name, long first, ByteBuffer into);
+
+    /** Where a tensor's rows lie in a file, in order and as they are stored; empty where they do not. */
+    Optional<FileRegion> region(String name);
+
+    /** Whether a tensor of this name and shape is there; throws if there is none of this name. */
+    default boolean holds(String name, Shape wanted) {
+        return shape(name).equals(wanted);
+    }
+
+    /** Whether the numbers of a tensor are others than those of its file. */
+    default boolean rounds(String name) {
+        return false;
+    }
+
+    /** Elements {@code first} to {@code first + count - 1} of a tensor as floats; both are whole rows. */
+    void read(String name, long first, float[] out, int count);
+
+    static WeightSource of(Safetensors file) {
+        return new WeightSource() {
+            @Override
+            public Path path() {
+                return file.path();
+            }
+
+            @Override
+            public Shape shape(String name) {
+                return file.tensor(name).shape();
+            }
+
+            @Override
+            public Optional<DType> stored(String name) {
+                return switch (SafetensorsType.valueOf(file.tensor(name).dtype())) {
+                    case F32 -> Optional.of(DType.F32);
+                    case F16 -> Optional.of(DType.F16);
+                    case BF16 -> Optional.of(DType.BF16);
+                    default -> Optional.empty();
+                };
+            }
+
+            @Override
+            public void readRows(String name, long first, ByteBuffer into) {
+                SafetensorsFile.Stored stored = file.tensor(name);
+                long row = SafetensorsType.valueOf(stored.dtype()).bytes()
+                        * stored.shape().last();
+                file.read(stored, first * row, into);
+            }
+
+            @Override
+            public Optional<FileRegion> region(String name) {
+                return Optional.of(file.region(file.tensor(name)));
+            }
+
+            @Override
+            public void read(String name, long first, float[] out, int count) {
+                file.readFloats(file.tensor(name), first, out, 0, count);
+            }
+        };
+    }
+}

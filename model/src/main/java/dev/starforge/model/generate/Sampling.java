@@ -1,0 +1,117 @@
+package dev.starforge.model.generate;
+
+import dev.starforge.model.generate.GenerationException.Violation;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * How the next token is chosen. The settings and their order are those of HF's generation, and of OpenAI's for the two
+ * penalties that HF does not have: repetition, presence and frequency penalty, temperature, top-k, top-p, min-p, typical.
+ *
+ * @param temperature 0 takes the most likely token; above, logits are divided by it
+ * @param topK only the so many most likely tokens; 0 is all
+ * @param topP only the most likely tokens that together have this probability (Holtzman et al. 2020); 1 is all
+ * @param minP only tokens at least this probable, in proportion to the most likely one; 0 is all
+ * @param typicalP only the tokens of the most expected surprise that together have this probability (Meister et al.
+ *     2023); 1 is all
+ * @param repetitionPenalty divides the logits of tokens in the prompt or the text when positive, multiplies them
+ *     otherwise (Keskar et al. 2019); 1 does nothing
+ * @param presencePenalty taken from the logits of tokens in the text
+ * @param frequencyPenalty taken from the logits of tokens in the text as often as they are there
+ * @param seed of the draws: the same request with the same seed has the same text
+ */
+public record Sampling(
+        double temperature,
+        int topK,
+        double topP,
+        double minP,
+        double typicalP,
+        double repetitionPenalty,
+        double presencePenalty,
+        double frequencyPenalty,
+        long seed) {
+
+    /** The most likely token, always. */
+    public static final Sampling GREEDY = new Sampling(0, 0, 1, 0, 1, 1, 0, 0, 0);
+
+    /** The model's own distribution. */
+    public static final Sampling PLAIN = GREEDY.withTemperature(1);
+
+    public Sampling {
+        List<Violation> wrong = new ArrayList<>();
+        require(wrong, temperature >= 0 && temperature <= 2, "temperature", "0 to 2", temperature);
+        require(wrong, topK >= 0, "top_k", "0 or more", topK);
+        require(wrong, topP > 0 && topP <= 1, "top_p", "above 0 and at most 1", topP);
+        require(wrong, minP >= 0 && minP < 1, "min_p", "at least 0 and below 1", minP);
+        require(wrong, typicalP > 0 && typicalP <= 1, "typical_p", "above 0 and at most 1", typicalP);
+        require(
+                wrong,
+                repetitionPenalty > 0 && repetitionPenalty < Double.POSITIVE_INFINITY,
+                "repetition_penalty",
+                "above 0",
+                repetitionPenalty);
+        require(wrong, Math.abs(presencePenalty) <= 2, "presence_penalty", "-2 to 2", presencePenalty);
+        require(wrong, Math.abs(frequencyPenalty) <= 2, "frequency_penalty", "-2 to 2", frequencyPenalty);
+        if (!wrong.isEmpty()) {
+            throw new GenerationException(wrong);
+        }
+    }
+
+    private static void require(List<Violation> wrong, boolean right, String field, String constraint, Number value) {
+        if (!right) {
+            wrong.add(new Violation(field, constraint, value.toString()));
+        }
+    }
+
+    /** Whether what was said before changes what comes next, other than through the model. */
+    public boolean penalizes() {
+        return repetitionPenalty != 1 || presencePenalty != 0 || frequencyPenalty != 0;
+    }
+
+    /** Whether the next token is the one of the highest logit, so that nobody needs the others. */
+    public boolean isArgmax() {
+        return temperature == 0 && !penalizes();
+    }
+
+    public Sampling withTemperature(double value) {
+        return new Sampling(
+                value, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
+    }
+
+    public Sampling withTopK(int value) {
+        return new Sampling(
+                temperature, value, topP, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
+    }
+
+    public Sampling withTopP(double value) {
+        return new Sampling(
+                temperature, topK, value, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
+    }
+
+    public Sampling withMinP(double value) {
+        return new Sampling(
+                temperature, topK, topP, value, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
+    }
+
+    public Sampling withTypicalP(double value) {
+        return new Sampling(
+                temperature, topK, topP, minP, value, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
+    }
+
+    public Sampling withRepetitionPenalty(double value) {
+        return new Sampling(temperature, topK, topP, minP, typicalP, value, presencePenalty, frequencyPenalty, seed);
+    }
+
+    public Sampling withPresencePenalty(double value) {
+        return new Sampling(temperature, topK, topP, minP, typicalP, repetitionPenalty, value, frequencyPenalty, seed);
+    }
+
+    public Sampling withFrequencyPenalty(double value) {
+        return new Sampling(temperature, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, value, seed);
+    }
+
+    public Sampling withSeed(long value) {
+        return new Sampling(
+                temperature, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, value);
+    }
+}

@@ -1,0 +1,69 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.lora.Merger;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** A model's folder as a GGUF file, weights as they are: what {@link Merger} does with an adapter, without one. */
+public final class GgufConversion {
+    private GgufConversion() {}
+
+    /**
+     * Writes the file.
+     *
+     * @param dtype F32, BF16 or F16 for matrices; empty for what the folder has
+     * @param vocabulary the metadata of its tokenizer
+     * @param device whose kinds of tensors the model is planned with; nothing is computed on it
+     * @return what a reader of the file should know
+     */
+    public static List<String> write(
+            Path folder, Path file, String dtype, Map<String, GgufValue> vocabulary, Device device) {
+        if (!Files.isDirectory(folder)) {
+            throw new ModelException(folder, "is no folder with safetensors; only those are converted");
+        }
+        try (ModelFiles files = ModelFiles.open(folder)) {
+            NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
+            Map<String, Shape> tensors = files.spec().tensors(shapes.scope());
+            tensors.forEach((name, shape) -> {
+                if (!files.source().holds(name, shape)) {
+                    throw new ModelException(
+                            folder,
+                            "tensor " + name + ": the config asks for " + shape + ", the file has "
+                                    + files.source().shape(name));
+                }
+            });
+            Map<String, String> stored = new HashMap<>();
+            files.tensors().forEach(tensor -> stored.put(tensor.name(), tensor.dtype()));
+            return new GgufExport(
+                            files.config(),
+                            tensors,
+                            name -> {
+                                int size = Math.toIntExact(tensors.get(name).size());
+                                float[] values = new float[size];
+                                files.source().read(name, 0, values, size);
+                                return values;
+                            },
+                            name -> format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype))
+                    .write(
+                            file,
+                            folder.toAbsolutePath().normalize().getFileName().toString(),
+                            vocabulary);
+        }
+    }
+
+    /** How matrices of a type of safetensors are written. */
+    public static BlockFormat format(String type) {
+        return List.of("BF16", "F16").contains(type) ? BlockFormat.valueOf(type) : BlockFormat.F32;
+    }
+}

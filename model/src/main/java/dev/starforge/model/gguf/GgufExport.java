@@ -1,0 +1,323 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.layer.Rotary;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.BlockFormat;
+import java.io.IOException;
+import java.nio.channels.WritableByteChannel;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+
+/**
+ * Writes a model of HF's form as the GGUF file that llama.cpp takes for it. Names are those by which {@link GgufSource} and
+ * {@link GgufConfig} read, from the same tables ({@link GgufNames}); what is here is what those tables cannot say: experts in stacks, the rows of
+ * Llama's queries and keys in llama.cpp's order, latent attention split in two, rotary frequencies as divisors. What
+ * llama.cpp would take and compute otherwise is refused, but for sliding windows, which it leaves out wherever its own
+ * converter does: they are written, for those who read them, and a note says from where on results differ.
+ */
+public final class GgufExport {
+    private static final int SIGMOID = 2;
+    private static final int SOFTMAX = 1;
+
+    private final Config config;
+    private final String type;
+    private final String architecture;
+    private final Map<String, Shape> tensors;
+    private final Map<String, GgufValue> metadata = new LinkedHashMap<>();
+    private final List<GgufWriter.Entry> entries = new ArrayList<>();
+    private final List<String> notes = new ArrayList<>();
+
+    /** Whole tensors by HF's names. */
+    private final Function<String, float[]> values;
+
+    /** How a matrix is written. */
+    private final Function<String, BlockFormat> formats;
+
+    public GgufExport(
+            Config config,
+            Map<String, Shape> tensors,
+            Function<String, float[]> values,
+            Function<String, BlockFormat> formats) {
+        this.config = config;
+        this.type = config.text("model_type");
+        this.architecture = GgufNames.architecture(type);
+        this.tensors = tensors;
+        this.values = values;
+        this.formats = formats;
+    }
+
+    /** Writes the file; what is returned is for people to read. */
+    public List<String> write(Path file, String name, Map<String, GgufValue> vocabulary) {
+        refuseWhatDiffers();
+        metadata.put("general.architecture", GgufValue.text(architecture));
+        metadata.put("general.type", GgufValue.text("model"));
+        metadata.put("general.name", GgufValue.text(name));
+        settings();
+        rope();
+        tensors();
+        BlockFormat most = formats.apply(tensors.keySet().iterator().next());
+        metadata.put(
+                "general.file_type",
+                GgufValue.u32(
+                        switch (most) {
+                            case F16 -> 1;
+                            case BF16 -> 32;
+                            default -> 0;
+                        }));
+        metadata.put("general.quantization_version", GgufValue.u32(2));
+        metadata.putAll(vocabulary);
+        GgufWriter.write(file, metadata, entries);
+        return notes;
+    }
+
+    private void refuseWhatDiffers() {
+        boolean normalized = config.flag("norm_topk_prob", type.equals("deepseek_v3"));
+        if (type.equals("qwen2_moe") && normalized || type.equals("qwen3_moe") && !normalized) {
+            throw config.wrong("norm_topk_prob", !normalized + ", since llama.cpp takes that for granted");
+        }
+        if (type.startsWith("qwen2_") || type.startsWith("qwen3_")) {
+            if (!config.integers("mlp_only_layers").isEmpty()) {
+                throw config.wrong("mlp_only_layers", "none, since llama.cpp has experts in every layer of " + type);
+            }
+        }
+        if (type.equals("deepseek_v2") && grouped()) {
+            throw config.wrong("topk_method", "greedy, since llama.cpp ranks groups by their two best experts");
+        }
+        if (config.flag("use_sliding_window", false)) {
+            throw config.wrong("use_sliding_window", "false, since GGUF has no word for windows of some layers");
+        }
+        if (type.equals("starcoder2") && !config.flag("use_bias", true)) {
+            throw config.wrong("use_bias", "true, since llama.cpp asks for the biases of " + type);
+        }
+        if (type.equals("phi") && !tensors.containsKey("lm_head.weight")) {
+            throw config.wrong("tie_word_embeddings", "false, since llama.cpp asks for the output of " + type);
+        }
+    }
+
+    private boolean grouped() {
+        return !config.text("topk_method", "greedy").equals("greedy") && config.size("n_group", 1) > 1;
+    }
+
+    private boolean latent() {
+        return type.startsWith("deepseek");
+    }
+
+    /** What llama.cpp's converter does not write, although it reads it. */
+    private boolean isLeftOut(GgufNames.Setting setting) {
+        return switch (setting.hf()) {
+            case "sliding_window" -> config.window() == 0;
+            case "n_group", "topk_group" -> !type.equals("deepseek_v3");
+            case "norm_topk_prob" -> !latent();
+            default -> false;
+        };
+    }
+
+    private void settings() {
+        for (GgufNames.Setting setting : GgufNames.settings(type)) {
+            if (!config.has(setting.hf()) || isLeftOut(setting) || metadata.containsKey(key(setting.gguf()))) {
+                continue;
+            }
+            put(
+                    setting.gguf(),
+                    switch (setting.kind()) {
+                        case WHOLE -> GgufValue.u32(config.integer(setting.hf()));
+                        case REAL -> GgufValue.f32((float) config.number(setting.hf()));
+                        case FLAG -> GgufValue.flag(config.flag(setting.hf(), false));
+                    });
+        }
+        int heads = config.size("num_attention_heads");
+        int width = config.size("hidden_size");
+        put("vocab_size", GgufValue.u32(config.size("vocab_size")));
+        put("feed_forward_length", GgufValue.u32(config.size("intermediate_size")));
+        metadata.putIfAbsent(key("attention.head_count_kv"), GgufValue.u32(heads));
+        if (latent()) {
+            latentSettings();
+        } else {
+            int head = config.size("head_dim", config.size("kv_channels", width / heads));
+            if (head * heads != width || config.has("head_dim")) {
+                put("attention.key_length", GgufValue.u32(head));
+                put("attention.value_length", GgufValue.u32(head));
+            }
+            put("rope.dimension_count", GgufValue.u32(ropeDims()));
+        }
+        for (String needed : List.of("block_count", "context_length")) {
+            if (!metadata.containsKey(key(needed))) {
+                throw new ModelException(config.path(), "says nothing of " + needed + ", which a GGUF file must");
+            }
+        }
+        if (!metadata.containsKey(key("attention.layer_norm_rms_epsilon"))
+                && !metadata.containsKey(key("attention.layer_norm_epsilon"))) {
+            throw new ModelException(config.path(), "says nothing of the norms' epsilon, which a GGUF file must");
+        }
+        if (metadata.containsKey(key("attention.sliding_window"))) {
+            notes.add("llama.cpp has no sliding window in " + architecture + ": texts beyond " + config.window()
+                    + " tokens differ there");
+        }
+    }
+
+    /** llama.cpp attends in the latent space: one key head, whose values are its keys without the rotated part. */
+    private void latentSettings() {
+        int latent = config.size("kv_lora_rank");
+        int ropeDim = config.size("qk_rope_head_dim");
+        put("attention.head_count_kv", GgufValue.u32(1));
+        put("attention.key_length", GgufValue.u32(latent + ropeDim));
+        put("attention.value_length", GgufValue.u32(latent));
+        put("attention.key_length_mla", GgufValue.u32(config.size("qk_nope_head_dim") + ropeDim));
+        metadata.putIfAbsent(key("attention.q_lora_rank"), GgufValue.u32(0));
+        metadata.putIfAbsent(key("expert_group_count"), GgufValue.u32(1));
+        metadata.putIfAbsent(key("expert_group_used_count"), GgufValue.u32(1));
+        put("expert_gating_func", GgufValue.u32(type.equals("deepseek_v3") ? SIGMOID : SOFTMAX));
+    }
+
+    /** Dimensions of a head that are rotated. */
+    private int ropeDims() {
+        if (latent()) {
+            return config.size("qk_rope_head_dim");
+        }
+        int heads = config.size("num_attention_heads");
+        int head = config.size("head_dim", config.size("kv_channels", config.size("hidden_size") / heads));
+        return type.startsWith("phi") ? (int) (head * Rotary.share(config)) : head;
+    }
+
+    private void rope() {
+        Config rope = Rotary.section(config);
+        put("rope.freq_base", GgufValue.f32((float) Rotary.theta(config)));
+        String scaling = rope.text("rope_type", rope.text("type", "default"));
+        switch (scaling) {
+            case "default" -> {}
+            case "linear" -> {
+                put("rope.scaling.type", GgufValue.text("linear"));
+                put("rope.scaling.factor", GgufValue.f32((float) rope.number("factor")));
+            }
+            case "yarn" -> yarn(rope);
+            case "llama3" -> divisors("rope_freqs.weight", Rotary.divisors(config, ropeDims()));
+            case "longrope", "su" -> {
+                divisors("rope_factors_long.weight", floats(rope.numbers("long_factor")));
+                divisors("rope_factors_short.weight", floats(rope.numbers("short_factor")));
+                put("rope.scaling.type", GgufValue.text("longrope"));
+                put("rope.scaling.attn_factor", GgufValue.f32(Rotary.magnitude(config, ropeDims())));
+            }
+            default -> throw rope.wrong("rope_type", "default, linear, yarn, llama3 or longrope: GGUF has no other");
+        }
+        if (List.of("yarn", "longrope", "su").contains(scaling) || type.equals("phi3")) {
+            int made = config.size("original_max_position_embeddings", config.size("max_position_embeddings"));
+            put(
+                    "rope.scaling.original_context_length",
+                    GgufValue.u32(rope.size("original_max_position_embeddings", made)));
+        }
+    }
+
+    private void yarn(Config rope) {
+        if (rope.has("attention_factor")) {
+            throw rope.wrong("attention_factor", "none, since llama.cpp computes it");
+        }
+        if (rope.number("mscale", 1) != rope.number("mscale_all_dim", rope.number("mscale", 1))
+                || rope.has("mscale") != rope.has("mscale_all_dim")) {
+            throw rope.wrong("mscale", "the same as mscale_all_dim, since GGUF has one number for both");
+        }
+        put("rope.scaling.type", GgufValue.text("yarn"));
+        put("rope.scaling.factor", GgufValue.f32((float) rope.number("factor")));
+        put("rope.scaling.yarn_beta_fast", GgufValue.f32((float) rope.number("beta_fast", 32)));
+        put("rope.scaling.yarn_beta_slow", GgufValue.f32((float) rope.number("beta_slow", 1)));
+        if (rope.has("mscale_all_dim")) {
+            put("rope.scaling.yarn_log_multiplier", GgufValue.f32((float)
+                    (0.1 * rope.number("mscale_all_dim")))); // a tenth, by custom
+        }
+    }
+
+    private void divisors(String name, float... values) {
+        entries.add(GgufWriter.Entry.of(name, BlockFormat.F32, Shape.of(values.length), values));
+    }
+
+    private static float[] floats(double... values) {
+        float[] floats = new float[values.length];
+        for (int i = 0; i < values.length; i++) {
+            floats[i] = (float) values[i];
+        }
+        return floats;
+    }
+
+    private String key(String setting) {
+        return architecture + "." + setting;
+    }
+
+    private void put(String setting, GgufValue value) {
+        metadata.put(key(setting), value);
+    }
+
+    /** Tensors by llama.cpp's names; an expert's is a part of its stack. */
+    private void tensors() {
+        Map<String, List<String>> holders = new LinkedHashMap<>();
+        tensors.keySet()
+                .forEach(name -> holders.computeIfAbsent(GgufNames.tensor(name), key -> new ArrayList<>())
+                        .add(name));
+        holders.forEach((holder, names) -> {
+            String first = names.getFirst();
+            if (first.endsWith(".kv_b_proj.weight")) {
+                splitLatent(first);
+                return;
+            }
+            Shape shape = tensors.get(first);
+            boolean stacked = first.contains(".experts.");
+            Shape whole = stacked ? Shape.of(names.size(), shape.dim(0), shape.dim(1)) : shape;
+            BlockFormat format = isPlain(holder, whole) ? BlockFormat.F32 : formats.apply(first);
+            entries.add(new GgufWriter.Entry(holder, format, whole, out -> {
+                for (String name : names) {
+                    write(out, format, reordered(name));
+                }
+            }));
+        });
+    }
+
+    private static void write(WritableByteChannel out, BlockFormat format, float... values) throws IOException {
+        GgufWriter.Entry.of("part", format, Shape.of(values.length), values)
+                .body()
+                .write(out);
+    }
+
+    /** What llama.cpp wants in float32, whatever the rest is in. */
+    private static boolean isPlain(String name, Shape shape) {
+        return shape.rank() == 1 || !name.endsWith(".weight") || name.contains(".ffn_gate_inp");
+    }
+
+    private float[] reordered(String name) {
+        boolean query = name.contains(".self_attn.q_proj.");
+        if (!architecture.equals("llama") || !query && !name.contains(".self_attn.k_proj.")) {
+            return values.apply(name);
+        }
+        int heads = config.size("num_attention_heads");
+        Shape shape = tensors.get(name);
+        int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+        int perHead = Math.toIntExact(shape.dim(0)) / (query ? heads : config.size("num_key_value_heads", heads));
+        return GgufSource.interleaved(values.apply(name), width, perHead);
+    }
+
+    private void splitLatent(String name) {
+        int heads = config.size("num_attention_heads");
+        int latent = config.size("kv_lora_rank");
+        int nopeDim = config.size("qk_nope_head_dim");
+        int value = config.size("v_head_dim");
+        String holder = GgufNames.tensor(name);
+        BlockFormat format = formats.apply(name);
+        Shape keys = Shape.of(heads, latent, nopeDim);
+        Shape forValues = Shape.of(heads, value, latent);
+        for (boolean forKeys : List.of(true, false)) {
+            entries.add(new GgufWriter.Entry(
+                    holder.replace("attn_kv_b", forKeys ? "attn_k_b" : "attn_v_b"),
+                    format,
+                    forKeys ? keys : forValues,
+                    out -> {
+                        float[] k = new float[Math.toIntExact(keys.size())];
+                        float[] v = new float[Math.toIntExact(forValues.size())];
+                        GgufSource.split(values.apply(name), k, v, heads, nopeDim);
+                        write(out, format, forKeys ? k : v);
+                    }));
+        }
+    }
+}

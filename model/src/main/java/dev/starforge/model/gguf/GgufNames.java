@@ -1,0 +1,217 @@
+package dev.starforge.model.gguf;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * HF's names and llama.cpp's for the same things: architectures, settings and tensors. {@link GgufConfig} and {@link
+ * GgufSource} read by these tables and {@link GgufExport} writes by them. A new architecture adds rows for what no other
+ * has; where both sides use one name there is no row.
+ */
+public final class GgufNames {
+    /**
+     * An architecture that llama.cpp calls otherwise.
+     *
+     * @param is tells those apart that share llama.cpp's name; the first row that says yes counts
+     */
+    private record Architecture(String gguf, String hf, Predicate<GgufFile> is) {}
+
+    private static final List<Architecture> ARCHITECTURES = List.of(
+            new Architecture("llama", "mixtral", file -> file.integer("llama.expert_count", 0) > 0),
+            new Architecture("llama", "mistral", file -> file.integer("llama.attention.sliding_window", 0) > 0),
+            new Architecture("deepseek2", "deepseek_v3", GgufNames::hasBalancingBias),
+            new Architecture("deepseek2", "deepseek_v2", file -> true),
+            new Architecture("phi2", "phi", file -> true),
+            new Architecture("qwen2moe", "qwen2_moe", file -> true),
+            new Architecture("qwen3moe", "qwen3_moe", file -> true));
+
+    /** What a setting is in a GGUF file; llama.cpp takes no other. */
+    enum Kind {
+        WHOLE,
+        REAL,
+        FLAG
+    }
+
+    /**
+     * A key of {@code config.json} and of the metadata, there after the architecture's prefix.
+     *
+     * @param only the architectures that have it, by HF's names; empty for all
+     */
+    record Setting(String hf, String gguf, Kind kind, Set<String> only) {
+        static Setting of(String hf, String gguf, Kind kind, String... only) {
+            return new Setting(hf, gguf, kind, Set.of(only));
+        }
+    }
+
+    /** Where HF has several names for one setting, an architecture is read by the first row that it has. */
+    private static final List<Setting> SETTINGS = List.of(
+            Setting.of("num_hidden_layers", "block_count", Kind.WHOLE),
+            Setting.of("max_position_embeddings", "context_length", Kind.WHOLE),
+            Setting.of("hidden_size", "embedding_length", Kind.WHOLE),
+            Setting.of("num_attention_heads", "attention.head_count", Kind.WHOLE),
+            Setting.of("num_key_value_heads", "attention.head_count_kv", Kind.WHOLE),
+            Setting.of("kv_channels", "attention.key_length", Kind.WHOLE, "qwen"),
+            Setting.of("head_dim", "attention.key_length", Kind.WHOLE),
+            Setting.of("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", Kind.REAL, "qwen"),
+            Setting.of("rms_norm_eps", "attention.layer_norm_rms_epsilon", Kind.REAL),
+            Setting.of("norm_epsilon", "attention.layer_norm_epsilon", Kind.REAL, "starcoder2"),
+            Setting.of("layer_norm_eps", "attention.layer_norm_epsilon", Kind.REAL, "phi"),
+            Setting.of(
+                    "sliding_window",
+                    "attention.sliding_window",
+                    Kind.WHOLE,
+                    "llama",
+                    "mistral",
+                    "mixtral",
+                    "phi3",
+                    "starcoder2"),
+            Setting.of("n_routed_experts", "expert_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
+            Setting.of("num_experts", "expert_count", Kind.WHOLE, "qwen2_moe", "qwen3_moe"),
+            Setting.of("num_local_experts", "expert_count", Kind.WHOLE, "mixtral", "qwen2_moe", "qwen3_moe"),
+            Setting.of(
+                    "num_experts_per_tok",
+                    "expert_used_count",
+                    Kind.WHOLE,
+                    "mixtral",
+                    "qwen2_moe",
+                    "qwen3_moe",
+                    "deepseek_v2",
+                    "deepseek_v3"),
+            Setting.of("n_group", "expert_group_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
+            Setting.of("topk_group", "expert_group_used_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
+            Setting.of("moe_intermediate_size", "expert_feed_forward_length", Kind.WHOLE),
+            Setting.of("shared_expert_intermediate_size", "expert_shared_feed_forward_length", Kind.WHOLE),
+            Setting.of("n_shared_experts", "expert_shared_count", Kind.WHOLE),
+            Setting.of("routed_scaling_factor", "expert_weights_scale", Kind.REAL),
+            Setting.of("norm_topk_prob", "expert_weights_norm", Kind.FLAG),
+            Setting.of("first_k_dense_replace", "leading_dense_block_count", Kind.WHOLE),
+            Setting.of("q_lora_rank", "attention.q_lora_rank", Kind.WHOLE),
+            Setting.of("kv_lora_rank", "attention.kv_lora_rank", Kind.WHOLE),
+            Setting.of("qk_rope_head_dim", "rope.dimension_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
+            Setting.of("v_head_dim", "attention.value_length_mla", Kind.WHOLE),
+            Setting.of("rope_theta", "rope.freq_base", Kind.REAL));
+
+    private static final Pattern LAYER = Pattern.compile("(?:model\\.layers|transformer\\.h)\\.(\\d+)\\.(.*)");
+    private static final Pattern EXPERT =
+            Pattern.compile("(?:mlp|block_sparse_moe)\\.experts\\.(\\d+)\\.(\\w+)\\.weight");
+
+    /** Tensors outside the blocks. */
+    private static final Map<String, String> OUTSIDE = Map.of(
+            "model.embed_tokens", "token_embd",
+            "transformer.wte", "token_embd",
+            "model.norm", "output_norm",
+            "model.final_layernorm", "output_norm",
+            "transformer.ln_f", "output_norm",
+            "lm_head", "output");
+
+    /** Tensors of a block. */
+    private static final Map<String, String> INSIDE = Map.ofEntries(
+            Map.entry("input_layernorm", "attn_norm"),
+            Map.entry("ln_1", "attn_norm"),
+            Map.entry("post_attention_layernorm", "ffn_norm"),
+            Map.entry("ln_2", "ffn_norm"),
+            Map.entry("self_attn.q_proj", "attn_q"),
+            Map.entry("self_attn.k_proj", "attn_k"),
+            Map.entry("self_attn.v_proj", "attn_v"),
+            Map.entry("self_attn.qkv_proj", "attn_qkv"),
+            Map.entry("attn.c_attn", "attn_qkv"),
+            Map.entry("self_attn.o_proj", "attn_output"),
+            Map.entry("self_attn.dense", "attn_output"),
+            Map.entry("attn.c_proj", "attn_output"),
+            Map.entry("self_attn.q_norm", "attn_q_norm"),
+            Map.entry("self_attn.k_norm", "attn_k_norm"),
+            Map.entry("self_attn.q_a_proj", "attn_q_a"),
+            Map.entry("self_attn.q_a_layernorm", "attn_q_a_norm"),
+            Map.entry("self_attn.q_b_proj", "attn_q_b"),
+            Map.entry("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+            Map.entry("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+            Map.entry("self_attn.kv_b_proj", "attn_kv_b"),
+            Map.entry("mlp.gate_proj", "ffn_gate"),
+            Map.entry("mlp.w2", "ffn_gate"),
+            Map.entry("mlp.up_proj", "ffn_up"),
+            Map.entry("mlp.w1", "ffn_up"),
+            Map.entry("mlp.c_fc", "ffn_up"),
+            Map.entry("mlp.fc1", "ffn_up"),
+            Map.entry("mlp.gate_up_proj", "ffn_up"),
+            Map.entry("mlp.down_proj", "ffn_down"),
+            Map.entry("mlp.c_proj", "ffn_down"),
+            Map.entry("mlp.fc2", "ffn_down"),
+            Map.entry("mlp.gate", "ffn_gate_inp"),
+            Map.entry("block_sparse_moe.gate", "ffn_gate_inp"),
+            Map.entry("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
+            Map.entry("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
+            Map.entry("mlp.shared_expert.up_proj", "ffn_up_shexp"),
+            Map.entry("mlp.shared_expert.down_proj", "ffn_down_shexp"),
+            Map.entry("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
+            Map.entry("mlp.shared_experts.up_proj", "ffn_up_shexp"),
+            Map.entry("mlp.shared_experts.down_proj", "ffn_down_shexp"));
+
+    /** The matrices of an expert, which llama.cpp has in one stack for all experts of a block. */
+    private static final Map<String, String> EXPERTS = Map.of(
+            "gate_proj", "ffn_gate_exps",
+            "w1", "ffn_gate_exps",
+            "up_proj", "ffn_up_exps",
+            "w3", "ffn_up_exps",
+            "down_proj", "ffn_down_exps",
+            "w2", "ffn_down_exps");
+
+    private GgufNames() {}
+
+    /** The architecture of a file by HF's name for it. */
+    public static String modelType(GgufFile file) {
+        String name = file.text("general.architecture");
+        return ARCHITECTURES.stream()
+                .filter(row -> row.gguf().equals(name) && row.is().test(file))
+                .map(Architecture::hf)
+                .findFirst()
+                .orElse(name);
+    }
+
+    /** llama.cpp's name for an architecture. */
+    public static String architecture(String modelType) {
+        return ARCHITECTURES.stream()
+                .filter(row -> row.hf().equals(modelType))
+                .map(Architecture::gguf)
+                .findFirst()
+                .orElse(modelType);
+    }
+
+    private static boolean hasBalancingBias(GgufFile file) {
+        return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
+    }
+
+    /** The settings of an architecture. */
+    static List<Setting> settings(String modelType) {
+        return SETTINGS.stream()
+                .filter(setting -> setting.only().isEmpty() || setting.only().contains(modelType))
+                .toList();
+    }
+
+    /** llama.cpp's name for a tensor; a name it has no word for stays as it is, and is then not found. */
+    public static String tensor(String name) {
+        int dot = name.lastIndexOf('.');
+        String ending = name.substring(dot);
+        Matcher layer = LAYER.matcher(name.substring(0, dot));
+        if (!layer.matches()) {
+            return OUTSIDE.getOrDefault(name.substring(0, dot), name.substring(0, dot)) + ending;
+        }
+        String block = "blk." + layer.group(1) + ".";
+        Matcher expert = expert(name);
+        if (expert.matches()) {
+            return block + EXPERTS.getOrDefault(expert.group(2), expert.group(2)) + ending;
+        }
+        return ending.equals(".e_score_correction_bias")
+                ? block + "exp_probs_b.bias"
+                : block + INSIDE.getOrDefault(layer.group(2), layer.group(2)) + ending;
+    }
+
+    /** Matches the name of an expert: its number, and its matrix. */
+    static Matcher expert(String name) {
+        Matcher layer = LAYER.matcher(name);
+        return EXPERT.matcher(layer.matches() ? layer.group(2) : "");
+    }
+}

@@ -1,0 +1,242 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.file.WeightSource;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.device.FileRegion;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+
+/**
+ * The tensors of a GGUF file under HF's names: llama.cpp's names translated ({@link GgufNames}), experts taken out of their stacks, the rows of
+ * Llama's queries and keys put back into HF's order, and what latent attention keeps apart joined again.
+ */
+public final class GgufSource implements WeightSource {
+    private final GgufFile file;
+    private final boolean reordered;
+    private final int heads;
+    private final int kvHeads;
+    private String whole = "";
+    private float[] values = {};
+
+    public GgufSource(GgufFile file, Config config) {
+        this.file = file;
+        this.reordered = file.text("general.architecture").equals("llama");
+        this.heads = config.size("num_attention_heads");
+        this.kvHeads = config.size("num_key_value_heads", heads);
+    }
+
+    public GgufFile file() {
+        return file;
+    }
+
+    @Override
+    public Path path() {
+        return file.path();
+    }
+
+    @Override
+    public Shape shape(String name) {
+        if (isJoined(name)) {
+            Shape keys = file.tensor(part(name, "attn_k_b")).shape(); // [heads, latent, nopeDim]
+            Shape values = file.tensor(part(name, "attn_v_b")).shape(); // [heads, value, latent]
+            return Shape.of(keys.dim(0) * (keys.dim(2) + values.dim(1)), keys.dim(1));
+        }
+        Shape shape = file.tensor(GgufNames.tensor(name)).shape();
+        if (shape.rank() == 1 && name.endsWith(".shared_expert_gate.weight")) {
+            return Shape.of(1, shape.last()); // quantizers drop dimensions of 1
+        }
+        return GgufNames.expert(name).matches() ? Shape.of(shape.dim(1), shape.dim(2)) : shape;
+    }
+
+    @Override
+    public Optional<DType> stored(String name) {
+        boolean moved = isJoined(name) || isReordered(name) && shape(name).rank() == 1;
+        return moved
+                ? Optional.empty()
+                : Optional.of(file.tensor(GgufNames.tensor(name)).format().dtype());
+    }
+
+    /** Reordering moves rows within a head, and an expert's rows are a stretch of its stack's. */
+    @Override
+    public void readRows(String name, long first, ByteBuffer into) {
+        GgufFile.Stored stored = file.tensor(GgufNames.tensor(name));
+        long row = stored.format().bytes(shape(name).last());
+        if (!isReordered(name)) {
+            file.read(stored, (skipped(name) + first) * row, into);
+            return;
+        }
+        long perHead = perHead(name);
+        long end = first + into.remaining() / row;
+        long begin = first / perHead * perHead;
+        ByteBuffer heads = ByteBuffer.allocate(Math.toIntExact((Math.ceilDiv(end, perHead) * perHead - begin) * row));
+        file.read(stored, begin * row, heads);
+        for (long to = first; to < end; to++) {
+            into.put(heads.slice((int) ((storedRow(name, to) - begin) * row), (int) row));
+        }
+    }
+
+    @Override
+    public Optional<FileRegion> region(String name) {
+        if (isJoined(name) || isReordered(name)) {
+            return Optional.empty();
+        }
+        GgufFile.Stored stored = file.tensor(GgufNames.tensor(name));
+        long row = stored.format().bytes(shape(name).last());
+        return Optional.of(file.region(stored, skipped(name) * row, shape(name).rows() * row));
+    }
+
+    @Override
+    public void read(String name, long first, float[] out, int count) {
+        if (isJoined(name) || isReordered(name)) {
+            float[] all = rearranged(name);
+            System.arraycopy(all, Math.toIntExact(first), out, 0, count);
+            if (first + count == all.length) {
+                whole = "";
+                values = new float[0];
+            }
+            return;
+        }
+        file.readFloats(
+                file.tensor(GgufNames.tensor(name)), skipped(name) * shape(name).last() + first, out, 0, count);
+    }
+
+    /** The rows of a stack before those of this expert. */
+    private long skipped(String name) {
+        Matcher expert = GgufNames.expert(name);
+        return expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).rows() : 0;
+    }
+
+    private static String part(String name, String part) {
+        return GgufNames.tensor(name).replace("attn_kv_b", part);
+    }
+
+    /** Newer files split the projection from the latent into a part for keys, transposed, and one for values. */
+    private boolean isJoined(String name) {
+        return name.endsWith(".kv_b_proj.weight")
+                && !file.has(GgufNames.tensor(name))
+                && file.has(part(name, "attn_k_b"));
+    }
+
+    /** Llama's rows are stored so that the two dimensions of a rotated pair are neighbours. */
+    private boolean isReordered(String name) {
+        return reordered && (name.contains(".self_attn.q_proj.") || name.contains(".self_attn.k_proj."));
+    }
+
+    private float[] rearranged(String name) {
+        if (!whole.equals(name)) {
+            values = isJoined(name) ? joined(name) : reordered(name);
+            whole = name;
+        }
+        return values;
+    }
+
+    private float[] reordered(String name) {
+        float[] stored = file.readFloats(GgufNames.tensor(name));
+        Shape shape = shape(name);
+        int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+        float[] ours = new float[stored.length];
+        for (int row = 0; row < stored.length / width; row++) {
+            System.arraycopy(stored, (int) storedRow(name, row) * width, ours, row * width, width);
+        }
+        return ours;
+    }
+
+    /** Where a row of queries or keys lies in the file. */
+    private long storedRow(String name, long row) {
+        long perHead = perHead(name);
+        long i = row % perHead;
+        long pair = i % (perHead / 2);
+        long half = i / (perHead / 2);
+        return row - i + 2 * pair + half;
+    }
+
+    private long perHead(String name) {
+        return shape(name).dim(0) / (name.contains(".q_proj.") ? heads : kvHeads);
+    }
+
+    private float[] joined(String name) {
+        Shape shape = file.tensor(part(name, "attn_k_b")).shape();
+        int latent = Math.toIntExact(shape.dim(1));
+        int nopeDim = Math.toIntExact(shape.dim(2));
+        int value = Math.toIntExact(file.tensor(part(name, "attn_v_b")).shape().dim(1));
+        float[] forKeys = file.readFloats(part(name, "attn_k_b"));
+        float[] forValues = file.readFloats(part(name, "attn_v_b"));
+        float[] ours = new float[forKeys.length + forValues.length];
+        for (int h = 0; h < shape.dim(0); h++) {
+            int at = h * (nopeDim + value) * latent;
+            for (int i = 0; i < nopeDim; i++) {
+                for (int l = 0; l < latent; l++) {
+                    ours[at + i * latent + l] = forKeys[(h * latent + l) * nopeDim + i];
+                }
+            }
+            System.arraycopy(forValues, h * value * latent, ours, at + nopeDim * latent, value * latent);
+        }
+        return ours;
+    }
+
+    /**
+     * The way back: puts a tensor as HF has it into the stored tensors it is part of, which {@code into} holds by their
+     * names.
+     */
+    public void put(String name, float[] ours, Map<String, float[]> into) {
+        if (isJoined(name)) {
+            split(name, ours, into.get(part(name, "attn_k_b")), into.get(part(name, "attn_v_b")));
+        } else if (isReordered(name)) {
+            Shape shape = shape(name);
+            int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
+            int rows = ours.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
+            System.arraycopy(interleaved(ours, width, rows), 0, into.get(GgufNames.tensor(name)), 0, ours.length);
+        } else {
+            Matcher expert = GgufNames.expert(name);
+            int at = expert.matches() ? Integer.parseInt(expert.group(1)) * ours.length : 0;
+            System.arraycopy(ours, 0, into.get(GgufNames.tensor(name)), at, ours.length);
+        }
+    }
+
+    /** The stored tensors that a tensor of HF is in. */
+    public List<String> holders(String name) {
+        return isJoined(name)
+                ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b"))
+                : List.of(GgufNames.tensor(name));
+    }
+
+    /** Rows of Llama's queries and keys as llama.cpp stores them: the two of a rotated pair side by side. */
+    public static float[] interleaved(float[] ours, int width, int perHead) {
+        float[] stored = new float[ours.length];
+        for (int row = 0; row < ours.length / width; row++) {
+            int i = row % perHead;
+            int to = row - i + 2 * (i % (perHead / 2)) + i / (perHead / 2);
+            System.arraycopy(ours, row * width, stored, to * width, width);
+        }
+        return stored;
+    }
+
+    private void split(String name, float[] ours, float[] forKeys, float[] forValues) {
+        Shape shape = file.tensor(part(name, "attn_k_b")).shape();
+        split(ours, forKeys, forValues, Math.toIntExact(shape.dim(0)), Math.toIntExact(shape.dim(2)));
+    }
+
+    /**
+     * The projection from the latent, [heads * (nopeDim + value), latent], as a part for keys, [heads, latent, nopeDim], and one
+     * for values, [heads, value, latent].
+     */
+    static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int nopeDim) {
+        int latent = forKeys.length / heads / nopeDim;
+        int value = forValues.length / heads / latent;
+        for (int h = 0; h < heads; h++) {
+            int at = h * (nopeDim + value) * latent;
+            for (int i = 0; i < nopeDim; i++) {
+                for (int l = 0; l < latent; l++) {
+                    forKeys[(h * latent + l) * nopeDim + i] = ours[at + i * latent + l];
+                }
+            }
+            System.arraycopy(ours, at + nopeDim * latent, forValues, h * value * latent, value * latent);
+        }
+    }
+}

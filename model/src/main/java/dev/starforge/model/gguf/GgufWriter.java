@@ -1,0 +1,196 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.model.file.WholeFile;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.BlockFormat;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.WritableByteChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Writes GGUF files, version 3, that llama.cpp loads. Tensors are produced one by one while the file is written, so a model
+ * never has to be in memory whole. The file is written beside its final place and renamed, so that no half file ever has
+ * the name.
+ */
+public final class GgufWriter {
+    private static final int LONGEST_NAME = 63;
+    private static final int PIECE = 1 << 20;
+
+    private GgufWriter() {}
+
+    /** Puts a tensor's bytes into a channel when they are wanted. */
+    @FunctionalInterface
+    public interface Body {
+        void write(WritableByteChannel out) throws IOException;
+    }
+
+    /** What to write: a name, a type, a row-major shape, and the bytes. */
+    public record Entry(String name, BlockFormat format, Shape shape, Body body) {
+        /** A tensor to be encoded piece by piece. */
+        public static Entry of(String name, BlockFormat format, Shape shape, float... values) {
+            return new Entry(name, format, shape, out -> {
+                int piece = Math.min(values.length, PIECE / format.blockBytes() * format.blockElements());
+                ByteBuffer bytes = ByteBuffer.allocate((int) format.bytes(piece));
+                for (int done = 0; done < values.length; done += piece) {
+                    int now = Math.min(piece, values.length - done);
+                    format.encode(values, done, now, bytes.clear().limit((int) format.bytes(now)), 0);
+                    WholeFile.put(out, bytes);
+                }
+            });
+        }
+    }
+
+    /** The key {@code general.alignment} is obeyed if it is there. */
+    public static void write(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
+        int alignment = GgufFile.alignment(metadata)
+                .orElseThrow(() -> new ModelException(path, GgufFile.wrongAlignment(metadata)));
+        check(path, entries);
+        WholeFile.write(path, out -> {
+            WholeFile.put(out, ByteBuffer.wrap(head(metadata, entries, alignment)));
+            for (Entry entry : entries) {
+                pad(out, alignment);
+                write(path, out, entry);
+            }
+            pad(out, alignment);
+        });
+    }
+
+    private static void check(Path path, List<Entry> entries) {
+        Set<String> names = new HashSet<>();
+        for (Entry entry : entries) {
+            int length = entry.name().getBytes(StandardCharsets.UTF_8).length;
+            if (length == 0 || length > LONGEST_NAME || !names.add(entry.name())) {
+                throw new ModelException(
+                        path,
+                        "tensor name '" + entry.name() + "': expected a new one of 1.." + LONGEST_NAME + " bytes");
+            }
+            if (!entry.format().isInGguf()) {
+                throw new ModelException(path, "tensor " + entry.name() + ": GGUF has no type " + entry.format());
+            }
+            int rank = entry.shape().rank();
+            if (rank < 1
+                    || rank > GgufFile.MAX_DIMENSIONS
+                    || entry.shape().last() % entry.format().blockElements() != 0) {
+                throw new ModelException(
+                        path,
+                        "tensor " + entry.name() + ": shape " + entry.shape() + ", expected 1.."
+                                + GgufFile.MAX_DIMENSIONS + " dimensions and rows of whole blocks of "
+                                + entry.format().blockElements());
+            }
+        }
+    }
+
+    private static void write(Path path, FileChannel out, Entry entry) throws IOException {
+        long begin = out.position();
+        entry.body().write(out);
+        long expected = entry.format().bytes(entry.shape().size());
+        if (out.position() - begin != expected) {
+            throw new ModelException(
+                    path,
+                    "tensor " + entry.name() + ": expected " + expected + " bytes, got " + (out.position() - begin));
+        }
+    }
+
+    private static byte[] head(Map<String, GgufValue> metadata, List<Entry> entries, int alignment) {
+        Head head = new Head();
+        head.int32(GgufFile.MAGIC);
+        head.int32(GgufFile.VERSION);
+        head.int64(entries.size());
+        head.int64(metadata.size());
+        metadata.forEach((key, value) -> {
+            head.string(key);
+            head.value(value);
+        });
+        long begin = 0;
+        for (Entry entry : entries) {
+            head.string(entry.name());
+            head.int32(entry.shape().rank());
+            for (int axis = entry.shape().rank() - 1; axis >= 0; axis--) {
+                head.int64(entry.shape().dim(axis));
+            }
+            head.int32(entry.format().ggufId());
+            head.int64(begin);
+            begin = GgufFile.align(begin + entry.format().bytes(entry.shape().size()), alignment);
+        }
+        return head.out.toByteArray();
+    }
+
+    private static void pad(FileChannel out, int alignment) throws IOException {
+        long missing = GgufFile.align(out.position(), alignment) - out.position();
+        WholeFile.put(out, ByteBuffer.allocate((int) missing));
+    }
+
+    /** The head as it grows. */
+    private static final class Head {
+        private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+
+        void int32(int value) {
+            number(value, 4);
+        }
+
+        void int64(long value) {
+            number(value, 8);
+        }
+
+        void number(long value, int bytes) {
+            for (int i = 0; i < bytes; i++) {
+                out.write((int) (value >>> 8 * i));
+            }
+        }
+
+        void string(String value) {
+            byte[] bytes = value.getBytes(StandardCharsets.UTF_8);
+            int64(bytes.length);
+            out.writeBytes(bytes);
+        }
+
+        void value(GgufValue value) {
+            switch (value) {
+                case GgufValue.Whole(GgufValue.Type type, long number) -> {
+                    int32(type.ordinal());
+                    number(number, type.bytes());
+                }
+                case GgufValue.Real(GgufValue.Type type, double number) -> {
+                    int32(type.ordinal());
+                    boolean single = type == GgufValue.Type.FLOAT32;
+                    number(
+                            single ? Float.floatToRawIntBits((float) number) : Double.doubleToRawLongBits(number),
+                            type.bytes());
+                }
+                case GgufValue.Flag(boolean flag) -> {
+                    int32(GgufValue.Type.BOOL.ordinal());
+                    number(flag ? 1 : 0, 1);
+                }
+                case GgufValue.Text(String text) -> {
+                    int32(GgufValue.Type.STRING.ordinal());
+                    string(text);
+                }
+                case GgufValue.Texts(List<String> texts) -> {
+                    list(GgufValue.Type.STRING, texts.size());
+                    texts.forEach(this::string);
+                }
+                case GgufValue.Numbers numbers -> {
+                    list(numbers.element(), numbers.size());
+                    byte[] bytes = new byte[numbers.bytes().limit()];
+                    numbers.bytes().get(0, bytes);
+                    out.writeBytes(bytes);
+                }
+            }
+        }
+
+        private void list(GgufValue.Type element, int size) {
+            int32(GgufValue.Type.ARRAY.ordinal());
+            int32(element.ordinal());
+            int64(size);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.arch.Architecture;
+import dev.starforge.model.arch.Architectures;
+import java.util.Map;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * The {@code config.json} of a model that was read from a GGUF file, for those who read HF's form: what GGUF keeps otherwise
+ * is put back. Frequencies that came as a table stay one, as {@code longrope} with the same
+ * factors within and beyond the original context: the four numbers of Llama 3 cannot be told from it.
+ */
+public final class HfConfig {
+    private HfConfig() {}
+
+    public static String of(Config config, String dtype, Map<String, Integer> tokens) {
+        String type = config.text("model_type");
+        Architecture architecture = Architectures.of(config);
+        if (!architecture.hasHfClass()) {
+            throw new ModelException(
+                    config.path(), type + ": HF transformers has no class of its own for it, so no folder is written");
+        }
+        ObjectNode node = (ObjectNode) new JsonMapper().readTree(config.json());
+        node.remove("rope_theta");
+        if (config.has("kv_lora_rank")) {
+            node.put("head_dim", config.size("qk_rope_head_dim"));
+            node.put("num_key_value_heads", config.size("num_attention_heads"));
+        }
+        rope(node, config);
+        if (node.path("sliding_window").asInt(0) == 0) {
+            node.putNull("sliding_window");
+        }
+        node.putArray("architectures").add(architecture.hfClass());
+        node.put("dtype", dtype);
+        tokens.forEach(node::put);
+        return node.toPrettyString();
+    }
+
+    /** Said in full: HF asks for the context of a table of factors, and for the share of a head that is rotated beside them. */
+    private static void rope(ObjectNode node, Config config) {
+        ObjectNode rope = (ObjectNode) node.path("rope_parameters");
+        if (!rope.has("rope_type")) {
+            rope.put("rope_type", "default");
+        } else if (!rope.has("original_max_position_embeddings")) {
+            rope.put("original_max_position_embeddings", config.size("max_position_embeddings"));
+        }
+        if (node.has("partial_rotary_factor")) {
+            rope.set("partial_rotary_factor", node.get("partial_rotary_factor"));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+package dev.starforge.model.layer;
+
+import dev.starforge.model.Config;
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Tensor;
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * Rotary positions as a config scales them. The frequencies come from {@code rope_parameters} or from the older
+ * {@code rope_theta} and {@code rope_scaling}. Some scalings change with the length of the text: each stretch of lengths
+ * with the same frequencies is a regime, and what was cached in one is of no use in another.
+ */
+public final class Rotary {
+    private final Scaling scaling;
+    private final Weights weights;
+    private final Map<Integer, Tensor> tables = new HashMap<>();
+
+    private Rotary(Scaling scaling, Weights weights) {
+        this.scaling = scaling;
+        this.weights = weights;
+        table(0);
+    }
+
+    /** For heads of which the first {@code dims} dimensions are rotated. */
+    public static Rotary load(Config config, int dims, Weights weights) {
+        return new Rotary(Scaling.of(config, dims), weights);
+    }
+
+    /** How long a text may be: what the model was made for, or what its scaling stretches that to. */
+    public static int context(Config config) {
+        int made = config.size("max_position_embeddings");
+        String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+        if (!config.has(section)) {
+            return made;
+        }
+        Config rope = config.section(section);
+        String type = rope.text("rope_type", rope.text("type", "default"));
+        if (!type.equals("yarn") && !type.equals("linear")) {
+            return made;
+        }
+        double stretched = rope.number("factor") * rope.size("original_max_position_embeddings", made);
+        return (int) Math.max(made, Math.min(stretched, Integer.MAX_VALUE));
+    }
+
+    /** Where the config speaks of it: {@code rope_parameters}, the older {@code rope_scaling}, or the config itself. */
+    public static Config section(Config config) {
+        return config.has("rope_parameters")
+                ? config.section("rope_parameters")
+                : config.has("rope_scaling") ? config.section("rope_scaling") : config;
+    }
+
+    /** The base of the frequencies. */
+    public static double theta(Config config) {
+        double older = config.number("rope_theta", config.number("rotary_emb_base", 10000));
+        return config.has("rope_parameters") ? section(config).number("rope_theta", older) : older;
+    }
+
+    /** What plain frequencies are divided by, in the first regime. */
+    public static float[] divisors(Config config, int dims) {
+        float[] plain = Scaling.plain(theta(config), dims);
+        float[] scaled = Scaling.of(config, dims).frequencies(0);
+        for (int i = 0; i < plain.length; i++) {
+            plain[i] /= scaled[i];
+        }
+        return plain;
+    }
+
+    /** What rotated vectors are multiplied with. */
+    public static float magnitude(Config config, int dims) {
+        return Scaling.of(config, dims).magnitude();
+    }
+
+    /** The share of a head's dimensions that are rotated. */
+    public static double share(Config config) {
+        Config rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
+        return rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1));
+    }
+
+    /** What scores are multiplied with besides 1 / sqrt(D) where YaRN asks for it (DeepSeek-AI 2024). */
+    public static double sharpening(Config config) {
+        String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+        if (!config.has(section) || config.section(section).isUnset("mscale_all_dim")) {
+            return 1;
+        }
+        Config rope = config.section(section);
+        double sharpness = Yarn.sharpness(rope.number("factor"), rope.number("mscale_all_dim"));
+        return sharpness * sharpness;
+    }
+
+    /** The regime of a text of this length; brings its table to the device. */
+    public int regime(int length) {
+        int regime = scaling.regime(length);
+        table(regime);
+        return regime;
+    }
+
+    /** x[N, H, D] rotated by its positions. */
+    public Tensor rotate(Ops ops, Tensor x, Batch batch) {
+        return ops.rope(x, batch.positions(), table(batch.regime()), scaling.magnitude());
+    }
+
+    /** Only the first regime's table is there when a program casts a model; those of others are made when they are needed. */
+    private Tensor table(int regime) {
+        return tables.computeIfAbsent(
+                regime,
+                r -> r == 0 ? weights.rotary(scaling.frequencies(r)) : weights.constant(scaling.frequencies(r)));
+    }
+
+    /** Frequencies by regime, computed in float32 where HF does, so that long positions agree. */
+    interface Scaling {
+        int MOST_DIMS = 1 << 16;
+
+        float[] frequencies(int regime);
+
+        default int regime(int length) {
+            return 0;
+        }
+
+        default float magnitude() {
+            return 1;
+        }
+
+        static Scaling of(Config config, int dims) {
+            if (dims < 2 || dims % 2 != 0 || dims > MOST_DIMS) {
+                throw config.wrong(
+                        "head_dim", "heads of which 2 to " + MOST_DIMS + " dimensions turn, in pairs, not " + dims);
+            }
+            boolean scaled = config.has("rope_parameters") || config.has("rope_scaling");
+            return of(config, section(config), scaled, theta(config), dims);
+        }
+
+        private static Scaling of(Config config, Config rope, boolean scaled, double theta, int dims) {
+            String type = scaled ? rope.text("rope_type", rope.text("type", "default")) : "default";
+            return switch (type) {
+                case "default" -> regime -> plain(theta, dims);
+                case "linear" -> linear(theta, dims, rope.number("factor"));
+                case "dynamic" ->
+                    new Dynamic(theta, dims, rope.number("factor"), config.size("max_position_embeddings"));
+                case "llama3" -> llama3(rope, plain(theta, dims));
+                case "yarn" -> Yarn.of(config, rope, theta, dims);
+                case "longrope", "su" -> LongRope.of(config, rope, theta, dims);
+                default -> throw rope.wrong("rope_type", "default, linear, dynamic, llama3, yarn or longrope");
+            };
+        }
+
+        private static float[] plain(double theta, int dims) {
+            float[] frequencies = new float[dims / 2];
+            for (int i = 0; i < frequencies.length; i++) {
+                frequencies[i] = 1f / (float) StrictMath.pow(theta, 2f * i / dims);
+            }
+            return frequencies;
+        }
+
+        private static Scaling linear(double theta, int dims, double factor) {
+            float[] frequencies = plain(theta, dims);
+            for (int i = 0; i < frequencies.length; i++) {
+                frequencies[i] /= (float) factor;
+            }
+            return regime -> frequencies;
+        }
+
+        /** Low frequencies divided by the factor, high ones kept, the band between blended (Grattafiori et al. 2024). */
+        private static Scaling llama3(Config rope, float[] frequencies) {
+            double factor = rope.number("factor");
+            double low = rope.number("low_freq_factor");
+            double high = rope.number("high_freq_factor");
+            double context = rope.size("original_max_position_embeddings");
+            float[] scaled = new float[frequencies.length];
+            for (int i = 0; i < scaled.length; i++) {
+                double wavelength = 2 * Math.PI / frequencies[i];
+                double blend = Math.clamp((context / wavelength - low) / (high - low), 0, 1);
+                scaled[i] = (float) ((1 - blend) * frequencies[i] / factor + blend * frequencies[i]);
+            }
+            return regime -> scaled;
+        }
+    }
+
+    /** The base grows with the length beyond the context (NTK-aware); every such length is a regime. */
+    private record Dynamic(double theta, int dims, double factor, int context) implements Scaling {
+        @Override
+        public int regime(int length) {
+            return length <= context ? 0 : length;
+        }
+
+        @Override
+        public float[] frequencies(int regime) {
+            double length = Math.max(regime, context);
+            double grown = factor * length / context - (factor - 1);
+            return Scaling.plain(theta * StrictMath.pow(grown, dims / (dims - 2.0)), dims);
+        }
+    }
+
+    /** Interpolates slow dimensions, keeps fast ones, and sharpens attention a little (Peng et al. 2023). */
+    record Yarn(float[] table, float magnitude) implements Scaling {
+        static Yarn of(Config config, Config rope, double theta, int dims) {
+            if (!rope.flag("truncate", true)) {
+                throw rope.wrong("truncate", "true, since the other form is not supported");
+            }
+            double factor = rope.number("factor");
+            double context = rope.size("original_max_position_embeddings", config.size("max_position_embeddings"));
+            double low = Math.floor(correctionDim(rope.number("beta_fast", 32), dims, theta, context));
+            double high = Math.ceil(correctionDim(rope.number("beta_slow", 1), dims, theta, context));
+            low = Math.max(low, 0);
+            high = Math.min(high, dims - 1);
+            float[] table = new float[dims / 2];
+            for (int i = 0; i < table.length; i++) {
+                double ramp = Math.clamp((i - low) / (high == low ? 0.001 : high - low), 0, 1);
+                double frequency = 1 / StrictMath.pow(theta, 2.0 * i / dims);
+                table[i] = (float) (frequency / factor * ramp + frequency * (1 - ramp));
+            }
+            return new Yarn(table, (float) attention(rope, factor));
+        }
+
+        private static double correctionDim(double rotations, int dims, double theta, double context) {
+            return dims * StrictMath.log(context / (rotations * 2 * Math.PI)) / (2 * StrictMath.log(theta));
+        }
+
+        private static double attention(Config rope, double factor) {
+            if (rope.has("attention_factor")) {
+                return rope.number("attention_factor");
+            }
+            return rope.has("mscale") && rope.has("mscale_all_dim")
+                    ? sharpness(factor, rope.number("mscale")) / sharpness(factor, rope.number("mscale_all_dim"))
+                    : sharpness(factor, 1);
+        }
+
+        static double sharpness(double factor, double scale) {
+            return factor <= 1 ? 1 : 0.1 * scale * StrictMath.log(factor) + 1;
+        }
+
+        @Override
+        public float[] frequencies(int regime) {
+            return table;
+        }
+    }
+
+    /** Each frequency has two divisors, one within the original context and one beyond (Ding et al. 2024). */
+    private record LongRope(float[] within, float[] beyond, int context, float magnitude) implements Scaling {
+        static LongRope of(Config config, Config rope, double theta, int dims) {
+            int context = rope.size(
+                    "original_max_position_embeddings",
+                    config.size("original_max_position_embeddings", config.size("max_position_embeddings")));
+            double factor = rope.number("factor", (double) config.size("max_position_embeddings") / context);
+            double magnitude = rope.number(
+                    "attention_factor",
+                    factor <= 1 ? 1 : Math.sqrt(1 + StrictMath.log(factor) / StrictMath.log(context)));
+            return new LongRope(
+                    divided(rope, "short_factor", theta, dims),
+                    divided(rope, "long_factor", theta, dims),
+                    context,
+                    (float) magnitude);
+        }
+
+        private static float[] divided(Config rope, String key, double theta, int dims) {
+            double[] divisors = rope.numbers(key);
+            float[] frequencies = new float[dims / 2];
+            if (divisors.length != frequencies.length) {
+                throw rope.wrong(key, frequencies.length + " numbers");
+            }
+            for (int i = 0; i < frequencies.length; i++) {
+                frequencies[i] = 1f / ((float) divisors[i] * (float) StrictMath.pow(theta, 2f * i / dims));
+            }
+            return frequencies;
+        }
+
+        @Override
+        public int regime(int length) {
+            return length > context ? 1 : 0;
+        }
+
+        @Override
+        public float[] frequencies(int regime) {
+            return regime == 0 ? within : beyond;
+        }
+    }
+}

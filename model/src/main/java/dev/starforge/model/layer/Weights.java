@@ -1,0 +1,292 @@
+package dev.starforge.model.layer;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.file.WeightSource;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.IntConsumer;
+import java.util.stream.IntStream;
+
+/**
+ * Puts named tensors of a source on a device, piece by piece, so that the host never holds more than one piece. Vectors are
+ * float32; the type of a matrix is decided in one place, {@link #type}. A matrix whose type is that of its file is copied
+ * as it is, any other goes by way of floats. Hands out projections, with the adapter's update where it has one: that is all
+ * a model knows of LoRA.
+ */
+public final class Weights {
+    /** Elements of a piece, or those of {@link Tensor#PANEL} rows if they are more. */
+    private static final int PIECE = 4 << 20;
+
+    /** Bytes that one thread reads at a time. */
+    private static final int READ = 1 << 20;
+
+    private static final Plain.MatMul PROJECT = new Plain.MatMul(false, true);
+    private static final Routing.ExpertMatMul EXPERTS = new Routing.ExpertMatMul(true);
+
+    private final WeightSource source;
+    private final Scope scope;
+    private final Precision precision;
+    private final Adapter adapter;
+    private ByteBuffer piece = ByteBuffer.allocateDirect(0);
+    private float[] values = {};
+    private final List<Parameter> parameters = new ArrayList<>();
+
+    public Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
+        this.source = source;
+        this.scope = scope;
+        this.precision = precision;
+        this.adapter = adapter;
+    }
+
+    /** A projection from {@code in} to {@code out} channels, with its bias if {@code bias} says so. */
+    public Projection projection(String path, int in, int out, boolean bias) {
+        Projection projection =
+                new Projection.Linear(matrix(path + ".weight", Shape.of(out, in), w -> List.of(projecting(w))));
+        if (bias) {
+            projection = new Projection.Biased(projection, vector(path + ".bias", out));
+        }
+        return adapter.apply(path, projection, in, out);
+    }
+
+    /** A table to gather rows of, which a model may also project with. */
+    public Tensor matrix(String name, int rows, int columns) {
+        return matrix(name, Shape.of(rows, columns), w -> List.of(projecting(w), gathering(w)));
+    }
+
+    private Tensor matrix(String name, Shape shape, Function<Spec, List<Use>> uses) {
+        checkShape(name, shape);
+        return load(name, type(List.of(name), shape, uses));
+    }
+
+    /** The gated experts {@code path}.0, .1, ..., whose three matrices end in these names. */
+    public ExpertStack experts(String path, int experts, int width, int inner, String gate, String up, String down) {
+        return new ExpertStack(
+                stack(path, gate, experts, inner, width),
+                stack(path, up, experts, inner, width),
+                stack(path, down, experts, width, inner),
+                adapter.expertUpdates(path, experts, width, 2 * inner, false),
+                adapter.expertUpdates(path, experts, inner, width, true));
+    }
+
+    private Tensor stack(String path, String name, int experts, int rows, int columns) {
+        Shape each = Shape.of(rows, columns);
+        List<String> names = IntStream.range(0, experts)
+                .mapToObj(e -> path + "." + e + "." + name + ".weight")
+                .toList();
+        names.forEach(expert -> checkShape(expert, each));
+        Tensor stack = scope.allocate(type(
+                names,
+                Shape.of(experts, rows, columns),
+                w -> List.of(new Use(EXPERTS, Spec.f32(1, columns), w, Spec.i32(experts + 1L)))));
+        for (int e = 0; e < experts; e++) {
+            fill(names.get(e), stack.view(e * each.size(), each));
+        }
+        parameters.add(new Parameter(names, stack));
+        return stack;
+    }
+
+    public Tensor vector(String name, int size) {
+        return load(name, Spec.f32(size));
+    }
+
+    /** Everything that was loaded, in the order of loading. */
+    public List<Parameter> parameters() {
+        return parameters;
+    }
+
+    /** The matrices that were loaded from below {@code path}: projections, routers and stacks of experts. */
+    public List<Parameter> matrices(String path) {
+        return parameters.stream()
+                .filter(each -> each.names().getFirst().startsWith(path + "."))
+                .filter(each -> each.tensor().shape().rank() > 1)
+                .toList();
+    }
+
+    /** Rotary frequencies, rounded as the run's precision says. */
+    Tensor rotary(float... frequencies) {
+        float[] rounded = frequencies.clone();
+        DType type = precision.rotary();
+        for (int i = 0; i < rounded.length && type != DType.F32; i++) {
+            rounded[i] = type.widen(type.narrow(rounded[i]));
+        }
+        return constant(rounded);
+    }
+
+    /** A table computed here rather than stored. */
+    Tensor constant(float... values) {
+        Tensor tensor = scope.allocate(Spec.f32(values.length));
+        scope.device().write(tensor, values);
+        return tensor;
+    }
+
+    /** An operation that a weight is for, and the types and shapes it would be given. */
+    private record Use(Op op, Spec... in) {}
+
+    private static Use projecting(Spec w) {
+        return new Use(PROJECT, Spec.f32(1, w.shape().last()), w);
+    }
+
+    private static Use gathering(Spec w) {
+        return new Use(new Plain.Gather(), w, Spec.i32(1));
+    }
+
+    /**
+     * The type of a matrix, or of a stack of them. If weights are kept as stored: the type they all have in the file, where
+     * the device computes with it. Otherwise the precision's, which the device must know; but rows that do not divide into
+     * its blocks stay float32.
+     */
+    private Spec type(List<String> names, Shape shape, Function<Spec, List<Use>> uses) {
+        Set<Optional<DType>> stored = new HashSet<>();
+        if (precision.asStored()) {
+            names.forEach(name -> stored.add(source.stored(name)));
+        }
+        if (stored.size() == 1) {
+            Optional<Spec> kept = stored.iterator()
+                    .next()
+                    .map(type -> new Spec(type, shape))
+                    .filter(spec -> uses.apply(spec).stream().allMatch(this::isNative));
+            if (kept.isPresent()) {
+                return kept.get();
+            }
+        }
+        boolean whole = shape.last() % precision.storage().blockElements() == 0;
+        Spec wanted = new Spec(whole ? precision.storage() : DType.F32, shape);
+        for (Use use : uses.apply(wanted)) {
+            if (!isNative(use)) {
+                throw new DeviceException(
+                        use.op().name() + ": " + scope.device().name() + " cannot run it with weights " + wanted + " ("
+                                + names.getFirst() + ")");
+            }
+        }
+        return wanted;
+    }
+
+    private boolean isNative(Use use) {
+        return scope.device().supports(use.op(), use.in()) == Support.NATIVE;
+    }
+
+    /** One tensor, for those who want no model. */
+    public static Tensor load(WeightSource source, String name, Spec wanted, Scope scope) {
+        return new Weights(source, scope, Precision.FLOAT32, Adapter.NONE).load(name, wanted);
+    }
+
+    private Tensor load(String name, Spec wanted) {
+        checkShape(name, wanted.shape());
+        Tensor tensor = mapped(name, wanted).orElseGet(() -> copied(name, wanted));
+        parameters.add(new Parameter(List.of(name), tensor));
+        return tensor;
+    }
+
+    private Tensor copied(String name, Spec wanted) {
+        Tensor tensor = scope.allocate(wanted);
+        fill(name, tensor);
+        return tensor;
+    }
+
+    /** A matrix that is the file's own bytes, where they are what is wanted and nobody will write to them. */
+    private Optional<Tensor> mapped(String name, Spec wanted) {
+        boolean asItIs = wanted.shape().rank() > 1
+                && precision.asStored()
+                && scope.device().maps(wanted.dtype())
+                && source.stored(name).filter(wanted.dtype()::equals).isPresent();
+        return asItIs ? source.region(name).map(region -> scope.map(wanted, region)) : Optional.empty();
+    }
+
+    /** Before anything is allocated: a config must not make us ask for more than its file holds. */
+    private void checkShape(String name, Shape wanted) {
+        if (!source.holds(name, wanted)) {
+            throw new ModelException(
+                    source.path(),
+                    "tensor " + name + ": the config asks for " + wanted + ", the file has " + source.shape(name));
+        }
+    }
+
+    /** Whole panels at a time, since a device may permute them. */
+    private void fill(String name, Tensor tensor) {
+        if (!scope.device().holdsValues()) {
+            return;
+        }
+        DType type = tensor.dtype();
+        long width = tensor.shape().last();
+        long rows = tensor.shape().rows();
+        long rowBytes = type.bytes(width);
+        int step = Tensor.PANEL * (int) Math.max(1, PIECE / Math.max(1, width * Tensor.PANEL));
+        boolean asItIs = source.stored(name).filter(type::equals).isPresent();
+        for (long row = 0; row < rows; row += step) {
+            int now = (int) Math.min(step, rows - row);
+            reserve(Math.multiplyExact(now, rowBytes));
+            if (asItIs) {
+                readRows(name, row, now, type, rowBytes);
+            } else {
+                convert(name, row * width, Math.toIntExact(now * width), type);
+            }
+            Shape shape = tensor.shape().rank() < 2 ? tensor.shape() : Shape.of(now, width);
+            scope.device().write(tensor.view(row * width, shape), piece);
+        }
+    }
+
+    /** A long piece by several threads, since copying out of the system's cache is bound by a core, not by memory. */
+    private void readRows(String name, long first, int rows, DType type, long rowBytes) {
+        int parts = Math.clamp(rows * rowBytes / READ, 1, rows);
+        IntConsumer part = i -> {
+            int from = (int) ((long) rows * i / parts);
+            int to = (int) ((long) rows * (i + 1) / parts);
+            ByteBuffer read = piece.slice((int) (from * rowBytes), (int) ((to - from) * rowBytes));
+            source.readRows(name, first + from, read);
+            try {
+                BlockFormat.of(type).requireFiniteScales(read.flip());
+            } catch (TensorException wrong) {
+                throw new ModelException(
+                        source.path(),
+                        "tensor " + name + ", rows " + (first + from) + " to " + (first + to - 1) + ": "
+                                + wrong.getMessage(),
+                        wrong);
+            }
+        };
+        if (parts == 1) {
+            part.accept(0);
+        } else {
+            IntStream.range(0, parts).parallel().forEach(part);
+        }
+    }
+
+    /** Makes the piece so many bytes long. */
+    private void reserve(long bytes) {
+        if (piece.capacity() < bytes) {
+            piece = ByteBuffer.allocateDirect(Math.toIntExact(bytes));
+        }
+        piece.clear().limit((int) bytes);
+    }
+
+    private void convert(String name, long first, int count, DType type) {
+        if (values.length < count) {
+            values = new float[count];
+        }
+        source.read(name, first, values, count);
+        try {
+            BlockFormat.of(type).encode(values, 0, count, piece, 0);
+        } catch (TensorException wrong) {
+            throw new ModelException(
+                    source.path(), "tensor " + name + " from element " + first + ": " + wrong.getMessage(), wrong);
+        }
+    }
+}

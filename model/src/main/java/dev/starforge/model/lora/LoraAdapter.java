@@ -1,0 +1,295 @@
+package dev.starforge.model.lora;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.Quantization;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.layer.Adapter;
+import dev.starforge.model.layer.ExpertStack;
+import dev.starforge.model.layer.Projection;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Fn;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import tools.jackson.databind.SerializationFeature;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * Low-rank updates for the projections of a model, in PEFT's files: {@code adapter_config.json} and
+ * {@code adapter_model.safetensors}. The updates are the parameters that training moves, in float32. They are read from a
+ * folder, or made anew so that the model gives what it gave before. A setting that changes results and is not supported is
+ * refused by name; an update that no projection took is an error, and so is a target that is no projection.
+ */
+public final class LoraAdapter implements AutoCloseable {
+    public static final String CONFIG = "adapter_config.json";
+    public static final String WEIGHTS = "adapter_model.safetensors";
+
+    private static final JsonMapper JSON =
+            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
+    static final String PREFIX = "base_model.model.";
+    static final String A = ".lora_A.weight";
+    static final String B = ".lora_B.weight";
+    private static final String MAGNITUDE = ".lora_magnitude_vector";
+
+    /** Where an adapter says which numbers of its base it was trained on; PEFT passes over it. */
+    private static final String TRAINED_ON = "starforge.base_quantization";
+
+    private static final List<String> UNSUPPORTED = List.of(
+            "use_qalora",
+            "use_bdlora",
+            "lora_bias",
+            "fan_in_fan_out",
+            "modules_to_save",
+            "layer_replication",
+            "trainable_token_indices",
+            "alora_invocation_tokens",
+            "arrow_config",
+            "kasa_config",
+            "lora_ga_config",
+            "monteclora_config",
+            "velora_config",
+            "corda_config",
+            "eva_config",
+            "megatron_config");
+
+    private final LoraOrigin origin;
+    private final Scope scope;
+    private final Map<String, Tensor> parameters = new LinkedHashMap<>();
+    private final List<Update> made = new ArrayList<>();
+    private int sites;
+
+    /**
+     * An update that a projection took.
+     *
+     * @param experts how many are stacked in it; 0 for a plain projection
+     * @param outer of a stack, whether it is that of down, and not of gate and up
+     */
+    record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {}
+
+    private LoraAdapter(LoraOrigin origin, Scope scope) {
+        this.origin = origin;
+        this.scope = scope;
+    }
+
+    /** Reads an adapter whose tensors will live in {@code scope}. */
+    public static LoraAdapter open(Path folder, Scope scope) {
+        Config config = Config.read(folder.resolve(CONFIG));
+        if (!config.text("peft_type").equals("LORA")) {
+            throw config.wrong("peft_type", "LORA");
+        }
+        for (String key : UNSUPPORTED) {
+            if (!config.isUnset(key)) {
+                throw config.wrong(key, "it unset, since it is not supported");
+            }
+        }
+        if (config.isText("init_lora_weights")
+                && !List.of("gaussian", "eva", "orthogonal").contains(config.text("init_lora_weights"))) {
+            throw config.wrong("init_lora_weights", "a start that leaves the base as it is");
+        }
+        if (!config.text("bias", "none").equals("none")) {
+            throw config.wrong("bias", "none");
+        }
+        return new LoraAdapter(new LoraOrigin.Stored(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
+    }
+
+    /**
+     * A new adapter: A uniform as PEFT draws it, B zero, lengths those of the base. What is drawn depends on the seed and
+     * on the order of the projections alone.
+     */
+    public static LoraAdapter create(LoraSettings settings, long seed, Scope scope) {
+        return new LoraAdapter(new LoraOrigin.Fresh(settings, seed), scope);
+    }
+
+    /** What a model's weights ask; see {@link Adapter}. */
+    @SuppressWarnings("exports") // for the packages of this module
+    public Adapter updates() {
+        return new Adapter() {
+            @Override
+            public Projection apply(String path, Projection base, int in, int out) {
+                if (!origin.has(path)) {
+                    return base;
+                }
+                int rank = origin.rank(path);
+                float scale = origin.scale(path, rank);
+                int site = ++sites;
+                if (!origin.dora()) {
+                    Tensor a = a(path, rank, in);
+                    Tensor b = b(path, rank, out);
+                    made.add(new Update(path, a, b, scale, 0, false));
+                    return new Projection.LoraLinear(base, a, b, scale, site);
+                }
+                return base instanceof Projection.Biased(Projection inner, Tensor bias)
+                        ? new Projection.Biased(dora(path, inner, rank, scale, site, in, out), bias)
+                        : dora(path, base, rank, scale, site, in, out);
+            }
+
+            @Override
+            public List<ExpertStack.Lora> expertUpdates(String path, int experts, int in, int out, boolean outer) {
+                if (!origin.hasStack(path, outer)) {
+                    return List.of();
+                }
+                String wrapper = outer ? path : path + ".base_layer";
+                int rank = origin.rank(path + (outer ? ".down_proj" : ".gate_up_proj"));
+                float scale = origin.scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
+                Tensor a = a(wrapper, experts * rank, in);
+                Tensor b = b(wrapper, experts * rank, out);
+                made.add(new Update(path, a, b, scale, experts, outer));
+                return List.of(new ExpertStack.Lora(a, b, experts, scale));
+            }
+        };
+    }
+
+    private Projection dora(String path, Projection base, int rank, float scale, int site, int in, int out) {
+        Tensor a = a(path, rank, in);
+        Tensor b = b(path, rank, out);
+        Tensor magnitude = parameter(path + MAGNITUDE, Spec.f32(out), (seed, index) -> lengths(base));
+        return new Projection.DoraLinear(base, a, b, magnitude, scale, site);
+    }
+
+    private float[] lengths(Projection base) {
+        try (Scope step = new Scope(scope.device())) {
+            Ops ops = scope.device().ops(step, Precision.FLOAT32, Fallback.QUIET);
+            Tensor squares = Projection.DoraLinear.squaredLengths(ops, base);
+            return scope.device().floats(ops.mul(squares, ops.map(Fn.RSQRT, squares)));
+        }
+    }
+
+    private Tensor a(String path, int rank, int in) {
+        return parameter(path + A, Spec.f32(rank, in), (seed, index) -> {
+            float[] values = new float[rank * in];
+            float bound = (float) (1 / Math.sqrt(in));
+            for (int i = 0; i < values.length; i++) {
+                values[i] = bound * (2 * Philox.uniform(seed, index, i) - 1);
+            }
+            return values;
+        });
+    }
+
+    private Tensor b(String path, int rank, int out) {
+        return parameter(path + B, Spec.f32(out, rank), (seed, index) -> new float[out * rank]);
+    }
+
+    private Tensor parameter(String name, Spec spec, LoraOrigin.Start start) {
+        Tensor tensor = origin.load(name, spec, scope, start);
+        parameters.put(name, tensor);
+        return tensor;
+    }
+
+    /** Throws if there is an update that no projection of the model took, or a target that is none. */
+    public void requireAllUsed() {
+        origin.requireAllUsed();
+    }
+
+    /** The updates so far, but for those with lengths of their own. */
+    List<Update> made() {
+        return made;
+    }
+
+    boolean dora() {
+        return origin.dora();
+    }
+
+    boolean has(String path) {
+        return origin.has(path);
+    }
+
+    /** What updates are scaled by, before the rank. */
+    double alpha() {
+        return origin.alpha();
+    }
+
+    /** The same adapter with nothing taken yet, in the same scope; it is closed with this one. */
+    LoraAdapter again() {
+        return new LoraAdapter(origin, scope);
+    }
+
+    /** What training moves, by name. */
+    public Map<String, Tensor> parameters() {
+        return Collections.unmodifiableMap(parameters);
+    }
+
+    /** How the base of an adapter was quantized while the adapter was trained; of those made elsewhere nothing is known. */
+    public static Quantization trainedOn(Path folder) {
+        try (SafetensorsFile file = SafetensorsFile.open(folder.resolve(WEIGHTS))) {
+            return Quantization.parse(file.text(TRAINED_ON, Quantization.NONE.toString()));
+        } catch (ShapeException wrong) {
+            throw new ModelException(folder.resolve(WEIGHTS), TRAINED_ON + ": " + wrong.getMessage(), wrong);
+        }
+    }
+
+    /**
+     * Writes PEFT's two files for parameters of an adapter that was made with {@code settings}.
+     *
+     * @param trainedOn how the base was quantized
+     */
+    public static void save(
+            Path folder,
+            LoraSettings settings,
+            String base,
+            Quantization trainedOn,
+            Map<String, Tensor> parameters,
+            Device device) {
+        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        parameters.forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(PREFIX + name, tensor, device)));
+        SafetensorsWriter.write(folder.resolve(WEIGHTS), entries, Map.of(TRAINED_ON, trainedOn.toString()));
+        ObjectNode config = JSON.createObjectNode();
+        config.put("base_model_name_or_path", base);
+        config.put("bias", "none");
+        config.put("fan_in_fan_out", false);
+        config.put("inference_mode", true);
+        config.put("init_lora_weights", true);
+        config.put("lora_alpha", settings.alpha());
+        config.put("lora_dropout", settings.dropout());
+        config.put("peft_type", "LORA");
+        config.put("r", settings.rank());
+        config.putObject("rank_pattern");
+        config.putObject("alpha_pattern");
+        ArrayNode modules = config.putArray("target_modules");
+        found(settings, parameters.keySet()).forEach(modules::add);
+        if (settings.targets().contains(LoraSettings.EXPERTS)) {
+            config.putArray("target_parameters").add("gate_up_proj").add("down_proj");
+        }
+        config.put("task_type", "CAUSAL_LM");
+        config.put("use_dora", settings.dora());
+        config.put("use_rslora", settings.rankStabilized());
+        try {
+            Files.writeString(folder.resolve(CONFIG), JSON.writeValueAsString(config) + "\n");
+        } catch (IOException failure) {
+            throw new ModelException(folder.resolve(CONFIG), "cannot be written: " + failure, failure);
+        }
+    }
+
+    /** The targets that some parameter belongs to; PEFT refuses one that is no module. */
+    private static List<String> found(LoraSettings settings, Set<String> names) {
+        return settings.targets().stream()
+                .filter(target -> !target.equals(LoraSettings.EXPERTS))
+                .filter(target -> names.stream()
+                        .filter(name -> name.endsWith(A))
+                        .map(name -> name.substring(0, name.length() - A.length()))
+                        .anyMatch(path -> LoraOrigin.matches(path, target)))
+                .toList();
+    }
+
+    @Override
+    public void close() {
+        origin.close();
+    }
+}

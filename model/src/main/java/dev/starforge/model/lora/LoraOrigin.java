@@ -1,0 +1,212 @@
+package dev.starforge.model.lora;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.file.WeightSource;
+import dev.starforge.model.layer.Weights;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.TreeSet;
+
+/** Where the updates of an adapter come from: PEFT's files, or settings and a seed. */
+sealed interface LoraOrigin extends AutoCloseable {
+    boolean has(String path);
+
+    /** Whether a stack of experts is updated; {@code outer} asks for down, else for gate and up. */
+    boolean hasStack(String path, boolean outer);
+
+    int rank(String path);
+
+    float scale(String path, int rank);
+
+    double alpha();
+
+    boolean dora();
+
+    /** Puts the values of a parameter on the device; {@code start} makes those of a new one. */
+    Tensor load(String name, Spec spec, Scope scope, Start start);
+
+    void requireAllUsed();
+
+    @Override
+    void close();
+
+    /** The values of a new parameter. */
+    interface Start {
+        float[] values(long seed, int index);
+    }
+
+    /** Whether a path names the module {@code target}, or one inside another. */
+    static boolean matches(String path, String target) {
+        return path.equals(target) || path.endsWith("." + target);
+    }
+
+    /** PEFT's files. */
+    final class Stored implements LoraOrigin {
+        private static final String ANY = ".*\\.";
+
+        private final Config config;
+        private final SafetensorsFile file;
+        private final Set<String> unused = new TreeSet<>();
+
+        Stored(Config config, SafetensorsFile file) {
+            this.config = config;
+            this.file = file;
+            unused.addAll(file.tensors().keySet());
+        }
+
+        @Override
+        public boolean has(String path) {
+            return file.has(LoraAdapter.PREFIX + path + LoraAdapter.A)
+                    || file.has(LoraAdapter.PREFIX + path + LoraAdapter.B);
+        }
+
+        @Override
+        public boolean hasStack(String path, boolean outer) {
+            return has(outer ? path : path + ".base_layer");
+        }
+
+        @Override
+        public int rank(String path) {
+            return (int) pattern("rank_pattern", path, config.size("r"));
+        }
+
+        @Override
+        public float scale(String path, int rank) {
+            double alpha = pattern("alpha_pattern", path, config.number("lora_alpha"));
+            return (float) (config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
+        }
+
+        @Override
+        public double alpha() {
+            return config.number("lora_alpha");
+        }
+
+        @Override
+        public boolean dora() {
+            return config.flag("use_dora", false);
+        }
+
+        /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
+        private double pattern(String key, String path, double missing) {
+            if (config.isUnset(key)) {
+                return missing;
+            }
+            Config patterns = config.section(key);
+            for (String pattern : patterns.keys()) {
+                String name = pattern.startsWith(ANY) ? pattern.substring(ANY.length()) : pattern;
+                if (!name.matches("[A-Za-z0-9_.]+")) {
+                    throw config.wrong(key, "names of modules, with or without " + ANY + " before them");
+                }
+                if (matches(path, name)) {
+                    return patterns.number(pattern);
+                }
+            }
+            return missing;
+        }
+
+        @Override
+        public Tensor load(String name, Spec spec, Scope scope, Start start) {
+            Tensor tensor = Weights.load(WeightSource.of(file), LoraAdapter.PREFIX + name, spec, scope);
+            unused.remove(LoraAdapter.PREFIX + name);
+            return tensor;
+        }
+
+        @Override
+        public void requireAllUsed() {
+            if (!unused.isEmpty()) {
+                throw new ModelException(
+                        file.path(),
+                        "no projection of this model takes "
+                                + String.join(", ", unused.stream().limit(4).toList()));
+            }
+        }
+
+        @Override
+        public void close() {
+            file.close();
+        }
+    }
+
+    /** Settings and a seed. */
+    final class Fresh implements LoraOrigin {
+        private final LoraSettings settings;
+        private final long seed;
+        private final Set<String> unused;
+        private final Set<String> paths = new TreeSet<>();
+        private int loaded;
+
+        Fresh(LoraSettings settings, long seed) {
+            this.settings = settings;
+            this.seed = seed;
+            this.unused = new TreeSet<>(settings.targets());
+        }
+
+        @Override
+        public boolean has(String path) {
+            paths.add(path.substring(path.lastIndexOf('.') + 1));
+            boolean any = false;
+            for (String target : settings.targets()) {
+                if (matches(path, target)) {
+                    unused.remove(target);
+                    any = true;
+                }
+            }
+            return any;
+        }
+
+        @Override
+        public boolean hasStack(String path, boolean outer) {
+            paths.add(LoraSettings.EXPERTS);
+            unused.remove(LoraSettings.EXPERTS);
+            return settings.targets().contains(LoraSettings.EXPERTS);
+        }
+
+        @Override
+        public int rank(String path) {
+            return settings.rank();
+        }
+
+        @Override
+        public float scale(String path, int rank) {
+            return (float) settings.scale(rank);
+        }
+
+        @Override
+        public double alpha() {
+            return settings.alpha();
+        }
+
+        @Override
+        public boolean dora() {
+            return settings.dora();
+        }
+
+        @Override
+        public Tensor load(String name, Spec spec, Scope scope, Start start) {
+            Tensor tensor = scope.allocate(spec);
+            if (scope.device().holdsValues()) {
+                scope.device().write(tensor, start.values(seed, loaded));
+            }
+            loaded++;
+            return tensor;
+        }
+
+        @Override
+        public void requireAllUsed() {
+            if (settings.strict() ? !unused.isEmpty() : loaded == 0) {
+                throw new ModelException(
+                        Path.of("lora_target_modules"),
+                        String.join(", ", unused) + ": no projection of this model has that name; it has "
+                                + String.join(", ", paths));
+            }
+        }
+
+        @Override
+        public void close() {}
+    }
+}

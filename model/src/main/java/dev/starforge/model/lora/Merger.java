@@ -1,0 +1,420 @@
+package dev.starforge.model.lora;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.gguf.GgufConversion;
+import dev.starforge.model.gguf.GgufExport;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufNames;
+import dev.starforge.model.gguf.GgufSource;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.gguf.GgufWriter;
+import dev.starforge.model.gguf.HfConfig;
+import dev.starforge.model.layer.Projection;
+import dev.starforge.model.layer.Weights;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Plain;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.WritableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Adds an adapter's updates to the weights of its base, in float32, and writes the result: as a folder as HF lays it out, or
+ * as a GGUF file. An updated matrix is what {@link Projection#weight} of the adapted projection gives, which is the very
+ * definition the model computes with. One matrix is in memory at a time. Where the adapter was trained on a quantized base,
+ * the base here may be those very numbers, decoded: then every projection is written with them, updated or not.
+ */
+public final class Merger implements AutoCloseable {
+    /** What lies beside the weights in a model's folder and goes with them. */
+    public static final List<String> COMPANIONS = List.of(
+            "config.json",
+            "generation_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "chat_template.jinja",
+            "special_tokens_map.json",
+            "vocab.json",
+            "merges.txt");
+
+    private static final Pattern EXPERT = Pattern.compile("(.*\\.experts)\\.(\\d+)\\.(\\w+)\\.weight");
+
+    private final Path base;
+    private final ModelFiles files;
+    private final Device device;
+    private final Scope scope;
+    private final LoraAdapter adapter;
+    private final Map<String, Shape> tensors;
+    private final Map<String, LoraAdapter.Update> stacks = new HashMap<>();
+    private final Map<String, LoraAdapter.Update> loaded = new HashMap<>();
+
+    /**
+     * Opens a base and its adapter, and makes sure that every update finds its projection.
+     *
+     * @param onto how the numbers of the base are rounded before they are updated
+     */
+    public Merger(Path base, Path adapter, Quantization onto, Device device) {
+        this.base = base;
+        this.device = device;
+        files = ModelFiles.open(base).asBase(onto);
+        scope = new Scope(device);
+        try {
+            NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
+            tensors = files.spec().tensors(shapes.scope());
+            try (LoraAdapter planned =
+                    LoraAdapter.open(adapter, new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope())) {
+                files.load(shapes.scope(), Precision.FLOAT32, planned); // throws where they do not fit
+                planned.made().stream()
+                        .filter(update -> update.experts() > 0)
+                        .forEach(update -> stacks.put(update.path() + update.outer(), update));
+            }
+            this.adapter = LoraAdapter.open(adapter, scope);
+        } catch (RuntimeException failure) {
+            scope.close();
+            files.close();
+            throw failure;
+        }
+    }
+
+    /** Whether a tensor is changed by the adapter. */
+    private boolean updates(String name) {
+        return name.endsWith(".weight")
+                && (adapter.has(path(name)) || expert(name).isPresent());
+    }
+
+    /** Whether a tensor is written with other numbers than its file has. */
+    private boolean changes(String name) {
+        return updates(name) || files.source().rounds(name);
+    }
+
+    private static String path(String name) {
+        return name.substring(0, name.length() - ".weight".length());
+    }
+
+    /** The update of a stack that an expert's matrix is part of, and which part. */
+    private Optional<OfStack> expert(String name) {
+        Matcher matcher = EXPERT.matcher(name);
+        if (!matcher.matches()) {
+            return Optional.empty();
+        }
+        boolean outer = List.of("down_proj", "w2").contains(matcher.group(3));
+        LoraAdapter.Update update = stacks.get(matcher.group(1) + outer);
+        return update == null
+                ? Optional.empty()
+                : Optional.of(new OfStack(
+                        update,
+                        Integer.parseInt(matcher.group(2)),
+                        !outer && List.of("up_proj", "w3").contains(matcher.group(3))));
+    }
+
+    private record OfStack(LoraAdapter.Update update, int expert, boolean up) {}
+
+    /** A whole tensor as HF has it, with its update. */
+    private float[] merged(String name) {
+        Shape shape = tensors.get(name);
+        try (Scope step = new Scope(device)) {
+            Ops ops = device.ops(step, Precision.FLOAT32, Fallback.QUIET);
+            Tensor w = Weights.load(files.source(), name, new Spec(DType.F32, shape), step);
+            if (shape.rank() != 2 || !updates(name)) {
+                return device.floats(w);
+            }
+            Optional<OfStack> expert = expert(name);
+            if (expert.isPresent()) {
+                return device.floats(ops.add(w, delta(ops, expert.get(), shape)));
+            }
+            Projection projection = adapter.updates()
+                    .apply(
+                            path(name),
+                            new Projection.Linear(w),
+                            Math.toIntExact(shape.dim(1)),
+                            Math.toIntExact(shape.dim(0)));
+            return device.floats(projection.weight(ops));
+        }
+    }
+
+    /** scale * B A of one expert: a [experts * rank, in], b [out, rank * experts] with the expert running fastest. */
+    private Tensor delta(Ops ops, OfStack part, Shape shape) {
+        LoraAdapter.Update planned = part.update();
+        int experts = planned.experts();
+        LoraAdapter.Update update = stack(planned);
+        long rank = update.a().dim(0) / experts;
+        long in = update.a().dim(1);
+        long out = update.b().dim(0);
+        Tensor a = update.a().view(part.expert() * rank * in, Shape.of(rank, in));
+        Tensor ups = ops.permute(ops.reshape(update.b(), Shape.of(out, rank, experts)), 2, 0, 1);
+        long from = part.up() ? shape.dim(0) : 0;
+        Tensor b = ups.view((part.expert() * out + from) * rank, Shape.of(shape.dim(0), rank));
+        return ops.scale(ops.run(new Plain.MatMul(false, false), b, a), update.scale());
+    }
+
+    private LoraAdapter.Update stack(LoraAdapter.Update planned) {
+        return loaded.computeIfAbsent(planned.path() + planned.outer(), key -> {
+            int in = Math.toIntExact(planned.a().dim(1));
+            int out = Math.toIntExact(planned.b().dim(0));
+            adapter.updates().expertUpdates(planned.path(), planned.experts(), in, out, planned.outer());
+            return adapter.made().getLast();
+        });
+    }
+
+    /**
+     * Writes a folder with safetensors, in shards of at most {@code shardBytes}.
+     *
+     * @param dtype F32, BF16 or F16; empty for what the base has
+     */
+    public void writeFolder(Path folder, String dtype, long shardBytes) {
+        if (!Files.isDirectory(base)) {
+            exportFolder(folder, dtype.isEmpty() ? "F32" : dtype, shardBytes);
+            return;
+        }
+        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        for (ModelFiles.Stored stored : files.tensors()) {
+            boolean plain = List.of("F32", "BF16", "F16").contains(stored.dtype());
+            String type = !dtype.isEmpty() ? dtype : plain ? stored.dtype() : "F32";
+            entries.add(SafetensorsWriter.Entry.of(stored.name(), type, stored.shape(), values(stored.name())));
+        }
+        try {
+            Files.createDirectories(folder);
+            SafetensorsWriter.writeModel(folder, entries, shardBytes);
+            for (String name : COMPANIONS) {
+                if (Files.isRegularFile(base.resolve(name))) {
+                    Files.copy(base.resolve(name), folder.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+                }
+            }
+        } catch (IOException failure) {
+            throw new ModelException(folder, "cannot be written: " + failure, failure);
+        }
+    }
+
+    /** From a GGUF file: its tensors by HF's names, which are those that the architecture asks for. */
+    private void exportFolder(Path folder, String dtype, long shardBytes) {
+        Map<String, Integer> tokens = new TreeMap<>();
+        GgufFile file = ((GgufSource) files.stored()).file();
+        for (String token : List.of("bos_token_id", "eos_token_id")) {
+            if (file.hasKey("tokenizer.ggml." + token)) {
+                tokens.put(token, file.integer("tokenizer.ggml." + token));
+            }
+        }
+        String type = Map.of("F32", "float32", "F16", "float16").getOrDefault(dtype, "bfloat16");
+        String config = HfConfig.of(files.config(), type, tokens);
+        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        tensors.forEach((name, shape) -> entries.add(SafetensorsWriter.Entry.of(name, dtype, shape, values(name))));
+        try {
+            Files.createDirectories(folder);
+            SafetensorsWriter.writeModel(folder, entries, shardBytes);
+            Files.writeString(folder.resolve("config.json"), config + "\n");
+        } catch (IOException failure) {
+            throw new ModelException(folder, "cannot be written: " + failure, failure);
+        }
+    }
+
+    /** A tensor piece by piece: straight from the base, or from the merged matrix, which is let go at its end. */
+    private SafetensorsWriter.Values values(String name) {
+        if (!tensors.containsKey(name) || !updates(name)) {
+            return (first, out, count) -> files.source().read(name, first, out, count);
+        }
+        float[][] whole = new float[1][];
+        return (first, out, count) -> {
+            if (first == 0) {
+                whole[0] = merged(name);
+            }
+            System.arraycopy(whole[0], Math.toIntExact(first), out, 0, count);
+            if (first + count == whole[0].length) {
+                whole[0] = new float[0];
+            }
+        };
+    }
+
+    /**
+     * Writes a GGUF file with the base's metadata.
+     *
+     * @param dtype F32, BF16 or F16 for what is changed; empty for what the base has, so that quantized matrices are
+     *     quantized anew
+     */
+    public void writeGguf(Path file, String dtype) {
+        if (!(files.stored() instanceof GgufSource source)) {
+            throw new ModelException(base, "is no GGUF file; merged it is written as a folder with safetensors again");
+        }
+        GgufFile stored = source.file();
+        Map<String, List<String>> changed = new LinkedHashMap<>();
+        for (String name : tensors.keySet()) {
+            if (changes(name)) {
+                source.holders(name)
+                        .forEach(holder -> changed.computeIfAbsent(holder, key -> new ArrayList<>())
+                                .add(name));
+            }
+        }
+        List<GgufWriter.Entry> entries = new ArrayList<>();
+        for (GgufFile.Stored tensor : stored.tensors().values()) {
+            List<String> parts = changed.getOrDefault(tensor.name(), List.of());
+            BlockFormat format = parts.isEmpty() || dtype.isEmpty() ? tensor.format() : BlockFormat.valueOf(dtype);
+            entries.add(new GgufWriter.Entry(tensor.name(), format, tensor.shape(), out -> {
+                if (parts.isEmpty()) {
+                    copy(stored, tensor, out);
+                } else {
+                    GgufWriter.Entry.of(tensor.name(), format, tensor.shape(), rewritten(source, stored, tensor, parts))
+                            .body()
+                            .write(out);
+                }
+            }));
+        }
+        GgufWriter.write(file, stored.metadata(), entries);
+    }
+
+    /**
+     * Writes a GGUF file from a base that is a folder.
+     *
+     * @param dtype F32, BF16 or F16 for matrices; empty for what the base has
+     * @param vocabulary the metadata of its tokenizer
+     * @return what a reader of the file should know
+     */
+    public List<String> exportGguf(Path file, String dtype, Map<String, GgufValue> vocabulary) {
+        Map<String, String> stored = new HashMap<>();
+        files.tensors().forEach(tensor -> stored.put(tensor.name(), tensor.dtype()));
+        return new GgufExport(
+                        files.config(),
+                        tensors,
+                        this::merged,
+                        name -> GgufConversion.format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype))
+                .write(file, base.toAbsolutePath().normalize().getFileName().toString(), vocabulary);
+    }
+
+    private float[] rewritten(GgufSource source, GgufFile stored, GgufFile.Stored tensor, List<String> parts) {
+        Map<String, float[]> into = new TreeMap<>();
+        for (String part : parts) {
+            for (String holder : source.holders(part)) {
+                into.computeIfAbsent(holder, stored::readFloats);
+            }
+            source.put(part, merged(part), into);
+        }
+        return into.get(tensor.name());
+    }
+
+    private static void copy(GgufFile stored, GgufFile.Stored tensor, WritableByteChannel out) throws IOException {
+        int piece = 1 << 20;
+        for (long at = 0; at < tensor.bytes(); at += piece) {
+            ByteBuffer bytes = ByteBuffer.allocate((int) Math.min(piece, tensor.bytes() - at));
+            stored.read(tensor, at, bytes);
+            bytes.flip();
+            while (bytes.hasRemaining()) {
+                out.write(bytes);
+            }
+        }
+    }
+
+    /**
+     * Writes the adapter alone as llama.cpp takes it. Where an update's scale is not alpha / rank, the difference goes into
+     * B.
+     */
+    public void writeGgufAdapter(Path file) {
+        if (adapter.dora()) {
+            throw new ModelException(file, "llama.cpp has no adapters with lengths of their own (DoRA)");
+        }
+        LoraAdapter all = adapterAgain();
+        if (all.made().stream().anyMatch(update -> update.path().endsWith(".kv_b_proj"))) {
+            throw new ModelException(
+                    file,
+                    "llama.cpp splits kv_b_proj in two, so it takes no adapter for it; merge into the model instead");
+        }
+        double alpha = all.alpha();
+        String architecture = GgufNames.architecture(files.architecture());
+        Map<String, GgufValue> metadata = new LinkedHashMap<>();
+        metadata.put("general.architecture", GgufValue.text(architecture));
+        metadata.put("general.type", GgufValue.text("adapter"));
+        metadata.put("adapter.type", GgufValue.text("lora"));
+        metadata.put("adapter.lora.alpha", GgufValue.f32((float) alpha));
+        List<GgufWriter.Entry> entries = new ArrayList<>();
+        for (LoraAdapter.Update update : all.made()) {
+            if (update.experts() > 0) {
+                stack(entries, update, alpha);
+            } else {
+                plain(entries, update, alpha, architecture);
+            }
+        }
+        GgufWriter.write(file, metadata, entries);
+    }
+
+    /** With all updates loaded, in the order of the model. */
+    private LoraAdapter adapterAgain() {
+        LoraAdapter again = adapter.again();
+        NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
+        files.load(shapes.scope(), Precision.FLOAT32, again);
+        return again;
+    }
+
+    private void plain(List<GgufWriter.Entry> entries, LoraAdapter.Update update, double alpha, String architecture) {
+        String name = GgufNames.tensor(update.path() + ".weight");
+        int rank = Math.toIntExact(update.a().dim(0));
+        float[] b = device.floats(update.b());
+        boolean query = update.path().endsWith(".self_attn.q_proj");
+        if (architecture.equals("llama") && (query || update.path().endsWith(".self_attn.k_proj"))) {
+            int heads = query ? files.heads() : files.kvHeads();
+            b = GgufSource.interleaved(b, rank, b.length / rank / heads);
+        }
+        entries.add(GgufWriter.Entry.of(
+                name + ".lora_a", BlockFormat.F32, update.a().shape(), device.floats(update.a())));
+        entries.add(GgufWriter.Entry.of(
+                name + ".lora_b", BlockFormat.F32, update.b().shape(), scaled(b, update.scale() * rank / alpha)));
+    }
+
+    private void stack(List<GgufWriter.Entry> entries, LoraAdapter.Update update, double alpha) {
+        int experts = update.experts();
+        int rank = Math.toIntExact(update.a().dim(0)) / experts;
+        int in = Math.toIntExact(update.a().dim(1));
+        int out = Math.toIntExact(update.b().dim(0));
+        float[] a = device.floats(update.a());
+        float[] b = scaled(device.floats(update.b()), update.scale() * rank / alpha);
+        List<String> names = update.outer() ? List.of("down_proj") : List.of("gate_proj", "up_proj");
+        int rows = out / names.size();
+        for (int part = 0; part < names.size(); part++) {
+            float[] ups = new float[experts * rows * rank];
+            for (int e = 0; e < experts; e++) {
+                for (int row = 0; row < rows; row++) {
+                    for (int r = 0; r < rank; r++) {
+                        ups[(e * rows + row) * rank + r] = b[((part * rows + row) * rank + r) * experts + e];
+                    }
+                }
+            }
+            String name = GgufNames.tensor(update.path() + ".0." + names.get(part) + ".weight");
+            entries.add(GgufWriter.Entry.of(name + ".lora_a", BlockFormat.F32, Shape.of(experts, rank, in), a));
+            entries.add(GgufWriter.Entry.of(name + ".lora_b", BlockFormat.F32, Shape.of(experts, rows, rank), ups));
+        }
+    }
+
+    private static float[] scaled(float[] values, double by) {
+        float[] scaled = values.clone();
+        for (int i = 0; by != 1 && i < scaled.length; i++) {
+            scaled[i] = (float) (scaled[i] * by);
+        }
+        return scaled;
+    }
+
+    @Override
+    public void close() {
+        adapter.close();
+        scope.close();
+        files.close();
+    }
+}

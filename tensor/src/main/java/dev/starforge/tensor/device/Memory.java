@@ -1,0 +1,6 @@
+package dev.starforge.tensor.device;
+
+/** A stretch of a device's memory. Only the device that reserved it knows what is behind it. */
+public interface Memory {
+    long bytes();
+}

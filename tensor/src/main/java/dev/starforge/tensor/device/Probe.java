@@ -1,0 +1,41 @@
+package dev.starforge.tensor.device;
+
+import java.util.List;
+
+/**
+ * What a backend found.
+ *
+ * @param found its devices; empty when it cannot be used here
+ * @param reason why it can or cannot be used, for people
+ */
+public record Probe(List<Found> found, String reason) {
+    public Probe {
+        found = List.copyOf(found);
+    }
+
+    public static Probe missing(String reason) {
+        return new Probe(List.of(), reason);
+    }
+
+    /**
+     * One device.
+     *
+     * @param index its number within the backend
+     * @param name as its maker calls it
+     * @param memoryBytes what it can hold
+     * @param unified whether that memory is the host's
+     * @param bf16 whether it computes in bfloat16
+     * @param attention the attention kernel chosen for it
+     * @param attentionReason why that one
+     * @param detail compute capability, instruction set, driver
+     */
+    public record Found(
+            int index,
+            String name,
+            long memoryBytes,
+            boolean unified,
+            boolean bf16,
+            String attention,
+            String attentionReason,
+            String detail) {}
+}

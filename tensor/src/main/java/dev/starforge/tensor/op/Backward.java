@@ -1,0 +1,25 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+
+/** What a gradient rule sees: the tensors its op declared as saved, the output gradients, and where to put its answers. */
+public interface Backward extends Op.Needs {
+    /** How many inputs the op had. */
+    int inputs();
+
+    /** A saved input. Throws if the op did not declare it. */
+    Tensor in(int input);
+
+    /** A saved output. Throws if the op did not declare it. */
+    Tensor out(int output);
+
+    /** Type and shape of an input, saved or not. */
+    Spec spec(int input);
+
+    /** The gradient of an output. */
+    Tensor d(int output);
+
+    /** Answers with the gradient of an input. */
+    void give(int input, Tensor gradient);
+}

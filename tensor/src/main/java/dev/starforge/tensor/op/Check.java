@@ -1,0 +1,71 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+
+/** Input checks of operations; each message names the operation, what was expected and what came. */
+final class Check {
+    private Check() {}
+
+    static void count(Op op, int expected, Spec... in) {
+        if (in.length != expected) {
+            throw new ShapeException(op.name() + ": expected " + expected + " inputs, got " + in.length);
+        }
+    }
+
+    static void type(Op op, DType expected, Spec... in) {
+        for (int i = 0; i < in.length; i++) {
+            if (in[i].dtype() != expected) {
+                throw new ShapeException(op.name() + ": expected " + expected + ", got " + in[i]);
+            }
+        }
+    }
+
+    static void isFloat(Op op, Spec in) {
+        if (!in.dtype().isFloat()) {
+            throw new ShapeException(op.name() + ": expected a float type, got " + in);
+        }
+    }
+
+    /** A float type or, where the operation reads quantized weights, a block type. */
+    static void weight(Op op, Spec in) {
+        if (!in.dtype().isWeight()) {
+            throw new ShapeException(op.name() + ": expected a float or block type, got " + in);
+        }
+    }
+
+    static void rank(Op op, int expected, Spec in) {
+        if (in.shape().rank() != expected) {
+            throw new ShapeException(op.name() + ": expected " + expected + " dimensions, got " + in);
+        }
+    }
+
+    static void same(Op op, Shape expected, Shape actual) {
+        if (!expected.equals(actual)) {
+            throw new ShapeException(op.name() + ": expected shape " + expected + ", got " + actual);
+        }
+    }
+
+    /** starts i32[S + 1], positions i32[N], tables i32[S, M]. */
+    static void ragged(Op op, long tokens, Spec starts, Spec positions, Spec tables) {
+        type(op, DType.I32, starts, positions, tables);
+        rank(op, 2, tables);
+        same(op, Shape.of(tables.shape().dim(0) + 1), starts.shape());
+        same(op, Shape.of(tokens), positions.shape());
+    }
+
+    static void paging(int window, int block) {
+        if (window < 0 || block < 1) {
+            throw new ShapeException(
+                    "Attention: window " + window + " and block " + block + ": expected at least 0 and at least 1");
+        }
+    }
+
+    static Tensor f32(Op op, Tensor tensor) {
+        type(op, DType.F32, tensor.spec());
+        return tensor;
+    }
+}

@@ -1,0 +1,427 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tape;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain.Affine;
+import dev.starforge.tensor.op.Plain.Cast;
+import dev.starforge.tensor.op.Plain.Concat;
+import dev.starforge.tensor.op.Plain.Gather;
+import dev.starforge.tensor.op.Plain.LogSumExp;
+import dev.starforge.tensor.op.Plain.Map;
+import dev.starforge.tensor.op.Plain.Mask;
+import dev.starforge.tensor.op.Plain.MatMul;
+import dev.starforge.tensor.op.Plain.Permute;
+import dev.starforge.tensor.op.Plain.Pick;
+import dev.starforge.tensor.op.Plain.Slice;
+import dev.starforge.tensor.op.Plain.Softmax;
+import dev.starforge.tensor.op.Plain.Sum;
+import java.util.Arrays;
+
+/**
+ * Operations that a backend may run in one go. The expansion into plain ones is the definition, the fallback on the same
+ * device, and what the tests compare with. Only forward expansions are written by hand: a gradient operation expands to
+ * the taped gradient of the forward expansion.
+ */
+public sealed interface Fused extends Op {
+    /** All outputs, computed by other operations. */
+    Tensor[] expand(Ops ops, Tensor... in);
+
+    /** Without a rule of its own, the gradient is that of the expansion. */
+    @Override
+    default Saved saved(Needs needs) {
+        return Saved.ALL_INPUTS;
+    }
+
+    @Override
+    default void gradient(Ops ops, Backward b) {
+        Tensor[] in = new Tensor[b.inputs()];
+        for (int i = 0; i < in.length; i++) {
+            in[i] = b.in(i);
+        }
+        Tensor[] gradients = Tape.gradientOfExpansion(this, ops, in, b.d(0), b);
+        int next = 0;
+        for (int i = 0; i < in.length; i++) {
+            if (b.needs(i)) {
+                b.give(i, gradients[next++]);
+            }
+        }
+    }
+
+    private static Tensor[] take(Tensor[] from, int count) {
+        return Arrays.copyOf(from, count);
+    }
+
+    private static Tensor mean(Ops ops, Tensor x) {
+        return ops.run(new Affine(1f / Math.max(1, x.shape().last()), 0), ops.run(new Sum(Sum.Over.LAST), x));
+    }
+
+    private static Tensor rsqrt(Ops ops, Tensor meanSquare, float eps) {
+        return ops.run(new Map(Fn.RSQRT), ops.run(new Affine(1, eps), meanSquare));
+    }
+
+    /** (x[..., C], w[C], b[C]) -> y, mean[rows], rstd[rows]: (x - mean) * rstd * w + b (Ba et al. 2016). */
+    record LayerNorm(float eps) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            Check.type(this, DType.F32, in);
+            Shape row = Shape.of(in[0].shape().last());
+            Check.same(this, row, in[1].shape());
+            Check.same(this, row, in[2].shape());
+            Spec statistic = Spec.f32(in[0].shape().rows());
+            return new Spec[] {in[0], statistic, statistic};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Tensor x = in[0];
+            Shape rows = Shape.of(x.shape().rows());
+            Tensor mean = mean(ops, x);
+            Tensor centered = ops.add(x, ops.scale(mean, -1));
+            Tensor rstd = rsqrt(ops, mean(ops, ops.mul(centered, centered)), eps);
+            Tensor y = ops.add(ops.mul(ops.mul(centered, rstd), in[1]), in[2]);
+            return new Tensor[] {y, ops.reshape(mean, rows), ops.reshape(rstd, rows)};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(0, 1, 2).andOut(1, 2);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            boolean weights = b.needs(1) || b.needs(2);
+            Tensor[] d =
+                    ops.runAll(new LayerNormGrad(eps, weights), b.in(0), b.in(1), b.in(2), b.out(1), b.out(2), b.d(0));
+            b.give(0, d[0]);
+            if (weights) {
+                b.give(1, d[1]);
+                b.give(2, d[2]);
+            }
+        }
+    }
+
+    /** (x, w, b, mean, rstd, dy) -> dx, and dw, db when the weights are trained. */
+    record LayerNormGrad(float eps, boolean weights) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 6, in);
+            new LayerNorm(eps).outputs(in[0], in[1], in[2]);
+            Check.same(this, in[0].shape(), in[5].shape());
+            return weights ? new Spec[] {in[0], in[1], in[2]} : new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return Tape.gradientOfExpansion(
+                    new LayerNorm(eps), ops, take(in, 3), in[5], input -> input == 0 || weights);
+        }
+    }
+
+    /** (x[..., C], w[C]) -> y, rstd[rows]: x * rstd * w (Zhang and Sennrich 2019). */
+    record RmsNorm(float eps) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 2, in);
+            Check.type(this, DType.F32, in);
+            Check.same(this, Shape.of(in[0].shape().last()), in[1].shape());
+            return new Spec[] {in[0], Spec.f32(in[0].shape().rows())};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Tensor x = in[0];
+            Tensor rstd = rsqrt(ops, mean(ops, ops.mul(x, x)), eps);
+            Tensor y = ops.mul(ops.mul(x, rstd), in[1]);
+            return new Tensor[] {y, ops.reshape(rstd, Shape.of(x.shape().rows()))};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(0, 1).andOut(1);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            Tensor[] d = ops.runAll(new RmsNormGrad(eps, b.needs(1)), b.in(0), b.in(1), b.out(1), b.d(0));
+            b.give(0, d[0]);
+            if (b.needs(1)) {
+                b.give(1, d[1]);
+            }
+        }
+    }
+
+    /** (x, w, rstd, dy) -> dx, and dw when the weight is trained. */
+    record RmsNormGrad(float eps, boolean weights) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 4, in);
+            new RmsNorm(eps).outputs(in[0], in[1]);
+            Check.same(this, in[0].shape(), in[3].shape());
+            return weights ? new Spec[] {in[0], in[1]} : new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return Tape.gradientOfExpansion(new RmsNorm(eps), ops, take(in, 2), in[3], input -> input == 0 || weights);
+        }
+    }
+
+    /**
+     * Rotary positions (Su et al. 2021). (x[N, H, D], positions i32[N], frequencies[R/2], R <= D) -> x with dimensions
+     * 0..R-1 of every head rotated by positions * frequencies and scaled by {@code magnitude}, the rest copied. Pairs are
+     * (i, i + R/2), as HF stores them; {@code inverse} rotates the other way, which is the gradient.
+     */
+    record Rope(float magnitude, boolean inverse) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            Check.type(this, DType.F32, in[0], in[2]);
+            Check.type(this, DType.I32, in[1]);
+            Check.rank(this, 3, in[0]);
+            Check.rank(this, 1, in[2]);
+            Check.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
+            if (2 * in[2].shape().size() > in[0].shape().last()) {
+                throw new ShapeException("Rope: " + in[2].shape().size() + " frequencies turn more than the "
+                        + in[0].shape().last() + " dimensions of a head");
+            }
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            long tokens = in[0].dim(0);
+            long half = in[2].shape().size();
+            long d = in[0].dim(2);
+            Tensor position = ops.reshape(ops.run(new Cast(DType.F32), in[1]), Shape.of(1, tokens));
+            Tensor angle = ops.reshape(
+                    ops.run(new MatMul(false, false), ops.reshape(in[2], Shape.of(half, 1)), position),
+                    Shape.of(half, tokens, 1));
+            Tensor cos = ops.scale(ops.run(new Map(Fn.COS), angle), magnitude);
+            Tensor sin = ops.scale(ops.run(new Map(Fn.SIN), angle), inverse ? -magnitude : magnitude);
+            Tensor x = ops.run(Permute.of(2, 0, 1), in[0]); // [D, N, H]
+            Tensor x1 = ops.run(new Slice(0, half), x);
+            Tensor x2 = ops.run(new Slice(half, 2 * half), x);
+            Tensor y1 = ops.add(ops.mul(x1, cos), ops.scale(ops.mul(x2, sin), -1));
+            Tensor y2 = ops.add(ops.mul(x2, cos), ops.mul(x1, sin));
+            Tensor y = ops.run(new Concat(), y1, y2, ops.run(new Slice(2 * half, d), x));
+            return new Tensor[] {ops.run(Permute.of(1, 2, 0), y)};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(1, 2);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            b.give(0, ops.run(new Rope(magnitude, !inverse), b.d(0), b.in(1), b.in(2)));
+        }
+    }
+
+    /** (gate, up) -> fn(gate) * up, the middle of a gated MLP (Shazeer 2020). */
+    record Gated(Fn fn) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 2, in);
+            Check.type(this, DType.F32, in);
+            Check.same(this, in[0].shape(), in[1].shape());
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return new Tensor[] {ops.mul(ops.run(new Map(fn), in[0]), in[1])};
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            Tensor[] d = ops.runAll(new GatedGrad(fn), b.in(0), b.in(1), b.d(0));
+            b.give(0, d[0]);
+            b.give(1, d[1]);
+        }
+    }
+
+    /** (gate, up, dy) -> dgate, dup. */
+    record GatedGrad(Fn fn) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            new Gated(fn).outputs(in[0], in[1]);
+            Check.same(this, in[0].shape(), in[2].shape());
+            return new Spec[] {in[0], in[1]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return Tape.gradientOfExpansion(new Gated(fn), ops, take(in, 2), in[2], input -> true);
+        }
+    }
+
+    /**
+     * (logits[N, V], labels i32[N], weights[N]) -> losses[N], lse[N]: weights[n] * -log softmax(logits[n])[labels[n]].
+     * The weight carries the mean's divisor, curriculum weights, and 0 for a token that does not count, whose label may
+     * then be anything.
+     */
+    record CrossEntropy() implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            Check.type(this, DType.F32, in[0], in[2]);
+            Check.type(this, DType.I32, in[1]);
+            Check.rank(this, 2, in[0]);
+            Shape rows = Shape.of(in[0].shape().dim(0));
+            Check.same(this, rows, in[1].shape());
+            Check.same(this, rows, in[2].shape());
+            Spec row = new Spec(DType.F32, rows);
+            return new Spec[] {row, row};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Shape rows = in[1].shape();
+            Tensor lse = ops.run(new LogSumExp(), in[0]);
+            Tensor nll = ops.add(lse, ops.scale(ops.run(new Pick(), in[0], in[1]), -1));
+            return new Tensor[] {ops.mul(ops.reshape(nll, rows), in[2]), ops.reshape(lse, rows)};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(0, 1, 2).andOut(1);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            b.give(0, ops.run(new CrossEntropyGrad(), b.in(0), b.in(1), b.in(2), b.out(1), b.d(0)));
+        }
+    }
+
+    /** (logits, labels, weights, lse, dlosses) -> dlogits: weight * dloss * (softmax - one hot). */
+    record CrossEntropyGrad() implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 5, in);
+            Spec[] forward = new CrossEntropy().outputs(in[0], in[1], in[2]);
+            Check.same(this, forward[1].shape(), in[3].shape());
+            Check.same(this, forward[0].shape(), in[4].shape());
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return Tape.gradientOfExpansion(new CrossEntropy(), ops, take(in, 3), in[4], input -> input == 0);
+        }
+    }
+
+    /**
+     * Causal attention over a ragged batch, grouped heads, keys and values where the cache has them.
+     * (q[N, H, D], k[R, Hk, D], v[R, Hk, D], starts i32[S + 1], positions i32[N], tables i32[S, M]) -> y[N, H, D], lse[N, H].
+     *
+     * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s lies in row
+     * tables[s, p / block] * block + p % block. The query at position t sees positions max(0, t - window + 1)..t, or 0..t
+     * when window is 0. k and v may be stored in 16 bits, and every row of them is finite, also
+     * those that no query sees. Packed training is block 1 and a table of row numbers; there no
+     * row may belong to two sequences, so that its gradient has one writer.
+     */
+    record Attention(float scale, int window, int block) implements Fused {
+        public Attention {
+            Check.paging(window, block);
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 6, in);
+            Check.type(this, DType.F32, in[0]);
+            Check.rank(this, 3, in[0]);
+            Check.rank(this, 3, in[1]);
+            Check.isFloat(this, in[1]);
+            Check.type(this, in[1].dtype(), in[2]);
+            Check.same(this, in[1].shape(), in[2].shape());
+            Shape q = in[0].shape();
+            Shape k = in[1].shape();
+            if (q.dim(2) != k.dim(2) || k.dim(1) == 0 || q.dim(1) % k.dim(1) != 0) {
+                throw new ShapeException("Attention: heads " + q + " do not group over keys " + k);
+            }
+            if (k.dim(0) % block != 0) {
+                throw new ShapeException("Attention: " + k.dim(0) + " rows of keys are not whole blocks of " + block);
+            }
+            Check.ragged(this, q.dim(0), in[3], in[4], in[5]);
+            return new Spec[] {in[0], Spec.f32(q.dim(0), q.dim(1))};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            long n = in[0].dim(0);
+            long h = in[0].dim(1);
+            long d = in[0].dim(2);
+            long hk = in[1].dim(1);
+            long group = h / hk;
+            long rows = in[1].dim(0);
+            long keys = in[5].shape().size() * block; // S * L
+            Shape blocks = Shape.of(rows / block, block * hk * d);
+            Tensor table = ops.reshape(in[5], Shape.of(in[5].shape().size()));
+            Tensor q = ops.reshape(
+                    ops.run(Permute.of(1, 2, 0, 3), ops.reshape(in[0], Shape.of(n, hk, group, d))),
+                    Shape.of(hk, group * n, d));
+            Shape perKey = Shape.of(keys, hk, d);
+            Tensor k = ops.reshape(ops.run(new Gather(), ops.reshape(in[1], blocks), table), perKey);
+            Tensor v = ops.reshape(ops.run(new Gather(), ops.reshape(in[2], blocks), table), perKey);
+            Tensor scores = ops.scale(ops.run(new MatMul(false, true), q, ops.run(Permute.of(1, 0, 2), k)), scale);
+            Tensor masked =
+                    ops.run(new Mask(window, block), ops.reshape(scores, Shape.of(h, n, keys)), in[3], in[4], in[5]);
+            Tensor p = ops.reshape(ops.run(new Softmax(), masked), Shape.of(hk, group * n, keys));
+            Tensor y = ops.run(new MatMul(false, false), p, ops.run(Permute.of(1, 0, 2), v));
+            Tensor back = ops.run(Permute.of(2, 0, 1, 3), ops.reshape(y, Shape.of(hk, group, n, d)));
+            Tensor lse = ops.reshape(ops.run(new LogSumExp(), masked), Shape.of(h, n));
+            return new Tensor[] {ops.reshape(back, Shape.of(n, h, d)), ops.run(Permute.of(1, 0), lse)};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(0, 1, 2, 3, 4, 5).andOut(0, 1);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            Tensor[] d = ops.runAll(
+                    new AttentionGrad(scale, window, block),
+                    b.in(0),
+                    b.in(1),
+                    b.in(2),
+                    b.in(3),
+                    b.in(4),
+                    b.in(5),
+                    b.out(0),
+                    b.out(1),
+                    b.d(0));
+            for (int i = 0; i < 3; i++) {
+                b.give(i, d[i]);
+            }
+        }
+    }
+
+    /** (the six inputs of Attention, y, lse, dy) -> dq, dk, dv; rows of k and v that no query may see get zero. */
+    record AttentionGrad(float scale, int window, int block) implements Fused {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 9, in);
+            Spec[] forward = new Attention(scale, window, block).outputs(Arrays.copyOf(in, 6));
+            Check.type(this, DType.F32, in[1], in[2], in[6], in[7], in[8]);
+            Check.same(this, forward[0].shape(), in[6].shape());
+            Check.same(this, forward[1].shape(), in[7].shape());
+            Check.same(this, forward[0].shape(), in[8].shape());
+            return new Spec[] {in[0], in[1], in[2]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return Tape.gradientOfExpansion(
+                    new Attention(scale, window, block), ops, take(in, 6), in[8], input -> input < 3);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+
+/**
+ * What mixtures of experts need: choosing, sorting by expert, and each expert's own product. As plain as {@link Plain}: every
+ * backend runs them itself. No shape depends on what is chosen; how many rows an expert has is data.
+ */
+public sealed interface Routing extends Op {
+    /**
+     * Chooses experts: scores[N, E] -> i32[N, k], the k highest in descending order, the lower number first among equals; NaN
+     * counts as the lowest.
+     * With more than one group the experts are cut into {@code groups} equal runs, and only the {@code kept} groups with
+     * the highest sum of their {@code votes} best scores, added in double, take part (DeepSeek-AI 2024); a group with a NaN
+     * comes last.
+     */
+    record Route(int k, int groups, int kept, int votes) implements Routing {
+        public Route {
+            if (k < 1 || groups < 1 || kept < 1 || kept > groups || votes < 1) {
+                throw new ShapeException(
+                        "Route: k " + k + ", groups " + groups + ", kept " + kept + ", votes " + votes);
+            }
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 1, in);
+            Check.type(this, DType.F32, in);
+            Check.rank(this, 2, in[0]);
+            long experts = in[0].shape().last();
+            if (experts % groups != 0 || k > experts / groups * kept || votes > experts / groups) {
+                throw new ShapeException("Route: " + k + " of " + experts + " experts in " + kept + " of " + groups
+                        + " groups with " + votes + " votes");
+            }
+            return new Spec[] {Spec.i32(in[0].shape().dim(0), k)};
+        }
+    }
+
+    /**
+     * Sorts the choices of tokens by expert: experts i32[N, k] -> order i32[N * k], tokens i32[N * k], offsets i32[E + 1].
+     * Choice order[i] (n * k + slot, ascending within an expert) is the i-th, made by token tokens[i] = order[i] / k; those
+     * of expert e are offsets[e]..offsets[e + 1]-1.
+     */
+    record Group(int experts) implements Routing {
+        public Group {
+            if (experts < 1) {
+                throw new ShapeException("Group: " + experts + " experts");
+            }
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 1, in);
+            Check.type(this, DType.I32, in);
+            Check.rank(this, 2, in[0]);
+            Spec choices = Spec.i32(in[0].shape().size());
+            return new Spec[] {choices, choices, Spec.i32(experts + 1L)};
+        }
+    }
+
+    /**
+     * Each expert's own product: (x[R, in], w[E, out, in], offsets i32[E + 1]) -> [R, out], where rows offsets[e] to
+     * offsets[e + 1]-1 of x meet w[e]; without {@code transposeB} w is [E, in, out]. w may be stored in 16 bits or in
+     * blocks.
+     */
+    record ExpertMatMul(boolean transposeB) implements Routing {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            Check.type(this, DType.F32, in[0]);
+            Check.weight(this, in[1]);
+            Check.type(this, DType.I32, in[2]);
+            Check.rank(this, 2, in[0]);
+            Check.rank(this, 3, in[1]);
+            Shape w = in[1].shape();
+            Check.same(this, Shape.of(w.dim(0) + 1), in[2].shape());
+            if (in[0].shape().last() != w.dim(transposeB ? 2 : 1)) {
+                throw new ShapeException("ExpertMatMul: " + in[0].shape() + " x " + w + (transposeB ? "^T" : ""));
+            }
+            return new Spec[] {Spec.f32(in[0].shape().dim(0), w.dim(transposeB ? 1 : 2))};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            Saved saved = needs.needs(0) ? Saved.in(1, 2) : Saved.in(2);
+            return needs.needs(1) ? saved.andIn(0) : saved;
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            if (b.needs(0)) {
+                b.give(0, ops.run(new ExpertMatMul(!transposeB), b.d(0), b.in(1), b.in(2)));
+            }
+            if (b.needs(1)) {
+                Check.type(this, DType.F32, b.spec(1));
+                Tensor rows = transposeB ? b.d(0) : b.in(0);
+                Tensor columns = transposeB ? b.in(0) : b.d(0);
+                b.give(1, ops.run(new ExpertOuter(), rows, columns, b.in(2)));
+            }
+        }
+    }
+
+    /** (a[R, m], b[R, n], offsets i32[E + 1]) -> [E, m, n]: for each expert the sum of a^T b over its rows. */
+    record ExpertOuter() implements Routing {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            Check.type(this, DType.F32, in[0], in[1]);
+            Check.type(this, DType.I32, in[2]);
+            Check.rank(this, 2, in[0]);
+            Check.rank(this, 1, in[2]);
+            Check.same(this, in[0].shape().withLast(in[1].shape().last()), in[1].shape());
+            return new Spec[] {
+                Spec.f32(
+                        in[2].shape().size() - 1,
+                        in[0].shape().last(),
+                        in[1].shape().last())
+            };
+        }
+    }
+}

@@ -1,0 +1,140 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+
+/**
+ * What only training needs: summing gradients, noise, and an optimizer whose state is small. As plain as {@link Plain}:
+ * every backend runs them itself, and each is defined to the bit in float32, so all backends give the same result.
+ *
+ * <p>Noise is a function of what it is for (Philox): (key i32[2], samples i32[N], positions i32[N], site, channel). It does
+ * not depend on where in a batch a token lies, so a step has the same noise however it is cut into batches. The random
+ * number of channel c at position p of sample n is word c % 4 of the counter (c / 4, p, n, site), its upper 24 bits as a
+ * fraction.
+ */
+public sealed interface Training extends Op {
+    /** (sum overwritten, x): sum += x. No output. */
+    record Accumulate() implements Training {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 2, in);
+            Check.type(this, DType.F32, in);
+            Check.same(this, in[0].shape(), in[1].shape());
+            return new Spec[0];
+        }
+
+        @Override
+        public boolean mutates(int input) {
+            return input == 0;
+        }
+    }
+
+    /**
+     * (x[N, C], samples, positions, key) -> x with every element zero with probability {@code rate}, and divided by
+     * 1 - rate otherwise (Srivastava et al. 2014).
+     */
+    record Dropout(float rate, int site) implements Training {
+        public Dropout {
+            if (!(rate >= 0 && rate < 1)) {
+                throw new ShapeException("Dropout: rate " + rate + ": expected at least 0 and below 1");
+            }
+        }
+
+        /** What is kept is multiplied by this. */
+        public float scale() {
+            return 1 / (1 - rate);
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 4, in);
+            noise(this, in);
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(1, 2, 3);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            b.give(0, ops.run(this, b.d(0), b.in(1), b.in(2), b.in(3)));
+        }
+    }
+
+    /**
+     * (x[N, C], samples, positions, key, magnitudes[N]) -> x[n] + magnitudes[n] * u with u uniform in [-1, 1) for every
+     * element, which is what NEFTune adds to embeddings (Jain et al. 2023).
+     */
+    record Noise(int site) implements Training {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 5, in);
+            noise(this, in);
+            Check.type(this, DType.F32, in[4]);
+            Check.same(this, in[1].shape(), in[4].shape());
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            b.give(0, b.d(0));
+        }
+    }
+
+    /**
+     * {@link Plain.AdamW} with moments of 8 bits (Dettmers et al. 2022): (parameter, m codes, v codes, scales overwritten,
+     * gradient, norm[1], rate[3]). The flat elements are cut into blocks of {@value #BLOCK}; a moment is its block's scale,
+     * the largest absolute value in it, times a number of {@link dev.starforge.tensor.codec.DynamicMap}. Codes are
+     * i32[blocks * BLOCK / 4], four to an element with the first in the lowest byte; scales are [2, blocks], those of m
+     * first. The step itself uses the moments before they are rounded again. Every operation is rounded once, in the order
+     * m + (1 - beta1)(g - m), v + (1 - beta2)(g * g - v), p - lr (decay * p + m / rate[1] / (sqrt(v / rate[2]) + eps)).
+     */
+    record AdamW8(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Training {
+        public static final int BLOCK = 256;
+
+        public static long blocks(Shape parameter) {
+            return (parameter.size() + BLOCK - 1) / BLOCK;
+        }
+
+        public static Spec codes(Shape parameter) {
+            return Spec.i32(blocks(parameter) * BLOCK / 4);
+        }
+
+        public static Spec scales(Shape parameter) {
+            return Spec.f32(2, blocks(parameter));
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 7, in);
+            Check.type(this, DType.F32, in[0], in[3], in[4], in[5], in[6]);
+            Check.type(this, DType.I32, in[1], in[2]);
+            Check.same(this, codes(in[0].shape()).shape(), in[1].shape());
+            Check.same(this, codes(in[0].shape()).shape(), in[2].shape());
+            Check.same(this, scales(in[0].shape()).shape(), in[3].shape());
+            Check.same(this, in[0].shape(), in[4].shape());
+            Check.same(this, Shape.of(1), in[5].shape());
+            Check.same(this, Shape.of(3), in[6].shape());
+            return new Spec[0];
+        }
+
+        @Override
+        public boolean mutates(int input) {
+            return input < 4;
+        }
+    }
+
+    private static void noise(Op op, Spec... in) {
+        Check.type(op, DType.F32, in[0]);
+        Check.rank(op, 2, in[0]);
+        Check.type(op, DType.I32, in[1], in[2], in[3]);
+        Check.same(op, Shape.of(in[0].shape().dim(0)), in[1].shape());
+        Check.same(op, in[1].shape(), in[2].shape());
+        Check.same(op, Shape.of(2), in[3].shape());
+    }
+}
