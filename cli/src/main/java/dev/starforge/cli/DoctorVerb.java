@@ -71,7 +71,8 @@ final class DoctorVerb implements Callable<Integer> {
             config = flags.read(RunConfig.defaults());
         } catch (ConfigException wrong) {
             return tell(
-                    Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "settings", wrong.getMessage())));
+                    Level.NOT_READY,
+                    List.of(new Preflight.Finding(Level.NOT_READY, "settings", String.valueOf(wrong.getMessage()))));
         }
         Selection selection;
         Probe.Found found;
@@ -80,7 +81,8 @@ final class DoctorVerb implements Callable<Integer> {
             found = selection.backend().probe().found().get(config.deviceIndex());
         } catch (DeviceException | IndexOutOfBoundsException missing) {
             return tell(
-                    Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "device", missing.getMessage())));
+                    Level.NOT_READY,
+                    List.of(new Preflight.Finding(Level.NOT_READY, "device", String.valueOf(missing.getMessage()))));
         }
         try (Device device = selection
                 .backend()
@@ -124,7 +126,7 @@ final class DoctorVerb implements Callable<Integer> {
                             + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
                             + ", head " + facts.head());
         } catch (DatasetException unusable) {
-            preflight.add(Level.NOT_READY, "repository", unusable.getMessage());
+            preflight.add(Level.NOT_READY, "repository", String.valueOf(unusable.getMessage()));
         }
     }
 
@@ -140,7 +142,7 @@ final class DoctorVerb implements Callable<Integer> {
                 return Optional.of(files.blueprint());
             }
         } catch (ModelException missing) {
-            preflight.add(Level.NOT_READY, "model", missing.getMessage());
+            preflight.add(Level.NOT_READY, "model", String.valueOf(missing.getMessage()));
             return KnownModels.find(config.model());
         }
     }

@@ -92,7 +92,7 @@ final class Main implements Runnable {
 
     private static String message(ParameterException wrong) {
         if (!(wrong instanceof UnmatchedArgumentException unmatched)) {
-            return wrong.getMessage();
+            return String.valueOf(wrong.getMessage());
         }
         CommandSpec command = wrong.getCommandLine().getCommandSpec();
         String given = unmatched.getUnmatched().getFirst();
@@ -104,7 +104,8 @@ final class Main implements Runnable {
         }
         List<String> known = verb
                 ? command.subcommands().entrySet().stream()
-                        .filter(each -> !each.getValue().getCommandSpec().usageMessage().hidden())
+                        .filter(each ->
+                                !each.getValue().getCommandSpec().usageMessage().hidden())
                         .map(Map.Entry::getKey)
                         .toList()
                 : command.options().stream()
@@ -135,7 +136,10 @@ final class Main implements Runnable {
         }
         if (ExitCode.foreseen(failure)) {
             err.println("starforge: "
-                    + Escaped.of(failure instanceof IOException file ? message(file) : failure.getMessage()));
+                    + Escaped.of(
+                            failure instanceof IOException file
+                                    ? message(file)
+                                    : String.valueOf(failure.getMessage())));
         } else {
             failure.printStackTrace(err);
         }

@@ -62,7 +62,11 @@ public record LoraSettings(
      * could not load an update of the shared experts or of a dense layer.
      */
     public static List<String> automatic(String architecture) {
-        return AUTO.get(architecture);
+        List<String> targets = AUTO.get(architecture);
+        if (targets == null) {
+            throw new ShapeException("adapter: no targets are known for " + architecture + "; name them");
+        }
+        return targets;
     }
 
     double scale(int rank) {

@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -194,7 +195,8 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     static Model build(Config config, Weights weights) {
-        return ARCHITECTURES.get(config.text("model_type")).apply(config, weights);
+        String type = config.text("model_type");
+        return Objects.requireNonNull(ARCHITECTURES.get(type), type).apply(config, weights);
     }
 
     /** The config, and the types of what the file has quantized. */

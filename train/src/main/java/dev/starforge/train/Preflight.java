@@ -71,7 +71,7 @@ public final class Preflight {
         try {
             adapted = Adaptation.of(config, machine, Optional.of(blueprint), device);
         } catch (TrainException tooLarge) {
-            add(Level.NOT_READY, "memory", tooLarge.getMessage());
+            add(Level.NOT_READY, "memory", String.valueOf(tooLarge.getMessage()));
             return;
         }
         RunConfig effective = adapted.config();
@@ -233,7 +233,7 @@ public final class Preflight {
                     dataset.documents(Split.TRAIN).count() + " documents of " + dataset.commits() + " commits, " + train
                             + " tokens to train on, " + held + " to validate with, head " + dataset.head());
         } catch (DatasetException | ModelException unusable) {
-            add(Level.NOT_READY, "data", unusable.getMessage());
+            add(Level.NOT_READY, "data", String.valueOf(unusable.getMessage()));
         }
     }
 }

@@ -24,6 +24,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -97,8 +98,9 @@ public final class DatasetBuilder {
         try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob(), config.skipMissing())) {
             ObjectId head = history.resolve(config.revision());
             if (history.isShallow()) {
-                progress.say("Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
-                        + "`git fetch --unshallow` gets them.");
+                progress.say(
+                        "Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
+                                + "`git fetch --unshallow` gets them.");
             }
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages
@@ -117,7 +119,10 @@ public final class DatasetBuilder {
             throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);
         } catch (UncheckedIOException failure) {
             throw new DatasetException(
-                    config.out(), "cannot be written: " + failure.getCause().getMessage(), failure);
+                    config.out(),
+                    "cannot be written: "
+                            + Objects.requireNonNull(failure.getCause()).getMessage(),
+                    failure);
         }
     }
 
@@ -276,7 +281,7 @@ public final class DatasetBuilder {
             Map<String, List<String>> byBlob = new TreeMap<>();
             Map<Split, DatasetReport.Count> counts =
                     samples(history, ledger, split, leakage, snapshot, format, parsers, byBlob);
-            begin("leakage check", counts.get(Split.TRAIN).documents());
+            begin("leakage check", Split.TRAIN.in(counts).documents());
             LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer, this::advance);
             Set<String> leaking = check.drop();
             if (!leaking.isEmpty()) {
@@ -451,8 +456,8 @@ public final class DatasetBuilder {
                     run -> {
                         ledger.drop(Ledger.TOO_LONG_SAMPLE, run.tooLong());
                         for (SampleStage.Sample sample : run.samples()) {
-                            writers.get(sample.split()).add(sample.document(), sample.origin());
-                            commitsOf.get(sample.split()).add(sample.origin().commit());
+                            sample.split().in(writers).add(sample.document(), sample.origin());
+                            sample.split().in(commitsOf).add(sample.origin().commit());
                             sample.blobs()
                                     .forEach(blob -> byBlob.computeIfAbsent(blob, key -> new ArrayList<>())
                                             .add(sample.document().id()));
@@ -466,7 +471,7 @@ public final class DatasetBuilder {
                         new DatasetReport.Count(
                                 writer.count(),
                                 writer.tokens(),
-                                commitsOf.get(each).size()));
+                                each.in(commitsOf).size()));
             });
             end("samples");
             return counts;

@@ -12,7 +12,7 @@ public final class Bytes {
     private static final long ONES = 0x0101010101010101L;
 
     /** The high bit of each byte. */
-    public static final long HIGH = 0x80 * ONES;
+    public static final long HIGH = ONES << 7;
 
     private static final VarHandle WORDS = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
