@@ -1,10 +1,14 @@
+import org.jspecify.annotations.NullMarked;
+
 /** The composition root: one class per verb, and the only place that reads flags and the environment. */
+@NullMarked
 module dev.starforge.cli {
     requires dev.starforge.data;
     requires dev.starforge.train;
     requires info.picocli;
     requires java.management;
     requires tools.jackson.databind;
+    requires static org.jspecify;
 
     opens dev.starforge.cli to
             info.picocli;

@@ -1,6 +1,10 @@
+import org.jspecify.annotations.NullMarked;
+
 /** Every operation on every backend against the reference. Run it, do not call it: nothing is exported. */
+@NullMarked
 module dev.starforge.conformance {
     requires java.management; // tests count what is allocated
     requires jdk.management;
     requires dev.starforge.tensor;
+    requires static org.jspecify;
 }

@@ -1,7 +1,11 @@
+import org.jspecify.annotations.NullMarked;
+
 /** The Vector API backend. */
+@NullMarked
 module dev.starforge.cpu {
     requires dev.starforge.tensor;
     requires jdk.incubator.vector;
+    requires static org.jspecify;
 
     provides dev.starforge.tensor.device.Backend with
             dev.starforge.cpu.CpuBackend;

@@ -1,6 +1,10 @@
+import org.jspecify.annotations.NullMarked;
+
 /** The Metal backend: so far it finds the GPU and says what it is. */
+@NullMarked
 module dev.starforge.metal {
     requires dev.starforge.tensor;
+    requires static org.jspecify;
 
     provides dev.starforge.tensor.device.Backend with
             dev.starforge.metal.MetalBackend;

@@ -1,7 +1,11 @@
+import org.jspecify.annotations.NullMarked;
+
 /** Layers, one file per architecture, weight files, adapters, KV cache and generation. */
+@NullMarked
 module dev.starforge.model {
     requires transitive dev.starforge.tensor;
     requires tools.jackson.databind;
+    requires static transitive org.jspecify;
 
     exports dev.starforge.model;
     exports dev.starforge.model.file;

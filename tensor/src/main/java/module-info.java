@@ -1,6 +1,11 @@
+import org.jspecify.annotations.NullMarked;
+
 /** Tensors, operations, scopes, the tape, the backend SPI, and the reference backend. */
 @SuppressWarnings("module") // the backend that host memory is exported to is built later
+@NullMarked
 module dev.starforge.tensor {
+    requires static transitive org.jspecify;
+
     exports dev.starforge.tensor;
     exports dev.starforge.tensor.codec;
     exports dev.starforge.tensor.device;

@@ -67,7 +67,8 @@ final class DoctorVerb implements Callable<Integer> {
             config = flags.read(RunConfig.defaults());
         } catch (ConfigException wrong) {
             return tell(
-                    Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "settings", wrong.getMessage())));
+                    Level.NOT_READY,
+                    List.of(new Preflight.Finding(Level.NOT_READY, "settings", String.valueOf(wrong.getMessage()))));
         }
         Selection selection;
         Probe.Found found;
@@ -76,7 +77,8 @@ final class DoctorVerb implements Callable<Integer> {
             found = selection.backend().probe().found().get(config.deviceIndex());
         } catch (DeviceException | IndexOutOfBoundsException missing) {
             return tell(
-                    Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "device", missing.getMessage())));
+                    Level.NOT_READY,
+                    List.of(new Preflight.Finding(Level.NOT_READY, "device", String.valueOf(missing.getMessage()))));
         }
         try (Device device = selection
                 .backend()
@@ -130,7 +132,7 @@ final class DoctorVerb implements Callable<Integer> {
                             + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
                             + ", head " + facts.head());
         } catch (DatasetException unusable) {
-            return new Preflight.Finding(Level.NOT_READY, "repository", unusable.getMessage());
+            return new Preflight.Finding(Level.NOT_READY, "repository", String.valueOf(unusable.getMessage()));
         }
     }
 

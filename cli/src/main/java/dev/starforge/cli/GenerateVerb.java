@@ -70,8 +70,6 @@ final class GenerateVerb implements Callable<Integer> {
     @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
     private String name;
 
-    private Path model;
-
     @ArgGroup
     private Source source = new Source();
 
@@ -201,13 +199,13 @@ final class GenerateVerb implements Callable<Integer> {
         }
         Sampling sampling = sampling();
         TunedModel tuned = models.find(name);
-        model = tuned.model();
+        Path model = tuned.model();
         try (ModelFiles files = ModelFiles.open(model)) {
             PrintWriter out = spec.commandLine().getOut();
             Answer.Shown shown = json ? Answer.Shown.NOTHING : showsIds() ? Answer.Shown.IDS : Answer.Shown.TEXT;
             Set<Integer> ends = new TreeSet<>(files.endOfText());
-            Optional<Tokenizer> tokenizer = tokenizer();
-            int[] prompt = tokenizer.map(t -> prompt(t, ends)).orElse(source.ids);
+            Optional<Tokenizer> tokenizer = tokenizer(model);
+            int[] prompt = tokenizer.map(t -> prompt(t, model, ends)).orElse(source.ids);
             if (ignoreEos) {
                 ends.clear();
             }
@@ -282,7 +280,7 @@ final class GenerateVerb implements Callable<Integer> {
     }
 
     /** Ids in and ids out need none, and get along without; what can say the text says it where there is one. */
-    private Optional<Tokenizer> tokenizer() {
+    private Optional<Tokenizer> tokenizer(Path model) {
         if (source.ids == null) {
             return Optional.of(Tokenizers.require(model, "a prompt of text"));
         }
@@ -296,7 +294,7 @@ final class GenerateVerb implements Callable<Integer> {
     }
 
     /** The prompt's ids; a way of asking may have ends of its own. */
-    private int[] prompt(Tokenizer tokenizer, Set<Integer> ends) {
+    private int[] prompt(Tokenizer tokenizer, Path model, Set<Integer> ends) {
         if (source.ids != null) {
             return source.ids;
         }
@@ -325,7 +323,7 @@ final class GenerateVerb implements Callable<Integer> {
         try {
             return input.text();
         } catch (IOException failure) {
-            throw wrong(failure.getMessage());
+            throw wrong(String.valueOf(failure.getMessage()));
         }
     }
 

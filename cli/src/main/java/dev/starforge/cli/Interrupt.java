@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import java.util.concurrent.CountDownLatch;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Ctrl-C and the like while a verb has something to bring in order. The program ends when this is closed: until then the
@@ -10,7 +11,7 @@ final class Interrupt implements AutoCloseable {
     private final CountDownLatch over = new CountDownLatch(1);
     private final Thread worker = Thread.currentThread();
     private final Thread hook = Thread.ofPlatform().unstarted(this::signalled);
-    private Runnable stop;
+    private @Nullable Runnable stop;
     private boolean came;
     private boolean cameEarly;
 

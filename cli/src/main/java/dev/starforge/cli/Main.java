@@ -99,7 +99,7 @@ final class Main implements Runnable {
 
     private static String message(ParameterException wrong) {
         if (!(wrong instanceof UnmatchedArgumentException unmatched)) {
-            return wrong.getMessage();
+            return String.valueOf(wrong.getMessage());
         }
         CommandSpec command = wrong.getCommandLine().getCommandSpec();
         String given = unmatched.getUnmatched().getFirst();
@@ -143,7 +143,10 @@ final class Main implements Runnable {
         }
         if (ExitCode.foreseen(failure)) {
             err.println("starforge: "
-                    + Escaped.of(failure instanceof IOException file ? message(file) : failure.getMessage()));
+                    + Escaped.of(
+                            failure instanceof IOException file
+                                    ? message(file)
+                                    : String.valueOf(failure.getMessage())));
         } else {
             failure.printStackTrace(err);
         }

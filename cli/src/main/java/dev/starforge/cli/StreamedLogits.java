@@ -11,20 +11,24 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import java.nio.ByteBuffer;
 import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
  * whose result may be larger than memory, runs for some rows at a time as they are asked for.
  */
 final class StreamedLogits implements SafetensorsWriter.Body {
+    private static final String IN_ORDER = "logits: expected to be read in order, from the first row";
+
     private final Model model;
     private final EagerOps ops;
     private final Scope step;
     private final int[] ids;
     private final int vocabulary;
     private final int rowsAtOnce;
-    private Tensor hidden;
-    private Tensor logits;
+    private @Nullable Tensor hidden;
+    private @Nullable Tensor logits;
     private int firstRow;
     private int endRow;
 
@@ -56,10 +60,11 @@ final class StreamedLogits implements SafetensorsWriter.Body {
             if (at / vocabulary >= endRow) {
                 compute();
             }
+            Tensor rows = Objects.requireNonNull(logits, IN_ORDER);
             long from = at - (long) firstRow * vocabulary;
-            int taken = (int) Math.min(first + count - at, logits.shape().size() - from);
+            int taken = (int) Math.min(first + count - at, rows.shape().size() - from);
             int bytes = taken * Float.BYTES;
-            step.device().read(logits.view(from, Shape.of(taken)), into.slice(into.position(), bytes));
+            step.device().read(rows.view(from, Shape.of(taken)), into.slice(into.position(), bytes));
             into.position(into.position() + bytes);
             at += taken;
         }
@@ -77,8 +82,9 @@ final class StreamedLogits implements SafetensorsWriter.Body {
         step.mark();
         firstRow = endRow;
         endRow = Math.min(firstRow + rowsAtOnce, ids.length);
-        long width = hidden.shape().last();
-        Tensor rows = hidden.view(firstRow * width, Shape.of(endRow - firstRow, width));
+        Tensor all = Objects.requireNonNull(hidden, IN_ORDER);
+        long width = all.shape().last();
+        Tensor rows = all.view(firstRow * width, Shape.of(endRow - firstRow, width));
         logits = step.within(() -> model.logits(ops, rows));
     }
 }

@@ -17,7 +17,8 @@ final class TrainingModels implements Preflight.Models {
             String id = name.matches("[\\w.-]+/[\\w.-]+") ? name : "bigcode/starcoder2-3b";
             throw new ModelException(
                     path,
-                    missing.getMessage().substring(path.toString().length() + 2) + ". To get one: `hf download " + id
+                    String.valueOf(missing.getMessage())
+                                    .substring(path.toString().length() + 2) + ". To get one: `hf download " + id
                             + " --local-dir models/" + Path.of(id).getFileName() + "`, or git clone "
                             + "https://huggingface.co/" + id
                             + ", and set model.pretrained_model to its folder. Without one: "

@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.generate.Sampling;
 import dev.starforge.tensor.TensorException;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -9,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
@@ -131,8 +133,8 @@ final class VerifyVerb implements Callable<Integer> {
         Path sampling = folder.resolve("sampling.safetensors");
         if (Files.exists(sampling)) {
             try (SafetensorsFile file = SafetensorsFile.open(sampling)) {
-                for (String name : GoldenFormats.SAMPLINGS.keySet()) {
-                    pass &= add(samplings, "sampling", GoldenFormats.sampling(file, name));
+                for (Map.Entry<String, Sampling> each : GoldenFormats.SAMPLINGS.entrySet()) {
+                    pass &= add(samplings, "sampling", GoldenFormats.sampling(file, each.getKey(), each.getValue()));
                 }
             }
         }

@@ -230,8 +230,8 @@ final class LauncherTest {
         program("tree/mvnw", """
                 echo build >>builds
                 while [ -e hold ]; do sleep 0.05; done
-                mkdir -p cli/target/lib
-                touch cli/target/lib/other.jar cli/target/starforge-cli-0.jar""");
+                mkdir -p cli/target/quick/lib
+                touch cli/target/quick/lib/other.jar cli/target/quick/starforge-cli-0.jar""");
     }
 
     private void program(String place, String body) throws IOException {

@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Asks one device whether it does what the operations say, case by case. The oracle is the reference backend, which
@@ -39,7 +40,7 @@ final class Conformance {
     private final Device device;
     private final Device twin;
     private final Device reference;
-    private Prepared prepared;
+    private @Nullable Prepared prepared;
 
     /**
      * @param backend whose devices these are
@@ -244,7 +245,7 @@ final class Conformance {
         try {
             Runs.eager(device, fallback, c.op(), in);
         } catch (DeviceException refusal) {
-            if (!refusal.getMessage().startsWith(c.op().name() + ":")) {
+            if (!String.valueOf(refusal.getMessage()).startsWith(c.op().name() + ":")) {
                 throw new Failure("the refusal does not name the operation: " + refusal.getMessage(), refusal);
             }
             return;

@@ -45,7 +45,7 @@ final class Magnitudes {
             case Fused.Rope o -> rope(o, in);
             case Fused.Gated o -> gated(o.fn(), in);
             case Fused.GatedGrad o -> gatedGrad(o.fn(), in);
-            case Fused.CrossEntropy _ -> crossEntropy(in, results);
+            case Fused.CrossEntropy _ -> crossEntropy(in);
             case Fused.CrossEntropyGrad _ -> crossEntropyGrad(in);
             case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), in).forward(results);
             case Fused.AttentionGrad o -> new Attend(o.scale(), o.window(), o.block(), in).gradient(results);
@@ -171,7 +171,7 @@ final class Magnitudes {
         return new double[][] {m};
     }
 
-    private static double[][] crossEntropy(Host[] in, Host[] results) {
+    private static double[][] crossEntropy(Host[] in) {
         double[] lse = logSumExp(in[0])[0];
         double[] losses = new double[lse.length];
         for (int row = 0; row < losses.length; row++) {

@@ -124,7 +124,7 @@ final class Tolerances {
     static double[][] errors(Device reference, Op op, Host[] in, Host[] expected) {
         Bound bound = bound(op, Runs.specs(in));
         double[][] errors = new double[expected.length][];
-        double[][] magnitudes = bound.exact() ? null : Magnitudes.of(reference, op, in, expected);
+        double[][] magnitudes = bound.exact() ? new double[0][] : Magnitudes.of(reference, op, in, expected);
         for (int k = 0; k < errors.length; k++) {
             errors[k] = new double[expected[k].size()];
             for (int i = 0; i < errors[k].length && !bound.exact(); i++) {

@@ -64,7 +64,7 @@ public final class CudaBackend implements Backend {
             }
             return new Probe(found, found.getFirst().name());
         } catch (DeviceException failure) {
-            return Probe.missing(failure.getMessage());
+            return Probe.missing(String.valueOf(failure.getMessage()));
         }
     }
 

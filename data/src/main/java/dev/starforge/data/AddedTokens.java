@@ -3,6 +3,7 @@ package dev.starforge.data;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /** The added tokens of a tokenizer, and how they are cut out of a text: leftmost first, the longest of several. */
 final class AddedTokens {
@@ -57,7 +58,7 @@ final class AddedTokens {
                 i++;
                 continue;
             }
-            AddedToken token = byId.get((int) match);
+            AddedToken token = Objects.requireNonNull(byId.get((int) match), "the trie holds known tokens");
             int start = i;
             int end = (int) (match >>> 32);
             i = end;

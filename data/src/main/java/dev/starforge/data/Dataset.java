@@ -40,11 +40,12 @@ public final class Dataset implements AutoCloseable {
         try {
             for (Split split : Split.values()) {
                 List<TokenShard> shards = new ArrayList<>();
-                splits.put(split, new Documents(shards));
+                Documents documents = new Documents(shards);
+                splits.put(split, documents);
                 for (JsonNode generation : manifest.path("generations")) {
                     shards.add(open(generation, split));
                 }
-                splits.get(split).index(tombstones);
+                documents.index(tombstones);
             }
         } catch (RuntimeException failure) {
             close();
@@ -144,12 +145,12 @@ public final class Dataset implements AutoCloseable {
 
     /** The documents of a split, all generations. They are closed with the dataset. */
     public TokenDocuments documents(Split split) {
-        return splits.get(split);
+        return split.in(splits);
     }
 
     /** Where a document of a split came from, for weights by age or directory. */
     public SampleOrigin origin(Split split, int document) {
-        return splits.get(split).origin(document);
+        return split.in(splits).origin(document);
     }
 
     @Override

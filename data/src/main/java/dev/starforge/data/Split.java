@@ -1,5 +1,8 @@
 package dev.starforge.data;
 
+import java.util.Map;
+import java.util.Objects;
+
 /** The sides of a dataset, oldest commits first. */
 public enum Split {
     TRAIN("train"),
@@ -15,6 +18,11 @@ public enum Split {
     /** The name in files and reports. */
     public String label() {
         return label;
+    }
+
+    /** Its entry in a map that has one for every split. */
+    public <T> T in(Map<Split, T> each) {
+        return Objects.requireNonNull(each.get(this), label);
     }
 
     /** The name of its shard. */

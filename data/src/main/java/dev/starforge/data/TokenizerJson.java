@@ -232,7 +232,7 @@ final class TokenizerJson {
         try {
             return Splitter.of(expression.text());
         } catch (IllegalArgumentException wrong) {
-            throw expression.error(wrong.getMessage());
+            throw expression.error(String.valueOf(wrong.getMessage()));
         }
     }
 

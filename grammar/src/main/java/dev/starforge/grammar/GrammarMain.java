@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 import org.treesitter.TSLanguage;
 import org.treesitter.TSNode;
 import org.treesitter.TSParser;
@@ -112,7 +113,7 @@ final class GrammarMain {
     private final Map<String, Map<Integer, Role>> rolesOfGrammars = new HashMap<>();
     private Map<Integer, Role> roles = Map.of();
     private final List<Symbol> symbols = new ArrayList<>();
-    private byte[] text;
+    private byte[] text = {};
     private boolean blocks;
 
     private GrammarMain() {}
@@ -181,7 +182,7 @@ final class GrammarMain {
         return errors;
     }
 
-    private static TSLanguage language(String name) {
+    private static @Nullable TSLanguage language(String name) {
         return switch (name) {
             case "c" -> new TreeSitterC();
             case "cpp" -> new TreeSitterCpp();

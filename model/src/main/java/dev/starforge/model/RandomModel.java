@@ -209,8 +209,8 @@ final class RandomModel implements WeightSource {
 
     List<ModelFiles.Stored> tensors() {
         List<ModelFiles.Stored> all = new ArrayList<>();
-        shapes.forEach((name, shape) -> all.add(new ModelFiles.Stored(
-                name, types.get(name).name(), shape, types.get(name).bytes(shape.size()))));
+        shapes.forEach((name, shape) -> all.add(
+                new ModelFiles.Stored(name, type(name).name(), shape, type(name).bytes(shape.size()))));
         return all;
     }
 
@@ -228,6 +228,14 @@ final class RandomModel implements WeightSource {
         return shape;
     }
 
+    private DType type(String name) {
+        DType type = types.get(name);
+        if (type == null) {
+            throw new ModelException(path, "has no tensor " + name);
+        }
+        return type;
+    }
+
     @Override
     public Optional<FileRegion> region(String name) {
         return Optional.empty();
@@ -235,12 +243,12 @@ final class RandomModel implements WeightSource {
 
     @Override
     public Optional<DType> stored(String name) {
-        return Optional.of(types.get(name));
+        return Optional.of(type(name));
     }
 
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
-        DType type = types.get(name);
+        DType type = type(name);
         byte[][] rows = rows(new Drawn(type, shape(name).last(), name.endsWith("norm.weight")));
         long key = name.hashCode() * 0x9e3779b97f4a7c15L;
         for (long row = first; into.hasRemaining(); row++) {
@@ -254,7 +262,7 @@ final class RandomModel implements WeightSource {
 
     @Override
     public void read(String name, long first, float[] out, int count) {
-        DType type = types.get(name);
+        DType type = type(name);
         ByteBuffer bytes = ByteBuffer.allocate(Math.toIntExact(type.bytes(count)));
         readRows(name, first / shape(name).last(), bytes);
         BlockFormat.of(type).decode(bytes.flip(), 0, out, 0, count);

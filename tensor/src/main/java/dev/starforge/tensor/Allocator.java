@@ -6,7 +6,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * First fit by address over chunks that are reserved as needed and kept until close. The same sequence of requests gives
@@ -71,7 +73,7 @@ final class Allocator {
             chunks.add(chunk);
             reserved += growth;
             grown += growth;
-            block = take(chunk, size);
+            block = Objects.requireNonNull(take(chunk, size), "a new chunk has room");
         }
         used += size;
         peak = Math.max(peak, used);
@@ -87,7 +89,7 @@ final class Allocator {
         return new Block(this, memory, 0, memory.bytes());
     }
 
-    private Block take(Chunk chunk, long size) {
+    private @Nullable Block take(Chunk chunk, long size) {
         long offset = chunk.take(size);
         return offset < 0 ? null : new Block(this, chunk.memory, offset, size);
     }

@@ -80,7 +80,7 @@ public enum DType {
             case F16 -> Float.floatToFloat16(value);
             case BF16 -> {
                 int bits = Float.floatToRawIntBits(value);
-                boolean nan = value != value;
+                boolean nan = Float.isNaN(value);
                 yield (short) (nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
             }
             default -> throw new ShapeException("narrow: " + this + " is not a 16-bit float");

@@ -78,7 +78,8 @@ final class Behaviour {
         List<String> given = config.get(Keys.PROMPTS);
         if (given.isEmpty()) {
             return languages.stream()
-                    .flatMap(language -> KNOWN.get(language).stream().map(text -> new Prompt(language, text)))
+                    .flatMap(language ->
+                            KNOWN.getOrDefault(language, List.of()).stream().map(text -> new Prompt(language, text)))
                     .toList();
         }
         String language = !config.get(Keys.PROMPT_LANGUAGE).equals("null")

@@ -20,6 +20,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -425,7 +426,7 @@ public final class Evaluation {
             put(node.putObject("prompts").putObject("parse_rate"), Bootstrap.difference(parsesTuned, parsesBase));
         }
         tuned.written.forEach((name, one) -> {
-            Written other = base.written.get(name);
+            Written other = Objects.requireNonNull(base.written.get(name), name);
             if (one.exact.length > 0) {
                 ObjectNode row = node.putObject(name);
                 put(row.putObject("exact_match"), Bootstrap.difference(one.exact, other.exact));

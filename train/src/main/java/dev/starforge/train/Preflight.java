@@ -143,7 +143,7 @@ public final class Preflight {
                 | TokenizerException
                 | TensorException refused) {
             failures.add(refused);
-            findings.add(new Finding(Level.NOT_READY, subject, refused.getMessage()));
+            findings.add(new Finding(Level.NOT_READY, subject, String.valueOf(refused.getMessage())));
         }
     }
 

@@ -47,7 +47,7 @@ public final class RunFolder implements AutoCloseable {
         try {
             FolderLock.requireFree(run);
         } catch (DatasetException busy) {
-            throw new TrainException(busy.getMessage(), busy);
+            throw new TrainException(String.valueOf(busy.getMessage()), busy);
         } catch (IOException failure) {
             throw new TrainException(run + ": cannot be written: " + failure, failure);
         }
@@ -84,7 +84,7 @@ public final class RunFolder implements AutoCloseable {
                 throw failure;
             }
         } catch (DatasetException busy) {
-            throw new TrainException(busy.getMessage(), busy);
+            throw new TrainException(String.valueOf(busy.getMessage()), busy);
         } catch (IOException failure) {
             throw new TrainException(run + ": cannot be written: " + failure, failure);
         }

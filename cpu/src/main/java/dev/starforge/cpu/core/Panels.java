@@ -3,6 +3,7 @@ package dev.starforge.cpu.core;
 import static java.nio.ByteOrder.LITTLE_ENDIAN;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.device.DeviceException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandles;
@@ -110,7 +111,11 @@ public final class Panels {
     }
 
     public static Panels of(DType type) {
-        return ALL.get(type);
+        Panels panels = ALL.get(type);
+        if (panels == null) {
+            throw new DeviceException("cpu: tensors of " + type + " do not lie in panels");
+        }
+        return panels;
     }
 
     long rowBytes(long k) {

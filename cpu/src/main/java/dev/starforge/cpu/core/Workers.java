@@ -4,6 +4,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A few threads that share one operation at a time. Work comes as numbered chunks whose size follows from the shape;
@@ -22,7 +23,7 @@ public final class Workers implements AutoCloseable {
     private int[] ints = {};
     private int shared;
     private int each;
-    private volatile Job job;
+    private volatile @Nullable Job job;
     private volatile boolean closed;
 
     /** One chunk of an operation, with the worker's own scratch at {@code at}. */
@@ -148,7 +149,7 @@ public final class Workers implements AutoCloseable {
         private final Thread caller;
         private final AtomicLong next = new AtomicLong();
         private final AtomicLong left;
-        private volatile Throwable failure;
+        private volatile @Nullable Throwable failure;
 
         Job(long chunks, Body body, float[] scratch, int shared, int each, Thread caller) {
             this.chunks = chunks;
@@ -225,7 +226,7 @@ public final class Workers implements AutoCloseable {
                     Thread.onSpinWait();
                     next = job;
                 }
-                if (next == last) {
+                if (next == null || next == last) {
                     parked = true;
                     if (job == last && !closed) {
                         LockSupport.park(Workers.this);

@@ -2,13 +2,14 @@ package dev.starforge.data.chat;
 
 import java.util.HashMap;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /** Names and their values: those of a template, and for each pass of a loop its own, which end with the pass. */
 final class Scope {
-    private final Scope outer;
+    private final @Nullable Scope outer;
     private final Map<String, Object> values = new HashMap<>();
 
-    private Scope(Scope outer) {
+    private Scope(@Nullable Scope outer) {
         this.outer = outer;
     }
 

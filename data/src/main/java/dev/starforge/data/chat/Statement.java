@@ -144,7 +144,7 @@ sealed interface Statement {
         try {
             return work.run();
         } catch (Value.Failure failure) {
-            throw failure.getMessage().startsWith("line ")
+            throw String.valueOf(failure.getMessage()).startsWith("line ")
                     ? failure
                     : new Value.Failure("line " + line + ": " + failure.getMessage());
         } catch (IndexOutOfBoundsException | ClassCastException | NumberFormatException wrong) {

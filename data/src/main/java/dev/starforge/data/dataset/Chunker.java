@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Cuts the change of one file into chunks. Every changed line belongs to the innermost function around it, else to a run
@@ -155,7 +156,7 @@ final class Chunker {
     }
 
     /** The last piece, if it is of the same owner and near. */
-    private Piece joinable(List<Piece> pieces, int owner, int line) {
+    private @Nullable Piece joinable(List<Piece> pieces, int owner, int line) {
         if (pieces.isEmpty()) {
             return null;
         }

@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.snakeyaml.engine.v2.exceptions.MarkedYamlEngineException;
@@ -163,7 +164,7 @@ public final class ConfigFile {
     /** The settings for a repository and a folder. */
     public DatasetConfig config(Path repository, Path out, String revision, String since) {
         int threads = whole("threads", 0, 1024);
-        String own = values.get("name").text();
+        String own = value("name").text();
         Path folder = repository.toAbsolutePath().normalize().getFileName();
         String name = own.isEmpty()
                 ? (folder == null ? "repository" : folder.toString().replaceAll("\\.git$", ""))
@@ -226,19 +227,24 @@ public final class ConfigFile {
                                     "plain")),
                     DatasetConfig.Export.valueOf(upper("export", "none", "sequences", "enhanced", "both")));
         } catch (IllegalArgumentException wrong) {
-            throw new SettingException(repository, wrong.getMessage(), wrong);
+            throw new SettingException(repository, String.valueOf(wrong.getMessage()), wrong);
         }
     }
 
+    /** Every key has a default, so that only one that does not exist has no value. */
+    private Value value(String key) {
+        return Objects.requireNonNull(values.get(key), key);
+    }
+
     private SettingException wrong(String key, String expected) {
-        Value value = values.get(key);
+        Value value = value(key);
         return new SettingException(
                 value.source(), value.place() + key + ": expected " + expected + ", got " + value.text());
     }
 
     private long number(String key, long least, long most) {
         try {
-            long number = Long.parseLong(values.get(key).text());
+            long number = Long.parseLong(value(key).text());
             if (number >= least && number <= most) {
                 return number;
             }
@@ -254,7 +260,7 @@ public final class ConfigFile {
 
     private double real(String key, double most) {
         try {
-            double number = Double.parseDouble(values.get(key).text());
+            double number = Double.parseDouble(value(key).text());
             if (number >= 0 && number <= most) {
                 return number;
             }
@@ -273,7 +279,7 @@ public final class ConfigFile {
     }
 
     private String choice(String key, String... allowed) {
-        String text = values.get(key).text();
+        String text = value(key).text();
         if (Stream.of(allowed).noneMatch(text::equals)) {
             throw wrong(key, String.join(" or ", allowed));
         }
@@ -285,7 +291,7 @@ public final class ConfigFile {
     }
 
     private List<String> list(String key) {
-        String text = values.get(key).text();
+        String text = value(key).text();
         return text.isEmpty() ? List.of() : List.of(text.split(SEPARATOR));
     }
 }

@@ -26,6 +26,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -120,7 +121,10 @@ public final class DatasetBuilder {
             throw new DatasetException(config.out(), "cannot be written: " + failure.getMessage(), failure);
         } catch (UncheckedIOException failure) {
             throw new DatasetException(
-                    config.out(), "cannot be written: " + failure.getCause().getMessage(), failure);
+                    config.out(),
+                    "cannot be written: "
+                            + Objects.requireNonNull(failure.getCause()).getMessage(),
+                    failure);
         }
     }
 
@@ -279,7 +283,7 @@ public final class DatasetBuilder {
             Map<String, List<String>> byBlob = new TreeMap<>();
             Map<Split, DatasetReport.Count> counts =
                     samples(history, ledger, split, leakage, snapshot, format, parsers, byBlob);
-            begin("leakage check", counts.get(Split.TRAIN).documents());
+            begin("leakage check", Split.TRAIN.in(counts).documents());
             LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer, this::advance);
             Set<String> leaking = check.drop();
             if (!leaking.isEmpty()) {
@@ -454,8 +458,8 @@ public final class DatasetBuilder {
                     run -> {
                         ledger.drop(Ledger.TOO_LONG_SAMPLE, run.tooLong());
                         for (SampleStage.Sample sample : run.samples()) {
-                            writers.get(sample.split()).add(sample.document(), sample.origin());
-                            commitsOf.get(sample.split()).add(sample.origin().commit());
+                            sample.split().in(writers).add(sample.document(), sample.origin());
+                            sample.split().in(commitsOf).add(sample.origin().commit());
                             sample.blobs()
                                     .forEach(blob -> byBlob.computeIfAbsent(blob, key -> new ArrayList<>())
                                             .add(sample.document().id()));
@@ -469,7 +473,7 @@ public final class DatasetBuilder {
                         new DatasetReport.Count(
                                 writer.count(),
                                 writer.tokens(),
-                                commitsOf.get(each).size()));
+                                each.in(commitsOf).size()));
             });
             end("samples");
             return counts;

@@ -44,7 +44,7 @@ final class Dependencies {
             while (!path.isEmpty()) {
                 SampleStage.TreeFile file = path.peek();
                 List<SampleStage.TreeFile> open = visited.add(file)
-                        ? uses.get(file).stream()
+                        ? uses.getOrDefault(file, List.of()).stream()
                                 .filter(used -> !visited.contains(used))
                                 .toList()
                         : List.of();

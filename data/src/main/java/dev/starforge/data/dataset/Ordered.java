@@ -94,7 +94,7 @@ final class Ordered {
             switch (failure.getCause()) {
                 case RuntimeException cause -> throw cause;
                 case Error cause -> throw cause;
-                default -> throw new IllegalStateException(failure.getCause());
+                case null, default -> throw new IllegalStateException(failure.getCause());
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();

@@ -22,6 +22,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.ObjectId;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Asks child processes what a source file declares, since grammars are native code. A child that dies of a file, or takes
@@ -80,28 +81,39 @@ final class ParserPool implements AutoCloseable {
         T read(DataInputStream in, int length) throws IOException;
     }
 
+    /** A parser, and the pipes to it. */
+    private static final class Child {
+        private final Process process;
+        private final DataInputStream in;
+        private final DataOutputStream out;
+
+        Child(Process process) {
+            this.process = process;
+            in = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16));
+            out = new DataOutputStream(new BufferedOutputStream(process.getOutputStream(), 1 << 16));
+        }
+    }
+
     /** One child, or the place for one. */
     private final class Slot {
-        private Process child;
-        private DataInputStream in;
-        private DataOutputStream out;
+        private @Nullable Child child;
 
         <T> T ask(String grammar, byte[] content, Reading<T> reading) throws IOException {
-            if (child == null || !child.isAlive()) {
-                child = starter.start();
-                in = new DataInputStream(new BufferedInputStream(child.getInputStream(), 1 << 16));
-                out = new DataOutputStream(new BufferedOutputStream(child.getOutputStream(), 1 << 16));
+            Child asked = child;
+            if (asked == null || !asked.process.isAlive()) {
+                asked = new Child(starter.start());
+                child = asked;
             }
-            Process asked = child;
-            Future<?> limit = watch.schedule(asked::destroyForcibly, patience.toMillis(), TimeUnit.MILLISECONDS);
+            Future<?> limit =
+                    watch.schedule(asked.process::destroyForcibly, patience.toMillis(), TimeUnit.MILLISECONDS);
             try {
                 byte[] name = grammar.getBytes(StandardCharsets.UTF_8);
-                out.writeInt(name.length);
-                out.write(name);
-                out.writeInt(content.length);
-                out.write(content);
-                out.flush();
-                return reading.read(in, content.length);
+                asked.out.writeInt(name.length);
+                asked.out.write(name);
+                asked.out.writeInt(content.length);
+                asked.out.write(content);
+                asked.out.flush();
+                return reading.read(asked.in, content.length);
             } finally {
                 if (!limit.cancel(false)) {
                     // time ran out, if only just: the next file must not meet a child that is about to die
@@ -112,7 +124,7 @@ final class ParserPool implements AutoCloseable {
 
         void stop() {
             if (child != null) {
-                child.destroyForcibly().onExit().join();
+                child.process.destroyForcibly().onExit().join();
                 child = null;
             }
         }

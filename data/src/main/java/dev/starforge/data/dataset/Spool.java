@@ -10,6 +10,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
+import org.jspecify.annotations.Nullable;
 
 /** Bytes on their way from a worker to a file: in memory while they are few, else in a file of their own. */
 final class Spool {
@@ -18,7 +19,7 @@ final class Spool {
 
     private final Path folder;
     private final List<byte[]> pieces = new ArrayList<>();
-    private Path file;
+    private @Nullable Path file;
     private int held;
 
     Spool(Path folder) {

@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Cuts a large source file between its declarations, so that each part can be parsed, and the result remembered, by
@@ -94,7 +95,7 @@ final class TopLevel {
     private final Lines lines;
     private final boolean python;
     private final boolean c;
-    private final String functionHead;
+    private final @Nullable String functionHead;
     private final List<Part> parts = new ArrayList<>();
 
     private TopLevel(byte[] text, BracketLexer lexer, String grammar) {
@@ -224,7 +225,7 @@ final class TopLevel {
     }
 
     /** What must stand before a part of the body of a declaration; null if it cannot be taken apart. */
-    private String prefix(String head) {
+    private @Nullable String prefix(String head) {
         Matcher container = CONTAINER.matcher(head);
         // in C, what has parameters is a function that returns a struct
         if (container.matches() && !(c && head.indexOf('(') >= 0)) {

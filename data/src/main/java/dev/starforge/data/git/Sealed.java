@@ -8,6 +8,7 @@ import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.storage.file.WindowCacheConfig;
 import org.eclipse.jgit.util.FS;
 import org.eclipse.jgit.util.SystemReader;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What JGit may know of this machine: nothing. As it comes, it runs {@code git} to find the system's configuration, reads
@@ -44,7 +45,7 @@ public final class Sealed extends SystemReader {
     }
 
     @Override
-    public String getenv(String variable) {
+    public @Nullable String getenv(String variable) {
         return null;
     }
 
@@ -54,17 +55,17 @@ public final class Sealed extends SystemReader {
     }
 
     @Override
-    public FileBasedConfig openUserConfig(Config parent, FS fs) {
+    public FileBasedConfig openUserConfig(@Nullable Config parent, FS fs) {
         return new Nothing(parent, fs);
     }
 
     @Override
-    public FileBasedConfig openSystemConfig(Config parent, FS fs) {
+    public FileBasedConfig openSystemConfig(@Nullable Config parent, FS fs) {
         return new Nothing(parent, fs);
     }
 
     @Override
-    public FileBasedConfig openJGitConfig(Config parent, FS fs) {
+    public FileBasedConfig openJGitConfig(@Nullable Config parent, FS fs) {
         return new Nothing(parent, fs);
     }
 
@@ -99,7 +100,7 @@ public final class Sealed extends SystemReader {
 
     /** A configuration with no file behind it, but for the resolution of file times, which is then not measured. */
     private static final class Nothing extends FileBasedConfig {
-        Nothing(Config parent, FS fs) {
+        Nothing(@Nullable Config parent, FS fs) {
             super(parent, new File(""), fs);
         }
 

@@ -43,18 +43,20 @@ public final class Architectures {
 
     /** The architecture that a config names. */
     public static Architecture of(Config config) {
-        if (!isKnown(config.text("model_type"))) {
+        Architecture named = ALL.get(config.text("model_type"));
+        if (named == null) {
             throw config.wrong("model_type", known());
         }
-        return ALL.get(config.text("model_type"));
+        return named;
     }
 
     /** The architecture of a model that was opened. */
     public static Architecture named(String modelType) {
-        if (!isKnown(modelType)) {
+        Architecture named = ALL.get(modelType);
+        if (named == null) {
             throw new IllegalArgumentException("architecture " + modelType + ": expected " + known());
         }
-        return ALL.get(modelType);
+        return named;
     }
 
     public static Model build(Config config, Weights weights) {

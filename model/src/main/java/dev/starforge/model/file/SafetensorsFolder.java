@@ -158,13 +158,20 @@ public final class SafetensorsFolder implements Safetensors {
 
     @Override
     public FileRegion region(SafetensorsFile.Stored tensor) {
-        return homes.get(tensor.name()).region(tensor);
+        return home(tensor).region(tensor);
     }
 
     @Override
     public void read(SafetensorsFile.Stored tensor, long offset, ByteBuffer into) {
-        tensor(tensor.name());
-        homes.get(tensor.name()).read(tensor, offset, into);
+        home(tensor).read(tensor, offset, into);
+    }
+
+    private SafetensorsFile home(SafetensorsFile.Stored tensor) {
+        SafetensorsFile home = homes.get(tensor.name());
+        if (home == null) {
+            throw new ModelException(folder, "has no tensor " + tensor.name());
+        }
+        return home;
     }
 
     @Override

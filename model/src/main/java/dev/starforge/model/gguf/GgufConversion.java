@@ -49,7 +49,8 @@ public final class GgufConversion {
                             files.config(),
                             tensors,
                             name -> {
-                                int size = Math.toIntExact(tensors.get(name).size());
+                                int size = Math.toIntExact(
+                                        files.source().shape(name).size());
                                 float[] values = new float[size];
                                 files.source().read(name, 0, values, size);
                                 return values;

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Function;
 
 /**
@@ -263,7 +264,7 @@ public final class GgufExport {
                 splitLatent(first);
                 return;
             }
-            Shape shape = tensors.get(first);
+            Shape shape = shape(first);
             boolean stacked = first.contains(".experts.");
             Shape whole = stacked ? Shape.of(names.size(), shape.dim(0), shape.dim(1)) : shape;
             BlockFormat format = isPlain(holder, whole) ? BlockFormat.F32 : formats.apply(first);
@@ -286,13 +287,17 @@ public final class GgufExport {
         return shape.rank() == 1 || !name.endsWith(".weight") || name.contains(".ffn_gate_inp");
     }
 
+    private Shape shape(String name) {
+        return Objects.requireNonNull(tensors.get(name), name);
+    }
+
     private float[] reordered(String name) {
         boolean query = name.contains(".self_attn.q_proj.");
         if (!architecture.equals("llama") || !query && !name.contains(".self_attn.k_proj.")) {
             return values.apply(name);
         }
         int heads = config.size("num_attention_heads");
-        Shape shape = tensors.get(name);
+        Shape shape = shape(name);
         int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
         int perHead = Math.toIntExact(shape.dim(0)) / (query ? heads : config.size("num_key_value_heads", heads));
         return GgufSource.interleaved(values.apply(name), width, perHead);

@@ -9,6 +9,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 
@@ -186,17 +187,21 @@ public final class GgufSource implements WeightSource {
      */
     public void put(String name, float[] ours, Map<String, float[]> into) {
         if (isJoined(name)) {
-            split(name, ours, into.get(part(name, "attn_k_b")), into.get(part(name, "attn_v_b")));
+            split(name, ours, holder(part(name, "attn_k_b"), into), holder(part(name, "attn_v_b"), into));
         } else if (isReordered(name)) {
             Shape shape = shape(name);
             int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
             int rows = ours.length / width / (name.contains(".q_proj.") ? heads : kvHeads);
-            System.arraycopy(interleaved(ours, width, rows), 0, into.get(GgufNames.tensor(name)), 0, ours.length);
+            System.arraycopy(interleaved(ours, width, rows), 0, holder(GgufNames.tensor(name), into), 0, ours.length);
         } else {
             Matcher expert = GgufNames.expert(name);
             int at = expert.matches() ? Integer.parseInt(expert.group(1)) * ours.length : 0;
-            System.arraycopy(ours, 0, into.get(GgufNames.tensor(name)), at, ours.length);
+            System.arraycopy(ours, 0, holder(GgufNames.tensor(name), into), at, ours.length);
         }
+    }
+
+    private static float[] holder(String name, Map<String, float[]> among) {
+        return Objects.requireNonNull(among.get(name), name);
     }
 
     /** The stored tensors that a tensor of HF is in. */

@@ -37,6 +37,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
@@ -134,7 +135,7 @@ public final class Merger implements AutoCloseable {
 
     /** A whole tensor as HF has it, with its update. */
     private float[] merged(String name) {
-        Shape shape = tensors.get(name);
+        Shape shape = Objects.requireNonNull(tensors.get(name), name);
         try (Scope step = new Scope(device)) {
             Ops ops = device.ops(step, Precision.FLOAT32, Fallback.QUIET);
             Tensor w = Weights.load(files.source(), name, new Spec(DType.F32, shape), step);
@@ -309,7 +310,7 @@ public final class Merger implements AutoCloseable {
             }
             source.put(part, merged(part), into);
         }
-        return into.get(tensor.name());
+        return Objects.requireNonNull(into.get(tensor.name()), tensor.name());
     }
 
     private static void copy(GgufFile stored, GgufFile.Stored tensor, WritableByteChannel out) throws IOException {

@@ -42,7 +42,7 @@ public final class DynamicMap {
         for (int top = 0; top < starts.length; top++) {
             // the smallest number with these upper bits: the one nearest to minus infinity
             float least = Float.intBitsToFloat(top << 16 | (top >= 1 << 15 ? 0xffff : 0));
-            starts[top] = (byte) (least == least ? search(least) : 0);
+            starts[top] = (byte) (Float.isNaN(least) ? 0 : search(least));
         }
     }
 

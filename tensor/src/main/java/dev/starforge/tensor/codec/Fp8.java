@@ -44,7 +44,7 @@ public enum Fp8 {
     public byte narrow(float value) {
         float magnitude = Math.abs(value);
         int code;
-        if (magnitude != magnitude) {
+        if (Float.isNaN(magnitude)) {
             code = 0x7f;
         } else if (magnitude >= widen((byte) largest)) {
             code = largest;

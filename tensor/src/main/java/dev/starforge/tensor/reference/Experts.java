@@ -49,7 +49,9 @@ final class Experts {
         int best = -1;
         for (int i = 0; i < values.length; i++) {
             if (!taken[i]
-                    && (best < 0 || values[i] > values[best] || Double.isNaN(values[best]) && values[i] == values[i])) {
+                    && (best < 0
+                            || values[i] > values[best]
+                            || Double.isNaN(values[best]) && !Double.isNaN(values[i]))) {
                 best = i;
             }
         }

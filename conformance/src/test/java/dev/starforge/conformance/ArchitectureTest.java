@@ -1,0 +1,227 @@
+package dev.starforge.conformance;
+
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAnyPackage;
+import static com.tngtech.archunit.lang.conditions.ArchPredicates.are;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
+import static java.util.stream.Collectors.toCollection;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.tngtech.archunit.base.DescribedPredicate;
+import com.tngtech.archunit.core.domain.JavaAccess;
+import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.core.importer.ImportOption;
+import com.tngtech.archunit.lang.EvaluationResult;
+import com.tngtech.archunit.library.dependencies.SliceAssignment;
+import com.tngtech.archunit.library.dependencies.SliceIdentifier;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.foreign.Linker;
+import java.lang.foreign.SymbolLookup;
+import java.lang.module.ModuleDescriptor;
+import java.lang.module.ModuleDescriptor.Requires;
+import java.net.URL;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * What may depend on what. The compiler holds modules to their descriptors; this holds the descriptors, and the packages
+ * inside a module, to the plan. A new module needs a row in {@link #MAY_USE}.
+ */
+class ArchitectureTest {
+    private static final String ROOT = "dev.starforge.";
+
+    /** Nothing above a backend imports it: no row names one. */
+    private static final Map<String, Set<String>> MAY_USE = Map.of(
+            "tensor", Set.of(),
+            "cpu", Set.of("tensor"),
+            "cuda", Set.of("tensor"),
+            "metal", Set.of("tensor"),
+            "grammar", Set.of(),
+            "data", Set.of(),
+            "model", Set.of("tensor"),
+            "train", Set.of("tensor", "model", "data"),
+            "cli", Set.of("tensor", "model", "data", "train"),
+            "conformance", Set.of("tensor", "model", "data", "train"));
+
+    /** Modules whose packages still depend on each other in a cycle: data, through the exception of chat templates. */
+    private static final Set<String> WITH_CYCLES = Set.of("data");
+
+    /** JGit asks for the properties of the JVM through this class, which answers nothing else. */
+    private static final Set<String> MAY_READ_PROPERTIES = Set.of("dev.starforge.data.git.Sealed");
+
+    private static final JavaClasses CLASSES = new ClassFileImporter()
+            .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
+            .importPackages("dev.starforge");
+
+    static Set<String> modules() {
+        return new TreeSet<>(MAY_USE.keySet());
+    }
+
+    @Test
+    void everyModuleIsPlanned() {
+        Set<String> found = CLASSES.stream().map(ArchitectureTest::module).collect(toCollection(TreeSet::new));
+        assertThat(found).isEqualTo(modules());
+    }
+
+    @ParameterizedTest
+    @MethodSource("modules")
+    void usesOnlyTheModulesItMay(String module) {
+        List<String> others = new ArrayList<>(modules());
+        others.remove(module);
+        others.removeAll(MAY_USE.get(module));
+        noClasses()
+                .that()
+                .resideInAPackage(ROOT + module + "..")
+                .should()
+                .dependOnClassesThat(resideInAnyPackage(
+                        others.stream().map(other -> ROOT + other + "..").toArray(String[]::new)))
+                .check(CLASSES);
+    }
+
+    @ParameterizedTest
+    @MethodSource("modules")
+    void hasNoCycleOfPackages(String module) {
+        EvaluationResult result = slices().assignedFrom(new PackagesOf(module))
+                .should()
+                .beFreeOfCycles()
+                .allowEmptyShould(true)
+                .evaluate(CLASSES);
+        if (WITH_CYCLES.contains(module)) {
+            assertThat(result.hasViolation())
+                    .as("%s has no cycle any more: take it off the list", module)
+                    .isTrue();
+        } else {
+            assertThat(result.getFailureReport().getDetails()).isEmpty();
+        }
+    }
+
+    /** A descriptor may not ask for more than the plan, even if no class uses it. */
+    @Test
+    void descriptorsFollowThePlan() throws IOException {
+        Set<String> seen = new TreeSet<>();
+        for (URL url : Collections.list(getClass().getClassLoader().getResources("module-info.class"))) {
+            ModuleDescriptor descriptor;
+            try (InputStream in = url.openStream()) {
+                descriptor = ModuleDescriptor.read(in);
+            }
+            if (!descriptor.name().startsWith(ROOT)) {
+                continue;
+            }
+            String module = descriptor.name().substring(ROOT.length());
+            seen.add(module);
+            Set<String> ours = new TreeSet<>();
+            for (Requires required : descriptor.requires()) {
+                if (required.name().startsWith(ROOT)) {
+                    ours.add(required.name().substring(ROOT.length()));
+                }
+                assertThat(required.name().equals("jdk.incubator.vector"))
+                        .as("%s requires the Vector API", module)
+                        .isEqualTo(module.equals("cpu") && required.name().equals("jdk.incubator.vector"));
+                assertThat(!required.name().equals("org.jspecify")
+                                || required.modifiers().contains(Requires.Modifier.STATIC))
+                        .as("%s requires org.jspecify only to compile", module)
+                        .isTrue();
+            }
+            assertThat(MAY_USE.get(module)).as(module).containsAll(ours);
+            if (Set.of("cpu", "cuda", "metal").contains(module)) {
+                assertThat(descriptor.exports()).as(module).isEmpty();
+            }
+        }
+        Set<String> expected = modules();
+        expected.remove("grammar"); // a program of its own, with no descriptor
+        assertThat(seen).isEqualTo(expected);
+    }
+
+    @Test
+    void onlyCliReadsEnvironmentAndProperties() {
+        Set<String> names = Set.of("getenv", "getProperty", "getProperties", "getBoolean", "getInteger", "getLong");
+        Set<String> owners = Set.of("java.lang.System", "java.lang.Boolean", "java.lang.Integer", "java.lang.Long");
+        noClasses()
+                .that(are(DescribedPredicate.describe(
+                        "outside cli and the exceptions",
+                        each -> !module(each).equals("cli") && !MAY_READ_PROPERTIES.contains(each.getName()))))
+                .should()
+                .accessTargetWhere(accesses(
+                        "the environment or properties",
+                        access -> names.contains(access.getTarget().getName())
+                                && owners.contains(access.getTargetOwner().getName())))
+                .check(CLASSES);
+    }
+
+    /** Verbs write through picocli's writers; libraries return what they have to say. */
+    @Test
+    void onlyProgramsWriteToStandardOutput() {
+        noClasses()
+                .that(are(DescribedPredicate.describe(
+                        "libraries",
+                        each -> !Set.of("cli", "grammar", "conformance").contains(module(each)))))
+                .should()
+                .accessTargetWhere(accesses(
+                        "standard output or error, or the end of the process",
+                        access -> access.getTargetOwner().isEquivalentTo(System.class)
+                                && Set.of("out", "err", "exit")
+                                        .contains(access.getTarget().getName())))
+                .check(CLASSES);
+    }
+
+    @Test
+    void nothingLogs() {
+        noClasses()
+                .should()
+                .dependOnClassesThat(resideInAnyPackage(
+                        "java.util.logging..", "org.slf4j..", "org.apache.logging..", "org.apache.commons.logging.."))
+                .orShould()
+                .dependOnClassesThat()
+                .areAssignableTo(System.Logger.class)
+                .check(CLASSES);
+    }
+
+    @Test
+    void onlyBackendsCallNativeCode() {
+        noClasses()
+                .that()
+                .resideOutsideOfPackages(ROOT + "cuda..", ROOT + "metal..")
+                .should()
+                .dependOnClassesThat()
+                .belongToAnyOf(Linker.class, SymbolLookup.class)
+                .check(CLASSES);
+    }
+
+    /** The module of a class; empty if it is not ours. */
+    private static String module(JavaClass each) {
+        if (!each.getPackageName().startsWith(ROOT)) {
+            return "";
+        }
+        String rest = each.getPackageName().substring(ROOT.length());
+        return rest.contains(".") ? rest.substring(0, rest.indexOf('.')) : rest;
+    }
+
+    private static DescribedPredicate<JavaAccess<?>> accesses(String what, Predicate<JavaAccess<?>> test) {
+        return DescribedPredicate.describe(what, test);
+    }
+
+    private record PackagesOf(String module) implements SliceAssignment {
+        @Override
+        public SliceIdentifier getIdentifierOf(JavaClass each) {
+            return ArchitectureTest.module(each).equals(module)
+                    ? SliceIdentifier.of(each.getPackageName())
+                    : SliceIdentifier.ignore();
+        }
+
+        @Override
+        public String getDescription() {
+            return "packages of " + module;
+        }
+    }
+}
