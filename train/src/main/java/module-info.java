@@ -6,4 +6,10 @@ module dev.starforge.train {
     requires transitive tools.jackson.databind;
 
     exports dev.starforge.train;
+    exports dev.starforge.train.corpus;
+    exports dev.starforge.train.eval;
+    exports dev.starforge.train.merge;
+    exports dev.starforge.train.plan;
+    exports dev.starforge.train.run;
+    exports dev.starforge.train.text;
 }

@@ -11,7 +11,7 @@ import dev.starforge.tensor.Limits;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Selection;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -12,7 +12,7 @@ import dev.starforge.data.dataset.DatasetReport;
 import dev.starforge.data.dataset.Preview;
 import dev.starforge.data.dataset.Progress;
 import dev.starforge.data.dataset.TokenizerChoice;
-import dev.starforge.train.ChatTemplates;
+import dev.starforge.train.text.ChatTemplates;
 import java.io.Console;
 import java.io.IOException;
 import java.io.PrintWriter;

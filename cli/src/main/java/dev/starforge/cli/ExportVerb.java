@@ -2,9 +2,9 @@ package dev.starforge.cli;
 
 import dev.starforge.model.GgufConversion;
 import dev.starforge.tensor.Device;
-import dev.starforge.train.ExportProof;
 import dev.starforge.train.TrainException;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.merge.ExportProof;
+import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;

@@ -10,7 +10,7 @@ import dev.starforge.model.Sampler;
 import dev.starforge.model.Sampling;
 import dev.starforge.model.StopStrings;
 import dev.starforge.tensor.Scope;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;

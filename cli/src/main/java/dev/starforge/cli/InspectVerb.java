@@ -9,7 +9,7 @@ import dev.starforge.model.PagedKvCache;
 import dev.starforge.model.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;

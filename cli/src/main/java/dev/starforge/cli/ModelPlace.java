@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;

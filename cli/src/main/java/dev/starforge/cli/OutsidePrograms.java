@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.dataset.Grammars;
-import dev.starforge.train.Evaluation;
+import dev.starforge.train.eval.Evaluation;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;

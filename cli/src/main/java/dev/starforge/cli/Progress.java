@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
-import dev.starforge.train.DataFacts;
-import dev.starforge.train.RunEvents;
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.run.RunEvents;
 import java.io.PrintWriter;
 import java.util.Locale;
 import tools.jackson.databind.json.JsonMapper;

@@ -7,7 +7,7 @@ import dev.starforge.model.Config;
 import dev.starforge.model.GgufFile;
 import dev.starforge.model.GgufValue;
 import dev.starforge.model.ModelException;
-import dev.starforge.train.ChatTemplates;
+import dev.starforge.train.text.ChatTemplates;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
