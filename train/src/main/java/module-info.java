@@ -12,4 +12,5 @@ module dev.starforge.train {
     exports dev.starforge.train.plan;
     exports dev.starforge.train.run;
     exports dev.starforge.train.text;
+    exports dev.starforge.train.verify;
 }

@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.StopReason;
+import dev.starforge.train.text.Continuation;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.List;

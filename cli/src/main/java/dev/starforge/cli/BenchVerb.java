@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Generator;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
@@ -364,7 +365,7 @@ final class BenchVerb implements Callable<Integer> {
         long stored =
                 files.tensors().stream().mapToLong(ModelFiles.Stored::bytes).sum();
         ProcessMemory process = ProcessMemory.now();
-        ObjectNode root = Json.object();
+        ObjectNode root = Jackson.object();
         root.put("model", what.model().orElseGet(() -> files.path().toString()));
         root.put("architecture", files.architecture());
         root.put("parameters", parameters(files));
@@ -396,7 +397,7 @@ final class BenchVerb implements Callable<Integer> {
         times.forEach(time -> generated.add(genTokens / time.decode()));
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
-            Json.print(out, root);
+            Output.json(out, root);
             return;
         }
         out.printf(

@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
@@ -137,14 +138,14 @@ final class DoctorVerb implements Callable<Integer> {
     private int tell(Level level, List<Preflight.Finding> findings) {
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
-            ObjectNode root = Json.object();
+            ObjectNode root = Jackson.object();
             root.put("ready", level.name().toLowerCase(Locale.ROOT));
             ArrayNode list = root.putArray("findings");
             findings.forEach(finding -> list.addObject()
                     .put("level", finding.level().name().toLowerCase(Locale.ROOT))
                     .put("subject", finding.subject())
                     .put("text", finding.text()));
-            Json.print(out, root);
+            Output.json(out, root);
         } else {
             findings.forEach(
                     finding -> out.printf("%-8s %-10s %s%n", sign(finding.level()), finding.subject(), finding.text()));

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.ModelFiles;
@@ -13,6 +14,7 @@ import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -129,10 +131,10 @@ final class EvalVerb implements Callable<Integer> {
                                     }))
                     .run();
             if (report != null) {
-                Files.writeString(report, Json.text(result) + "\n");
+                Files.writeString(report, Jackson.indented(result) + "\n");
             }
             if (json) {
-                Json.print(spec.commandLine().getOut(), result);
+                Output.json(spec.commandLine().getOut(), result);
             } else {
                 print(spec.commandLine().getOut(), result);
             }

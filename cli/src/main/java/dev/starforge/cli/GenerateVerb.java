@@ -1,5 +1,7 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.GenerationException;
 import dev.starforge.model.GenerationException.Violation;
@@ -11,6 +13,8 @@ import dev.starforge.model.Sampling;
 import dev.starforge.model.StopStrings;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.text.Continuation;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -243,7 +247,7 @@ final class GenerateVerb implements Callable<Integer> {
                 double seconds = (nanoTime.getAsLong() - started) / 1e9;
                 answer.finish();
                 if (json) {
-                    Json.print(spec.commandLine().getOut(), describe(files, opened, prompt, answer, seconds));
+                    Output.json(spec.commandLine().getOut(), describe(files, opened, prompt, answer, seconds));
                 }
             }
         }
@@ -331,7 +335,7 @@ final class GenerateVerb implements Callable<Integer> {
 
     private ObjectNode describe(
             ModelFiles files, DeviceFlags.Opened opened, int[] prompt, Answer answer, double seconds) {
-        ObjectNode root = Json.object();
+        ObjectNode root = Jackson.object();
         root.put("model", name);
         root.put("architecture", files.architecture());
         root.put("device", opened.device().name());

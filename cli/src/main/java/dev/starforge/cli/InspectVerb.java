@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
@@ -82,7 +83,7 @@ final class InspectVerb implements Callable<Integer> {
                 root.set("plan", planned(loaded, opened, weights.scope().usedBytes()));
             }
             if (json) {
-                Json.print(out, root);
+                Output.json(out, root);
             } else {
                 print(out, root, "");
             }
@@ -91,7 +92,7 @@ final class InspectVerb implements Callable<Integer> {
     }
 
     private ObjectNode describe(ModelFiles folder, Model loaded) {
-        ObjectNode root = Json.object();
+        ObjectNode root = Jackson.object();
         root.put("model", name);
         root.put("architecture", folder.architecture());
         root.put("vocabulary", loaded.facts().vocabulary());
@@ -156,7 +157,7 @@ final class InspectVerb implements Callable<Integer> {
                 step,
                 Batches.cached(loaded, step.scope(), List.of(new Batches.Turn(cache.place(), new int[tokens]))),
                 cache);
-        ObjectNode node = Json.object();
+        ObjectNode node = Jackson.object();
         node.put("device", opened.device().name());
         node.put("context", tokens);
         node.put("weight_bytes", weightBytes);

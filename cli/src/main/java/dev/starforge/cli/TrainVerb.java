@@ -17,6 +17,7 @@ import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.RunFolder;
 import dev.starforge.train.run.Scratch;
 import dev.starforge.train.run.TrainRun;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.FileAlreadyExistsException;
@@ -113,7 +114,7 @@ final class TrainVerb implements Callable<Integer> {
             Preflight preflight = Preflight.of(
                     new Preflight.Setup(config, machine, opened, resume, new TrainingModels(), Checkpoints.REAL));
             preflight.require();
-            return train(config, preflight, device, new Progress(out, terminal(), json, config.loggingSteps()));
+            return train(config, preflight, device, new RunProgress(out, terminal(), json, config.loggingSteps()));
         }
     }
 
@@ -179,7 +180,7 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     /** Interrupted before there is anything to save, it leaves nothing. */
-    private int train(RunConfig config, Preflight preflight, Device device, Progress progress) {
+    private int train(RunConfig config, Preflight preflight, Device device, RunProgress progress) {
         try (Interrupt interrupt = new Interrupt()) {
             try (RunFolder folder = RunFolder.claim(config, resume)) {
                 return train(config, preflight, device, progress, folder, interrupt);
@@ -197,7 +198,7 @@ final class TrainVerb implements Callable<Integer> {
             RunConfig config,
             Preflight preflight,
             Device device,
-            Progress progress,
+            RunProgress progress,
             RunFolder folder,
             Interrupt interrupt) {
         Adaptation adapted = preflight.adaptation();
@@ -235,7 +236,7 @@ final class TrainVerb implements Callable<Integer> {
         }
     }
 
-    private static void tell(Progress progress, TrainRun run, TrainRun.End end, Path output) {
+    private static void tell(RunProgress progress, TrainRun run, TrainRun.End end, Path output) {
         String folder = Shell.quoted(output);
         if (end == TrainRun.End.INTERRUPTED) {
             progress.note("interrupted after step " + run.step()

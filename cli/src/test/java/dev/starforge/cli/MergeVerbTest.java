@@ -22,6 +22,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.codec.Int8Groups;
 import dev.starforge.tensor.codec.Nf4;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;

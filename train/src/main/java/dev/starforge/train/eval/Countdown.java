@@ -1,6 +1,6 @@
 package dev.starforge.train.eval;
 
-import dev.starforge.train.run.ReportPage;
+import dev.starforge.train.run.Durations;
 import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
@@ -37,7 +37,7 @@ final class Countdown {
                     done,
                     all,
                     unit,
-                    ReportPage.duration(seconds / done * (all - done))));
+                    Durations.text(seconds / done * (all - done))));
         }
     }
 }

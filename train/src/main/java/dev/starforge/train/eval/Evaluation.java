@@ -1,5 +1,6 @@
 package dev.starforge.train.eval;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Nearest;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
@@ -39,7 +40,6 @@ import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -106,7 +106,7 @@ public final class Evaluation {
     private record Written(double[] exact, double[] similarity, double[] identifiers) {}
 
     public ObjectNode run() {
-        ObjectNode report = new JsonMapper().createObjectNode();
+        ObjectNode report = Jackson.object();
         try (ModelFiles files = ModelFiles.open(setup.model());
                 Sources sources = Sources.open(
                         setup.config(),

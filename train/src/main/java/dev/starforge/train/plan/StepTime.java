@@ -17,7 +17,7 @@ import dev.starforge.train.Adaptation;
 import dev.starforge.train.Keys;
 import dev.starforge.train.RunConfig;
 import dev.starforge.train.corpus.Example;
-import dev.starforge.train.run.ReportPage;
+import dev.starforge.train.run.Durations;
 import dev.starforge.train.run.TrainRun;
 import dev.starforge.train.run.Trainer;
 import java.util.ArrayList;
@@ -142,7 +142,7 @@ final class StepTime {
     private Preflight.Finding finding(String rate, double perSecond, double tokens) {
         double seconds = (tokens == 0 ? MILLION : tokens) / perSecond;
         double days = seconds / DAY;
-        String took = days > 2 ? "about " + Math.round(days) + " days" : "about " + ReportPage.duration(seconds);
+        String took = days > 2 ? "about " + Math.round(days) + " days" : "about " + Durations.text(seconds);
         if (tokens == 0) {
             return new Preflight.Finding(Preflight.Level.READY, "time", rate + "; a million tokens take " + took);
         }

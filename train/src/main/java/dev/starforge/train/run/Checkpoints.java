@@ -2,6 +2,7 @@ package dev.starforge.train.run;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
@@ -21,8 +22,6 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.SerializationFeature;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -36,8 +35,6 @@ public final class Checkpoints {
     private static final String PREFIX = "checkpoint-";
     static final String PARTIAL = ".partial-";
     private static final String AMENDED = ".amended-";
-    private static final JsonMapper JSON =
-            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
     private static final long SLACK = 4L << 20;
 
     private final Path run;
@@ -102,10 +99,8 @@ public final class Checkpoints {
             remove(partial);
             Files.createDirectories(partial);
             writer.accept(partial);
-            JsonNode known = JSON.readTree(checkpoint.resolve(MARKER)).path("sha256");
-            ObjectNode marker = JSON.createObjectNode();
-            marker.put("step", step);
-            ObjectNode hashes = marker.putObject("sha256");
+            JsonNode known = Jackson.JSON.readTree(checkpoint.resolve(MARKER)).path("sha256");
+            ObjectNode hashes = Jackson.object();
             for (String name : known.propertyNames()) {
                 if (Files.exists(partial.resolve(name))) {
                     force(partial.resolve(name));
@@ -115,9 +110,7 @@ public final class Checkpoints {
                     hashes.put(name, known.path(name).asString());
                 }
             }
-            Files.writeString(partial.resolve(MARKER), JSON.writeValueAsString(marker) + "\n");
-            force(partial.resolve(MARKER));
-            forceFolder(partial);
+            writeMarker(partial, step, hashes);
             Files.move(checkpoint, old, StandardCopyOption.ATOMIC_MOVE);
             Files.move(partial, checkpoint, StandardCopyOption.ATOMIC_MOVE);
             forceFolder(run);
@@ -129,6 +122,14 @@ public final class Checkpoints {
         } finally {
             remove(partial);
         }
+    }
+
+    /** Last, since a folder with it is complete. */
+    private static void writeMarker(Path folder, long step, ObjectNode hashes) throws IOException {
+        ObjectNode marker = Jackson.object().put("step", step).set("sha256", hashes);
+        Files.writeString(folder.resolve(MARKER), Jackson.indented(marker) + "\n");
+        force(folder.resolve(MARKER));
+        forceFolder(folder);
     }
 
     /** The same file under another name, or a copy where the disk has no links. */
@@ -155,16 +156,12 @@ public final class Checkpoints {
             remove(partial);
             Files.createDirectories(partial);
             writer.accept(partial);
-            ObjectNode marker = JSON.createObjectNode();
-            marker.put("step", step);
-            ObjectNode hashes = marker.putObject("sha256");
+            ObjectNode hashes = Jackson.object();
             for (Path file : files(partial)) {
                 force(file);
                 hashes.put(file.getFileName().toString(), Hashes.sha256(file));
             }
-            Files.writeString(partial.resolve(MARKER), JSON.writeValueAsString(marker) + "\n");
-            force(partial.resolve(MARKER));
-            forceFolder(partial);
+            writeMarker(partial, step, hashes);
             Files.move(partial, checkpoint, StandardCopyOption.ATOMIC_MOVE);
             forceFolder(run);
             point("latest", checkpoint);
@@ -287,7 +284,7 @@ public final class Checkpoints {
             if (!Files.isRegularFile(marker)) {
                 return Optional.of("it has no " + MARKER);
             }
-            JsonNode hashes = JSON.readTree(Files.readString(marker)).path("sha256");
+            JsonNode hashes = Jackson.JSON.readTree(Files.readString(marker)).path("sha256");
             if (hashes.isEmpty()) {
                 return Optional.of(MARKER + " lists no files");
             }
@@ -350,7 +347,8 @@ public final class Checkpoints {
         }
     }
 
-    static void remove(Path path) {
+    /** Removes a file, or a folder and all that is in it; nothing where there is none. */
+    public static void remove(Path path) {
         if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
             return;
         }

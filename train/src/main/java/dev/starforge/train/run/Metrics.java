@@ -1,5 +1,6 @@
 package dev.starforge.train.run;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.train.TrainException;
 import java.io.BufferedWriter;
 import java.io.IOException;
@@ -10,7 +11,6 @@ import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -19,7 +19,6 @@ import tools.jackson.databind.node.ObjectNode;
  */
 final class Metrics implements AutoCloseable {
     static final String FILE = "metrics.jsonl";
-    private static final JsonMapper JSON = new JsonMapper();
 
     private final Path file;
     private BufferedWriter out;
@@ -38,7 +37,7 @@ final class Metrics implements AutoCloseable {
     }
 
     void step(RunEvents.Step step) {
-        ObjectNode line = JSON.createObjectNode();
+        ObjectNode line = Jackson.object();
         line.put("step", step.step());
         line.put("epoch", step.epoch());
         line.put("tokens", step.tokens());
@@ -59,7 +58,7 @@ final class Metrics implements AutoCloseable {
     }
 
     void evaluated(long step, double loss, boolean best) {
-        ObjectNode line = JSON.createObjectNode();
+        ObjectNode line = Jackson.object();
         line.put("step", step);
         line.put("eval_loss", loss);
         line.put("eval_perplexity", Math.exp(loss));
@@ -69,7 +68,7 @@ final class Metrics implements AutoCloseable {
 
     private void write(ObjectNode line) {
         try {
-            out.write(JSON.writeValueAsString(line));
+            out.write(Jackson.JSON.writeValueAsString(line));
             out.write('\n');
             out.flush();
         } catch (IOException failure) {
@@ -92,7 +91,7 @@ final class Metrics implements AutoCloseable {
     /** The lines of a run's file, parsed. */
     static List<JsonNode> read(Path run) {
         List<JsonNode> lines = new ArrayList<>();
-        lines(run.resolve(FILE)).forEach(line -> lines.add(JSON.readTree(line)));
+        lines(run.resolve(FILE)).forEach(line -> lines.add(Jackson.JSON.readTree(line)));
         return lines;
     }
 

@@ -1,12 +1,12 @@
 package dev.starforge.train.run;
 
+import dev.starforge.data.Jackson;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 
 /**
  * {@code report.html}: a run at a glance. One file that needs nothing from anywhere: curves are drawn here as SVG, and a few
@@ -63,9 +63,9 @@ public final class ReportPage {
         row(
                 page,
                 "time",
-                duration(summary.path("elapsed_seconds").asDouble(0)) + ", of which training "
-                        + duration(summary.path("training_seconds").asDouble(0)) + ", evaluation "
-                        + duration(summary.path("evaluation_seconds").asDouble(0)));
+                Durations.text(summary.path("elapsed_seconds").asDouble(0)) + ", of which training "
+                        + Durations.text(summary.path("training_seconds").asDouble(0)) + ", evaluation "
+                        + Durations.text(summary.path("evaluation_seconds").asDouble(0)));
         row(page, "tokens per second", format(summary.path("tokens_per_second")));
         row(page, "training loss", format(summary.path("final_train_loss")));
         row(
@@ -132,16 +132,6 @@ public final class ReportPage {
 
     private static String format(JsonNode node) {
         return node.isNumber() ? String.format(Locale.ROOT, "%.5g", node.doubleValue()) : "—";
-    }
-
-    public static String duration(double seconds) {
-        long whole = Math.round(seconds);
-        if (whole < 60) {
-            return String.format(Locale.ROOT, "%.1f s", seconds);
-        }
-        return whole < 3600
-                ? whole / 60 + " min " + whole % 60 + " s"
-                : whole / 3600 + " h " + whole / 60 % 60 + " min";
     }
 
     private static List<double[]> points(List<JsonNode> lines, String field) {
@@ -311,7 +301,7 @@ public final class ReportPage {
             return;
         }
         page.append("<h2>Samples: the model goes on from held-out text</h2>");
-        for (JsonNode sample : new JsonMapper().readTree(file).path("samples")) {
+        for (JsonNode sample : Jackson.JSON.readTree(file).path("samples")) {
             page.append("<pre>")
                     .append(escape(sample.path("prompt").asString("")))
                     .append("</pre><div class=pair>");

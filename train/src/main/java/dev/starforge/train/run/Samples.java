@@ -1,5 +1,6 @@
 package dev.starforge.train.run;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
@@ -14,16 +15,12 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.BooleanSupplier;
-import tools.jackson.databind.SerializationFeature;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /** Beginnings of held-out documents and what the model writes after them, before and after training: {@code samples.json}. */
 final class Samples {
     static final String FILE = "samples.json";
-    private static final JsonMapper JSON =
-            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
     private static final int PROMPT = 64;
     private static final int WRITTEN = 48;
 
@@ -61,7 +58,7 @@ final class Samples {
             return true;
         }
         Tokenizer tokenizer = setup.tokenizer().orElseThrow();
-        ObjectNode root = Files.exists(file) ? (ObjectNode) JSON.readTree(file) : JSON.createObjectNode();
+        ObjectNode root = Files.exists(file) ? (ObjectNode) Jackson.JSON.readTree(file) : Jackson.object();
         ArrayNode list = root.has("samples") ? (ArrayNode) root.get("samples") : root.putArray("samples");
         for (int i = 0; i < prompts.size(); i++) {
             ObjectNode sample = i < list.size() ? (ObjectNode) list.get(i) : list.addObject();
@@ -71,7 +68,7 @@ final class Samples {
                 return false;
             }
         }
-        Checkpoints.writeWhole(file, JSON.writeValueAsString(root) + "\n");
+        Checkpoints.writeWhole(file, Jackson.indented(root) + "\n");
         return true;
     }
 

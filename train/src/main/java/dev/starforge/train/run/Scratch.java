@@ -1,6 +1,7 @@
 package dev.starforge.train.run;
 
 import dev.starforge.data.BpeTrainer;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.TrainedTokenizer;
 import dev.starforge.model.Blueprint;
@@ -23,7 +24,6 @@ import java.util.Locale;
 import java.util.function.Consumer;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 
 /**
  * A new model of StarCoder2's shape: its tokenizer, the dataset's or one trained on the texts, its config, and weights
@@ -153,7 +153,7 @@ public final class Scratch {
         try (BufferedReader reader = Files.newBufferedReader(file)) {
             for (String line = reader.readLine(); line != null; line = reader.readLine()) {
                 if (!line.isBlank()) {
-                    JsonNode node = new JsonMapper().readTree(line);
+                    JsonNode node = Jackson.JSON.readTree(line);
                     texts.add(node.path("text").asString("")
                             + node.path("prompt").asString("")
                             + node.path("completion").asString(""));

@@ -1,5 +1,6 @@
 package dev.starforge.train.run;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.train.Keys;
 import dev.starforge.train.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
@@ -9,7 +10,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -18,7 +18,7 @@ final class Summary {
     private Summary() {}
 
     static ObjectNode of(Path run, TrainRun.End end, RunConfig config, RunState state, RunData data, String device) {
-        ObjectNode summary = new JsonMapper().createObjectNode();
+        ObjectNode summary = Jackson.object();
         List<JsonNode> lines = Metrics.read(run);
         List<JsonNode> steps = lines.stream().filter(line -> line.has("loss")).toList();
         JsonNode last = steps.isEmpty() ? summary : steps.getLast();

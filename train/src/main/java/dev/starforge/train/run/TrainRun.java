@@ -1,5 +1,6 @@
 package dev.starforge.train.run;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
@@ -33,8 +34,6 @@ import java.util.OptionalDouble;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.SerializationFeature;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -45,8 +44,6 @@ import tools.jackson.databind.node.ObjectNode;
  * is too little. {@link #stop} may come from another thread; the rest is serial.
  */
 public final class TrainRun implements AutoCloseable {
-    private static final JsonMapper JSON =
-            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
     static final String STATE = "state.json";
     private static final String OPTIMIZER = "optimizer.safetensors";
     private static final int NOT_FINITE = 3;
@@ -595,7 +592,7 @@ public final class TrainRun implements AutoCloseable {
     }
 
     private void writeState(Path folder) {
-        ObjectNode root = JSON.createObjectNode();
+        ObjectNode root = Jackson.object();
         state.write(root);
         root.put("updates", trainer.updates());
         root.put("loss_scale", trainer.lossScale().value());
@@ -610,7 +607,7 @@ public final class TrainRun implements AutoCloseable {
         scheduler.put("warmup", schedule.warmup());
         ObjectNode hashes = root.putObject("data_sha256");
         data.sources().hashes().forEach(hashes::put);
-        Checkpoints.writeWhole(folder.resolve(STATE), JSON.writeValueAsString(root) + "\n");
+        Checkpoints.writeWhole(folder.resolve(STATE), Jackson.indented(root) + "\n");
         Checkpoints.writeWhole(folder.resolve(RunFolder.CONFIG), config.yaml());
         try {
             Files.copy(run.resolve(Metrics.FILE), folder.resolve(Metrics.FILE));
@@ -621,7 +618,7 @@ public final class TrainRun implements AutoCloseable {
 
     private void restore(Path checkpoint) {
         RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
-        JsonNode saved = JSON.readTree(checkpoint.resolve(STATE));
+        JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(STATE));
         for (Key<?> key : Keys.ALL) {
             if (!FREE.contains(key) && !LENGTH.contains(key) && !before.get(key).equals(config.get(key))) {
                 throw config.wrong(
@@ -672,7 +669,7 @@ public final class TrainRun implements AutoCloseable {
     private void writeSummary(End end) {
         state.elapsedSeconds = elapsedBefore + since(begun);
         ObjectNode summary = Summary.of(run, end, config, state, data, device.name());
-        Checkpoints.writeWhole(run.resolve("summary.json"), JSON.writeValueAsString(summary) + "\n");
+        Checkpoints.writeWhole(run.resolve("summary.json"), Jackson.indented(summary) + "\n");
         Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary));
     }
 

@@ -1,10 +1,8 @@
-package dev.starforge.cli;
+package dev.starforge.data;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Tokenizer;
-import dev.starforge.model.ModelException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -91,8 +89,8 @@ final class FillInMiddleTest {
     void aTokenizerWithoutThemIsRefused() {
         Tokenizer tokenizer = Tokenizer.read(TOKENIZERS.resolve("qwen2/tokenizer.json"));
         assertThatThrownBy(() -> FillInMiddle.of(tokenizer, Path.of("here")))
-                .isInstanceOf(ModelException.class)
-                .hasMessageStartingWith("here: its tokenizer has no tokens for filling in; looked for <fim_prefix>")
+                .isInstanceOf(TokenizerException.class)
+                .hasMessageStartingWith("here: its tokenizer has no fill-in-the-middle tokens; looked for <fim_prefix>")
                 .hasMessageContaining("<|fim_prefix|>")
                 .hasMessageContaining("<｜fim▁begin｜>")
                 .hasMessageContaining("▁<PRE>");

@@ -1,4 +1,4 @@
-package dev.starforge.cli;
+package dev.starforge.train.text;
 
 import dev.starforge.data.GgufVocabularies;
 import dev.starforge.data.GgufVocabulary;
@@ -7,7 +7,6 @@ import dev.starforge.model.Config;
 import dev.starforge.model.GgufFile;
 import dev.starforge.model.GgufValue;
 import dev.starforge.model.ModelException;
-import dev.starforge.train.text.ChatTemplates;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,13 +19,13 @@ import java.util.Optional;
  * The tokenizer that comes with a model: {@code tokenizer.json} in its folder, or the vocabulary of its GGUF file; and each as
  * the other.
  */
-final class Tokenizers {
+public final class Tokenizers {
     private static final String PREFIX = "tokenizer.ggml.";
     private static final String NONE = "no_vocab";
 
     private Tokenizers() {}
 
-    static Optional<Tokenizer> find(Path model) {
+    public static Optional<Tokenizer> find(Path model) {
         if (!Files.isDirectory(model)) {
             try (GgufFile file = GgufFile.open(model)) {
                 return file.text(PREFIX + "model", NONE).equals(NONE)
@@ -39,7 +38,7 @@ final class Tokenizers {
     }
 
     /** The tokenizer, which {@code what} cannot do without. */
-    static Tokenizer require(Path model, String what) {
+    public static Tokenizer require(Path model, String what) {
         Path file = Files.isDirectory(model) ? model.resolve("tokenizer.json") : model;
         return find(model)
                 .orElseThrow(() -> new ModelException(
@@ -66,7 +65,7 @@ final class Tokenizers {
     }
 
     /** The metadata of a GGUF file for the tokenizer of a folder; without one the file says that it has none. */
-    static Map<String, GgufValue> metadata(Path folder) {
+    public static Map<String, GgufValue> metadata(Path folder) {
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
         Path file = folder.resolve("tokenizer.json");
         if (!Files.exists(file)) {
@@ -110,7 +109,7 @@ final class Tokenizers {
     }
 
     /** Writes the tokenizer of a GGUF file into a folder, and its chat template; whether there was one that a folder can have. */
-    static boolean writeJson(Path gguf, Path folder) {
+    public static boolean writeJson(Path gguf, Path folder) {
         try (GgufFile file = GgufFile.open(gguf)) {
             if (file.text(PREFIX + "model", NONE).equals(NONE)) {
                 return false;

@@ -1,5 +1,6 @@
-package dev.starforge.cli;
+package dev.starforge.train.verify;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.Generator;
@@ -32,7 +33,7 @@ import tools.jackson.databind.node.ObjectNode;
  * One model folder with results of an independent implementation beside it: {@code expected.safetensors} and
  * {@code expected.json}. Computes everything they hold and compares; what they do not hold stays null.
  */
-final class Golden {
+final class GoldenModel {
     private final Path folder;
     private final Device device;
     private final Config facts;
@@ -40,19 +41,10 @@ final class Golden {
     private final Fallback fallback;
     private final Tolerances tolerances;
     private final List<SafetensorsFile.Entry> computed = new ArrayList<>();
-    private final ObjectNode report = Json.object();
+    private final ObjectNode report = Jackson.object();
     private boolean pass = true;
 
-    /**
-     * What counts as equal.
-     *
-     * @param logits largest error of a logit, as a share of the logits' range
-     * @param loss largest relative error of a loss
-     * @param gradient largest error of a gradient tensor, as a share of its norm
-     */
-    record Tolerances(double logits, double loss, double gradient) {}
-
-    Golden(Path folder, Device device, Precision precision, Fallback fallback, Tolerances tolerances) {
+    GoldenModel(Path folder, Device device, Precision precision, Fallback fallback, Tolerances tolerances) {
         this.folder = folder;
         this.device = device;
         this.facts = Config.read(folder.resolve("expected.json"));
@@ -117,7 +109,7 @@ final class Golden {
         try (Scope weights = new Scope(device)) {
             Model model = folder.load(weights, precision);
             float[] logits = expected.floats("logits");
-            double range = range(logits);
+            double range = Logits.range(logits);
             report.put("logits_range", range);
             float[] ours = logits(model, sequences(expected, "input_ids"));
             keep("logits", expected, ours);
@@ -176,7 +168,7 @@ final class Golden {
             double worst = 0;
             for (int[] sequence : sequences) {
                 int end = at + Math.min(rows, sequence.length) * vocabulary;
-                worst = Math.max(worst, largestError(ours, wanted, at, end));
+                worst = Math.max(worst, Logits.maxAbsError(ours, wanted, at, end));
                 at += sequence.length * vocabulary;
             }
             report.put(field, worst);
@@ -245,7 +237,7 @@ final class Golden {
             float[] wanted = expected.floats("adapter_logits");
             float[] ours = logits(model, sequences);
             keep("adapter_logits", expected, ours);
-            logitsError("adapter_logits_max_abs_error", ours, wanted, range(wanted));
+            logitsError("adapter_logits_max_abs_error", ours, wanted, Logits.range(wanted));
             if (facts.has("adapter_loss") && facts.has("train")) {
                 verifyAdapterTraining(expected, model, adapter, sequences);
             }
@@ -269,7 +261,7 @@ final class Golden {
             float[] wanted = expected.floats("trained_adapter_logits");
             float[] trained = logits(model, sequences);
             keep("trained_adapter_logits", expected, trained);
-            logitsError("trained_logits_max_abs_error", trained, wanted, range(wanted));
+            logitsError("trained_logits_max_abs_error", trained, wanted, Logits.range(wanted));
         }
     }
 
@@ -368,18 +360,9 @@ final class Golden {
     }
 
     private void logitsError(String field, float[] ours, float[] wanted, double range) {
-        double worst = largestError(ours, wanted, 0, wanted.length);
+        double worst = Logits.maxAbsError(ours, wanted);
         report.put(field, worst);
         pass &= worst <= tolerances.logits() * range;
-    }
-
-    /** A NaN on either side is the largest error there is. */
-    static double largestError(float[] ours, float[] wanted, int from, int to) {
-        double worst = 0;
-        for (int i = from; i < to; i++) {
-            worst = Math.max(worst, Math.abs(ours[i] - wanted[i]));
-        }
-        return worst;
     }
 
     private void lossError(String field, double error) {
@@ -389,15 +372,5 @@ final class Golden {
 
     private static double relative(double ours, double wanted) {
         return Math.abs(ours - wanted) / Math.abs(wanted);
-    }
-
-    static double range(float[] values) {
-        double low = Double.POSITIVE_INFINITY;
-        double high = Double.NEGATIVE_INFINITY;
-        for (float value : values) {
-            low = Math.min(low, value);
-            high = Math.max(high, value);
-        }
-        return high - low;
     }
 }

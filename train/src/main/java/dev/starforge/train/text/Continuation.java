@@ -1,4 +1,4 @@
-package dev.starforge.cli;
+package dev.starforge.train.text;
 
 import dev.starforge.data.TextStream;
 import dev.starforge.data.Tokenizer;
@@ -10,29 +10,29 @@ import java.util.Optional;
  * The text that follows a prompt, token by token, up to a stop string. The decoder sees the prompt first: a first word has
  * no space before it in some vocabularies, and a continuation does not begin with a first word.
  */
-final class Continuation {
+public final class Continuation {
     private final TextStream stream;
     private final StopStrings stops;
     private final StringBuilder text = new StringBuilder();
-    private String promptsRest;
+    private String pendingPrompt;
 
-    Continuation(Tokenizer tokenizer, int[] prompt, List<String> stops) {
+    public Continuation(Tokenizer tokenizer, int[] prompt, List<String> stops) {
         this.stops = new StopStrings(stops);
         stream = tokenizer.stream(true);
         int shown = 0;
         for (int id : prompt) {
             shown += stream.push(id).length();
         }
-        promptsRest = tokenizer.decode(prompt, true).substring(shown);
+        pendingPrompt = tokenizer.decode(prompt, true).substring(shown);
     }
 
     /** Takes a token; returns the text that is now certain. */
-    String push(int id) {
+    public String push(int id) {
         return keep(stops.push(withoutPrompt(stream.push(id))));
     }
 
     /** The text that waited for more tokens. */
-    String finish() {
+    public String finish() {
         if (stopSequence().isPresent()) {
             return "";
         }
@@ -40,21 +40,21 @@ final class Continuation {
         return keep(certain + stops.finish());
     }
 
-    Optional<String> stopSequence() {
+    public Optional<String> stopSequence() {
         return stops.matched();
     }
 
-    String text() {
+    public String text() {
         return text.toString();
     }
 
     /** A decoder may hold the prompt's last characters back until it sees what follows. */
     private String withoutPrompt(String piece) {
-        if (piece.isEmpty() || promptsRest.isEmpty()) {
+        if (piece.isEmpty() || pendingPrompt.isEmpty()) {
             return piece;
         }
-        String own = piece.startsWith(promptsRest) ? piece.substring(promptsRest.length()) : piece;
-        promptsRest = "";
+        String own = piece.startsWith(pendingPrompt) ? piece.substring(pendingPrompt.length()) : piece;
+        pendingPrompt = "";
         return own;
     }
 

@@ -1,4 +1,4 @@
-package dev.starforge.cli;
+package dev.starforge.train.verify;
 
 import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
@@ -16,7 +16,7 @@ import java.util.List;
  * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
  * whose result may be larger than memory, runs for some rows at a time as they are asked for.
  */
-final class StreamedLogits implements SafetensorsWriter.Body {
+public final class StreamedLogits implements SafetensorsWriter.Body {
     private final Model model;
     private final EagerOps ops;
     private final Scope step;
@@ -29,7 +29,7 @@ final class StreamedLogits implements SafetensorsWriter.Body {
     private int endRow;
 
     /** @param elements logits to have at one time; at least a row is */
-    StreamedLogits(Model model, EagerOps ops, Scope step, int[] ids, int elements) {
+    public StreamedLogits(Model model, EagerOps ops, Scope step, int[] ids, int elements) {
         this.model = model;
         this.ops = ops;
         this.step = step;
@@ -38,7 +38,7 @@ final class StreamedLogits implements SafetensorsWriter.Body {
         rowsAtOnce = Math.max(1, elements / vocabulary);
     }
 
-    SafetensorsWriter.Entry entry(String name) {
+    public SafetensorsWriter.Entry entry(String name) {
         return new SafetensorsWriter.Entry(name, DType.F32.name(), shape(), this);
     }
 

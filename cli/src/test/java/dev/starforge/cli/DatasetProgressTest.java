@@ -7,12 +7,12 @@ import java.io.StringWriter;
 import org.junit.jupiter.api.Test;
 
 /** A bar where a person looks, lines where a program does. */
-final class ProgressBarTest {
+final class DatasetProgressTest {
     private final StringWriter written = new StringWriter();
     private long now;
 
-    private ProgressBar bar(boolean terminal) {
-        return new ProgressBar(new PrintWriter(written), terminal, () -> now);
+    private DatasetProgress bar(boolean terminal) {
+        return new DatasetProgress(new PrintWriter(written), terminal, () -> now);
     }
 
     private static String lastLine(String shown) {
@@ -21,7 +21,7 @@ final class ProgressBarTest {
 
     @Test
     void aTerminalGetsABarWithRateAndTimeLeft() {
-        ProgressBar bar = bar(true);
+        DatasetProgress bar = bar(true);
         bar.begin("history", 1000);
         for (int i = 0; i < 250; i++) {
             now += 40_000_000;
@@ -38,7 +38,7 @@ final class ProgressBarTest {
 
     @Test
     void longWorkIsInMinutes() {
-        ProgressBar bar = bar(true);
+        DatasetProgress bar = bar(true);
         bar.begin("chunks", 100);
         now += 10_000_000_000L;
         bar.advance();
@@ -47,7 +47,7 @@ final class ProgressBarTest {
 
     @Test
     void aPipeGetsALineForEachStageAndEveryTenSeconds() {
-        ProgressBar bar = bar(false);
+        DatasetProgress bar = bar(false);
         bar.begin("history", 12);
         for (int i = 0; i < 12; i++) {
             now += 1_000_000_000;
@@ -56,6 +56,6 @@ final class ProgressBarTest {
         bar.begin("leaks", 0);
         bar.finish();
         assertThat(written.toString())
-                .isEqualTo(String.format("history: 12%nhistory: 11 of 12, 1.0/s, 1 s left%nleaks%n"));
+                .isEqualTo(String.format("history: 12%nhistory: 11 of 12, 1.0/s, 1.0 s left%nleaks%n"));
     }
 }

@@ -1,5 +1,6 @@
-package dev.starforge.cli;
+package dev.starforge.train.verify;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
@@ -22,7 +23,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /** What a golden folder holds besides models: tokenizers, weight formats, and one model in many GGUF types. */
@@ -59,9 +59,8 @@ final class GoldenFormats {
         Tokenizer tokenizer = Tokenizer.read(folder.resolve("tokenizer.json"));
         int cases = 0;
         int matched = 0;
-        for (JsonNode text : new JsonMapper()
-                .readTree(folder.resolve("expected.json").toFile())
-                .path("cases")) {
+        for (JsonNode text :
+                Jackson.JSON.readTree(folder.resolve("expected.json").toFile()).path("cases")) {
             cases++;
             int[] plain = ids(text.path("ids_no_special"));
             String given = text.path("text").stringValue();
@@ -75,7 +74,7 @@ final class GoldenFormats {
                             .equals(text.path("decoded_skip_special").stringValue());
             matched += match ? 1 : 0;
         }
-        return Json.object()
+        return Jackson.object()
                 .put("name", folder.getFileName().toString())
                 .put("cases", cases)
                 .put("matched", matched)
@@ -103,9 +102,9 @@ final class GoldenFormats {
                     Arrays.copyOfRange(history, row * length, (row + 1) * length),
                     new int[0]);
             float[] theirs = Arrays.copyOfRange(wanted, row * vocabulary, (row + 1) * vocabulary);
-            worst = Math.max(worst, Golden.largestError(ours, theirs, 0, vocabulary));
+            worst = Math.max(worst, Logits.maxAbsError(ours, theirs, 0, vocabulary));
         }
-        return Json.object().put("name", name).put("max_abs_error", worst).put("pass", worst <= SAMPLING_TOLERANCE);
+        return Jackson.object().put("name", name).put("max_abs_error", worst).put("pass", worst <= SAMPLING_TOLERANCE);
     }
 
     /** One matrix in int8 groups: codes, scales and decoded values must be exactly those expected. */
@@ -120,7 +119,7 @@ final class GoldenFormats {
         boolean pass = Arrays.equals(ours.codes(), codes)
                 && Arrays.equals(ours.scales(), scales)
                 && Arrays.equals(ours.decode(), file.floats(name + ".deq"));
-        return Json.object().put("name", name).put("pass", pass);
+        return Jackson.object().put("name", name).put("pass", pass);
     }
 
     /**
@@ -131,7 +130,7 @@ final class GoldenFormats {
         Path path = folder.resolve("micro-" + type + ".gguf");
         Config facts = Config.read(folder.resolve("expected.json"));
         int[] prompt = whole(facts.numbers("prompt"));
-        ObjectNode report = Json.object().put("type", type);
+        ObjectNode report = Jackson.object().put("type", type);
         try (SafetensorsFile expected = SafetensorsFile.open(folder.resolve("expected.safetensors"));
                 GgufFile file = GgufFile.open(path);
                 ModelFiles files = ModelFiles.open(path)) {
@@ -139,7 +138,7 @@ final class GoldenFormats {
             boolean exact =
                     Arrays.equals(decoded, Arrays.copyOf(file.readFloats("blk.0.attn_k.weight"), decoded.length));
             float[] wanted = expected.floats(type + ".logits");
-            double range = Golden.range(wanted);
+            double range = Logits.range(wanted);
             double budget = BUDGETS.getOrDefault(type, BUDGETS.get("other"));
             report.put("dequantized_exact", exact);
             report.put("logits_range", range);
@@ -169,7 +168,7 @@ final class GoldenFormats {
             float[] ours = device.floats(model.forward(
                     device.ops(step, precision, fallback), Batches.packed(model, step, List.of(prompt)), KvCache.NONE));
             float[] last = Arrays.copyOfRange(ours, ours.length - wanted.length, ours.length);
-            return Golden.largestError(last, wanted, 0, wanted.length);
+            return Logits.maxAbsError(last, wanted, 0, wanted.length);
         }
     }
 

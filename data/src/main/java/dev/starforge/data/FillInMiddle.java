@@ -1,9 +1,5 @@
-package dev.starforge.cli;
+package dev.starforge.data;
 
-import dev.starforge.data.FimMarkers;
-import dev.starforge.data.TokenBuffer;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.model.ModelException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.OptionalInt;
@@ -17,7 +13,7 @@ import java.util.stream.Stream;
  * Asks a model for what stands between two texts, with the tokens it was trained to be asked with: prefix, then suffix,
  * then the middle is its to write (Bavarian et al. 2022).
  */
-final class FillInMiddle {
+public final class FillInMiddle {
     private static final String ANCHOR = "☺";
 
     private final Tokenizer tokenizer;
@@ -28,19 +24,20 @@ final class FillInMiddle {
         this.markers = markers;
     }
 
-    static FillInMiddle of(Tokenizer tokenizer, Path model) {
+    /** Fill-in-the-middle prompts of a model whose tokenizer has the tokens for them. */
+    public static FillInMiddle of(Tokenizer tokenizer, Path model) {
         return FimMarkers.of(tokenizer)
                 .map(markers -> new FillInMiddle(tokenizer, markers))
-                .orElseThrow(() -> new ModelException(
+                .orElseThrow(() -> new TokenizerException(
                         model,
-                        "its tokenizer has no tokens for filling in; looked for "
+                        "its tokenizer has no fill-in-the-middle tokens; looked for "
                                 + FimMarkers.KNOWN.stream()
                                         .map(markers -> markers.three().collect(Collectors.joining(" ")))
                                         .collect(Collectors.joining(", or "))));
     }
 
     /** The prompt for what is between the two texts. */
-    int[] prompt(String prefix, String suffix) {
+    public int[] prompt(String prefix, String suffix) {
         TokenBuffer ids = new TokenBuffer();
         tokenizer.encode("", true, ids);
         ids.add(id(markers.prefix()));
@@ -52,7 +49,7 @@ final class FillInMiddle {
     }
 
     /** Tokens that end the middle. */
-    Set<Integer> ends() {
+    public Set<Integer> ends() {
         return Stream.concat(markers.all(), markers.after().stream())
                 .map(tokenizer::id)
                 .flatMapToInt(OptionalInt::stream)

@@ -1,4 +1,4 @@
-package dev.starforge.cli;
+package dev.starforge.train.text;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
