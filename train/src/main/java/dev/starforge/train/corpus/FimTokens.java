@@ -72,6 +72,16 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
         return turned;
     }
 
+    /** Asks for what is between the two: prefix, suffix, and the middle is the model's to write. */
+    public int[] prompt(int[] before, int[] after) {
+        int[] prompt = new int[before.length + after.length + EXTRA];
+        prompt[0] = prefix;
+        prompt[copy(before, 0, before.length, prompt, 1)] = suffix;
+        copy(after, 0, after.length, prompt, before.length + 2);
+        prompt[prompt.length - 1] = middle;
+        return prompt;
+    }
+
     private static int copy(int[] from, int begin, int end, int[] to, int at) {
         System.arraycopy(from, begin, to, at, end - begin);
         return at + end - begin;

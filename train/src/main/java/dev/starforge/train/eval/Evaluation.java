@@ -1,7 +1,7 @@
 package dev.starforge.train.eval;
 
+import java.util.EnumMap;
 import dev.starforge.data.Jackson;
-import dev.starforge.data.Nearest;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Generator;
@@ -10,26 +10,19 @@ import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
-import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.Keys;
 import dev.starforge.train.RunConfig;
 import dev.starforge.train.corpus.Corpus;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.corpus.Example;
 import dev.starforge.train.corpus.FimTokens;
 import dev.starforge.train.corpus.Sources;
 import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.Subject;
-import dev.starforge.train.run.TrainRun;
-import dev.starforge.train.run.Trainer;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -38,8 +31,6 @@ import java.util.OptionalLong;
 import java.util.function.Consumer;
 import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -49,11 +40,6 @@ import tools.jackson.databind.node.ObjectNode;
  * side by side, each figure with an interval. Plain statistics of bytes and a compressor give the scale.
  */
 public final class Evaluation {
-    private static final Pattern IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
-    private static final int LINE_TOKENS = 64;
-    private static final int BLOCK_TOKENS = 192;
-    private static final int LONGEST_STATISTICS = 4 << 20;
-
     private final Setup setup;
     private final Tokenizer tokenizer;
     private final Optional<FimTokens> fim;
@@ -74,7 +60,23 @@ public final class Evaluation {
             int samples,
             Outside outside,
             LongSupplier nanoTime,
-            Consumer<String> said) {}
+            Consumer<String> said) {
+        /** Greedy tokens until a special one, or until {@code more} says that one is the last. */
+        List<Integer> greedy(Model model, int[] prompt, int maxTokens, IntPredicate more) {
+            List<Integer> ids = new ArrayList<>();
+            try (Generator generator =
+                    new Generator(model, device, precision, fallback, prompt.length + maxTokens + 1)) {
+                generator.greedy(prompt, maxTokens, id -> {
+                    if (tokenizer.isSpecial(id)) {
+                        return false;
+                    }
+                    ids.add(id);
+                    return more.test(id);
+                });
+            }
+            return ids;
+        }
+    }
 
     /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
     public interface Outside {
@@ -91,19 +93,18 @@ public final class Evaluation {
         this.fim = FimTokens.of(tokenizer);
     }
 
-    /** A place in a document: what is before, what is to be written, what comes after. */
-    private record Hole(String before, String middle, String after) {}
-
-    /** Nats and bytes of every document. */
-    private record Likelihood(double[] nats, double[] bytes, double[] tokens) {}
-
-    private record Results(Likelihood likelihood, Map<String, Written> written, List<Continued> continued) {}
+    /** What one model was measured to be. */
+    private record Results(
+            Likelihood likelihood, Map<Completions.Task, Completions> completions, List<Continued> continued) {
+        void report(ObjectNode column) {
+            likelihood.report(column);
+            completions.forEach((task, each) -> each.report(column, task));
+            parseRate(column, continued);
+        }
+    }
 
     /** What a model made of a prompt; {@code parses} is empty where no grammar could be asked. */
     private record Continued(String text, Optional<Boolean> parses) {}
-
-    /** What became of each hole. */
-    private record Written(double[] exact, double[] similarity, double[] identifiers) {}
 
     public ObjectNode run() {
         ObjectNode report = Jackson.object();
@@ -140,9 +141,10 @@ public final class Evaluation {
             List<String> texts = Arrays.stream(chosen)
                     .mapToObj(d -> tokenizer.decode(documents.read(d).ids(), true))
                     .toList();
-            List<Hole> lines = holes(texts, 1, false);
-            List<Hole> inner = fim.isPresent() ? holes(texts, 1, true) : List.of();
-            List<Hole> blocks = fim.isPresent() ? holes(texts, 4, true) : List.of();
+            Map<Completions.Task, List<Completions.Gap>> gaps = new EnumMap<>(Completions.Task.class);
+            for (Completions.Task task : Completions.Task.values()) {
+                gaps.put(task, Completions.gaps(task, texts, setup.samples(), fim));
+            }
             List<Behaviour.Prompt> prompts = Behaviour.prompts(setup.config(), sources.languages());
             List<Results> results = new ArrayList<>();
             for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
@@ -150,24 +152,21 @@ public final class Evaluation {
                 setup.said().accept("evaluating " + name + " on " + sample.describe());
                 try (Scope weights = new Scope(setup.device())) {
                     Model model = load(files, weights, tuned);
-                    ObjectNode column = report.putObject(tuned ? "tuned" : "base");
-                    Likelihood likelihood = likelihood(name, model, corpus, sample, chosen);
-                    Map<String, Written> written = new LinkedHashMap<>();
-                    written.put("next_line", written(name + ", next lines", model, lines, false, LINE_TOKENS));
-                    written.put("fim_line", written(name + ", lines to fill in", model, inner, true, LINE_TOKENS));
-                    written.put("fim_block", written(name + ", blocks to fill in", model, blocks, true, BLOCK_TOKENS));
-                    likelihood(column, likelihood);
-                    written.forEach((task, each) -> written(column, task, each));
-                    List<Continued> continued = continued(model, prompts);
-                    parseRate(column, continued);
-                    results.add(new Results(likelihood, written, continued));
+                    Likelihood likelihood = Likelihood.of(name, model, setup, corpus, sample, chosen);
+                    Map<Completions.Task, Completions> completions = new EnumMap<>(Completions.Task.class);
+                    gaps.forEach((task, each) ->
+                            completions.put(task, Completions.of(task, each, name, model, setup)));
+                    Results measured = new Results(likelihood, completions, continued(model, prompts));
+                    measured.report(report.putObject(tuned ? "tuned" : "base"));
+                    results.add(measured);
                 }
             }
             if (results.size() == 2) {
                 compare(report.putObject("tuned_minus_base"), results.get(0), results.get(1));
             }
             prompts(report, prompts, results);
-            orientation(report.putObject("orientation"), joined(sources.train()), joined(texts));
+            Baselines.report(
+                    report.putObject("orientation"), sources.train(), texts, tokenizer, setup.outside());
         }
         return report;
     }
@@ -200,109 +199,6 @@ public final class Evaluation {
         }
     }
 
-    /** Places spread over the documents, the same for every model. */
-    private List<Hole> holes(List<String> texts, int lines, boolean after) {
-        List<Hole> holes = new ArrayList<>();
-        for (int attempt = 0; attempt < 20 * setup.samples() && holes.size() < setup.samples(); attempt++) {
-            String text = texts.get((int) (Philox.uniform(11, lines, attempt) * texts.size()));
-            List<Integer> starts = new ArrayList<>();
-            for (int i = text.indexOf('\n'); i >= 0 && i + 1 < text.length(); i = text.indexOf('\n', i + 1)) {
-                starts.add(i + 1);
-            }
-            if (starts.size() < lines + 3) {
-                continue;
-            }
-            int first = 1 + (int) (Philox.uniform(12, lines, attempt) * (starts.size() - lines - 1));
-            int from = starts.get(first);
-            int to = starts.get(first + lines) - 1;
-            String middle = text.substring(from, to);
-            if (middle.strip().length() >= 4 && middle.length() <= 100 * lines) {
-                holes.add(new Hole(text.substring(0, from), middle, after ? text.substring(to) : ""));
-            }
-        }
-        return holes;
-    }
-
-    private Likelihood likelihood(String name, Model model, Corpus corpus, Corpus.Sample sample, int[] chosen) {
-        int count = chosen.length;
-        Likelihood all = new Likelihood(new double[count], new double[count], new double[count]);
-        Countdown countdown =
-                new Countdown(name + ", likelihood", "tokens", sample.tokens(), setup.nanoTime(), setup.said());
-        long done = 0;
-        try (Trainer trainer = new Trainer(
-                model,
-                Map.of(),
-                setup.device(),
-                setup.precision(),
-                setup.fallback(),
-                TrainRun.settings(setup.config(), false))) {
-            for (int window : sample.windows()) {
-                int d = Arrays.binarySearch(chosen, corpus.document(window));
-                Example example = corpus.read(List.of(window), 0).getFirst();
-                float[] losses = trainer.tokenLosses(List.of(example)).getFirst();
-                for (int i = 1; i < losses.length; i++) {
-                    if (example.labels()[i] != Example.IGNORED) {
-                        all.nats[d] += losses[i];
-                        all.bytes[d] += bytes(example.ids()[i]);
-                        all.tokens[d]++;
-                    }
-                }
-                done += losses.length;
-                countdown.at(done);
-            }
-        }
-        return all;
-    }
-
-    private int bytes(int id) {
-        return tokenizer.isSpecial(id)
-                ? 0
-                : tokenizer.decode(new int[] {id}, false).getBytes(StandardCharsets.UTF_8).length;
-    }
-
-    private void likelihood(ObjectNode column, Likelihood likelihood) {
-        Bootstrap nats = Bootstrap.ratio(likelihood.nats, likelihood.tokens);
-        put(
-                column.putObject("perplexity"),
-                new Bootstrap(Math.exp(nats.value()), Math.exp(nats.low()), Math.exp(nats.high())));
-        put(column.putObject("bits_per_byte"), bitsPerByte(likelihood.nats, likelihood.bytes));
-    }
-
-    private static Bootstrap bitsPerByte(double[] nats, double[] bytes) {
-        double[] bits = Arrays.stream(nats).map(n -> n / Math.log(2)).toArray();
-        return Bootstrap.ratio(bits, bytes);
-    }
-
-    private static void put(ObjectNode node, Bootstrap figure) {
-        node.put("value", figure.value()).put("low", figure.low()).put("high", figure.high());
-    }
-
-    private void written(ObjectNode column, String name, Written written) {
-        if (written.exact.length == 0) {
-            column.putNull(name);
-            return;
-        }
-        ObjectNode node = column.putObject(name);
-        node.put("samples", written.exact.length);
-        put(node.putObject("exact_match"), Bootstrap.mean(written.exact));
-        put(node.putObject("edit_similarity"), Bootstrap.mean(written.similarity));
-        put(node.putObject("identifier_f1"), Bootstrap.mean(written.identifiers));
-    }
-
-    private Written written(String name, Model model, List<Hole> holes, boolean surrounded, int most) {
-        Countdown countdown = new Countdown(name, "samples", holes.size(), setup.nanoTime(), setup.said());
-        Written written = new Written(new double[holes.size()], new double[holes.size()], new double[holes.size()]);
-        for (int i = 0; i < holes.size(); i++) {
-            Hole hole = holes.get(i);
-            String text = write(model, hole, surrounded, most);
-            written.exact[i] = text.strip().equals(hole.middle.strip()) ? 1 : 0;
-            written.similarity[i] = similarity(text.strip(), hole.middle.strip());
-            written.identifiers[i] = identifierF1(text, hole.middle);
-            countdown.at(i + 1);
-        }
-        return written;
-    }
-
     private List<Continued> continued(Model model, List<Behaviour.Prompt> prompts) {
         List<Continued> all = new ArrayList<>();
         for (Behaviour.Prompt prompt : prompts) {
@@ -311,7 +207,7 @@ public final class Evaluation {
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
             int[] ids = tokenizer.encode(prompt.text(), true);
             int[] kept = Arrays.copyOfRange(ids, Math.max(0, ids.length - (context - most - 1)), ids.length);
-            List<Integer> written = greedy(model, kept, most, id -> true);
+            List<Integer> written = setup.greedy(model, kept, most, id -> true);
             String text = tokenizer.decode(
                     written.stream().mapToInt(Integer::intValue).toArray(), true);
             all.add(new Continued(text, Behaviour.parses(prompt, text, written.size() == most, setup.outside())));
@@ -326,7 +222,7 @@ public final class Evaluation {
             return;
         }
         ObjectNode node = column.putObject("prompts").put("samples", parses.length);
-        put(node.putObject("parse_rate"), Bootstrap.mean(parses));
+        Figures.put(node, "parse_rate", Bootstrap.mean(parses));
     }
 
     private static double[] parses(List<Continued> continued) {
@@ -350,137 +246,14 @@ public final class Evaluation {
         }
     }
 
-    /** Greedy tokens until a special one, or until {@code more} says that one is the last. */
-    private List<Integer> greedy(Model model, int[] prompt, int most, IntPredicate more) {
-        List<Integer> ids = new ArrayList<>();
-        try (Generator generator =
-                new Generator(model, setup.device(), setup.precision(), setup.fallback(), prompt.length + most + 1)) {
-            generator.greedy(prompt, most, id -> {
-                if (tokenizer.isSpecial(id)) {
-                    return false;
-                }
-                ids.add(id);
-                return more.test(id);
-            });
-        }
-        return ids;
-    }
-
-    private String write(Model model, Hole hole, boolean surrounded, int longest) {
-        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
-        int most = Math.min(longest, context / 4);
-        int room = context - most - FimTokens.EXTRA - 1;
-        int[] before = tokenizer.encode(hole.before, false);
-        int[] after = tokenizer.encode(hole.after, false);
-        int kept = surrounded ? room / 2 : room;
-        before = Arrays.copyOfRange(before, Math.max(0, before.length - kept), before.length);
-        after = Arrays.copyOf(after, Math.min(after.length, room / 2));
-        int[] prompt = surrounded ? prompt(fim.orElseThrow(), before, after) : before;
-        boolean line = longest == LINE_TOKENS;
-        List<Integer> ids = greedy(
-                model,
-                prompt,
-                most,
-                id -> !line || tokenizer.decode(new int[] {id}, false).indexOf('\n') < 0);
-        String text = tokenizer.decode(ids.stream().mapToInt(Integer::intValue).toArray(), true);
-        int end = line ? text.indexOf('\n') : -1;
-        return end >= 0 ? text.substring(0, end) : text;
-    }
-
-    private static int[] prompt(FimTokens fim, int[] before, int[] after) {
-        int[] prompt = new int[before.length + after.length + FimTokens.EXTRA];
-        prompt[0] = fim.prefix();
-        System.arraycopy(before, 0, prompt, 1, before.length);
-        prompt[1 + before.length] = fim.suffix();
-        System.arraycopy(after, 0, prompt, 2 + before.length, after.length);
-        prompt[prompt.length - 1] = fim.middle();
-        return prompt;
-    }
-
-    /** 1 - distance / length of the longer. */
-    static double similarity(String a, String b) {
-        int longest = Math.max(a.length(), b.length());
-        return longest == 0 ? 1 : 1 - (double) Nearest.distance(a, b) / longest;
-    }
-
-    static double identifierF1(String written, String expected) {
-        Map<String, Integer> ours = identifiers(written);
-        Map<String, Integer> theirs = identifiers(expected);
-        int common = 0;
-        for (Map.Entry<String, Integer> name : ours.entrySet()) {
-            common += Math.min(name.getValue(), theirs.getOrDefault(name.getKey(), 0));
-        }
-        int all = ours.values().stream().mapToInt(n -> n).sum()
-                + theirs.values().stream().mapToInt(n -> n).sum();
-        return all == 0 ? 1 : 2.0 * common / all;
-    }
-
-    private static Map<String, Integer> identifiers(String text) {
-        Map<String, Integer> names = new HashMap<>();
-        Matcher matcher = IDENTIFIER.matcher(text);
-        while (matcher.find()) {
-            names.merge(matcher.group(), 1, Integer::sum);
-        }
-        return names;
-    }
-
     private static void compare(ObjectNode node, Results base, Results tuned) {
-        Likelihood before = base.likelihood;
-        double[] bits = new double[before.nats.length];
-        Arrays.setAll(bits, d -> (tuned.likelihood.nats[d] - before.nats[d]) / Math.log(2));
-        put(node.putObject("perplexity"), Bootstrap.perplexities(tuned.likelihood.nats, before.nats, before.tokens));
-        put(node.putObject("bits_per_byte"), Bootstrap.ratio(bits, before.bytes));
-        double[] parsesTuned = parses(tuned.continued);
-        double[] parsesBase = parses(base.continued);
+        tuned.likelihood().compare(node, base.likelihood());
+        double[] parsesTuned = parses(tuned.continued());
+        double[] parsesBase = parses(base.continued());
         if (parsesTuned.length > 0 && parsesTuned.length == parsesBase.length) {
-            put(node.putObject("prompts").putObject("parse_rate"), Bootstrap.difference(parsesTuned, parsesBase));
+            Figures.put(node.putObject("prompts"), "parse_rate", Bootstrap.difference(parsesTuned, parsesBase));
         }
-        tuned.written.forEach((name, one) -> {
-            Written other = base.written.get(name);
-            if (one.exact.length > 0) {
-                ObjectNode row = node.putObject(name);
-                put(row.putObject("exact_match"), Bootstrap.difference(one.exact, other.exact));
-                put(row.putObject("edit_similarity"), Bootstrap.difference(one.similarity, other.similarity));
-                put(row.putObject("identifier_f1"), Bootstrap.difference(one.identifiers, other.identifiers));
-            }
-        });
-    }
-
-    private void orientation(ObjectNode node, byte[] train, byte[] test) {
-        node.put("kneser_ney_3_bits_per_byte", ByteModels.kneserNey(train, test));
-        node.put("ppm_5_bits_per_byte", ByteModels.partialMatching(train, test));
-        OptionalLong alone = setup.outside().xz(test);
-        if (alone.isEmpty() || test.length == 0) {
-            node.putNull("xz_9_bits_per_byte").putNull("xz_9_after_train_bits_per_byte");
-            return;
-        }
-        node.put("xz_9_bits_per_byte", 8.0 * alone.getAsLong() / test.length);
-        byte[] both = Arrays.copyOf(train, train.length + test.length);
-        System.arraycopy(test, 0, both, train.length, test.length);
-        OptionalLong first = setup.outside().xz(train);
-        OptionalLong all = setup.outside().xz(both);
-        if (first.isPresent() && all.isPresent()) {
-            node.put("xz_9_after_train_bits_per_byte", 8.0 * (all.getAsLong() - first.getAsLong()) / test.length);
-        } else {
-            node.putNull("xz_9_after_train_bits_per_byte");
-        }
-    }
-
-    private byte[] joined(TokenDocuments documents) {
-        List<String> texts = new ArrayList<>();
-        long length = 0;
-        for (int d = 0; d < documents.count() && length < LONGEST_STATISTICS; d++) {
-            texts.add(tokenizer.decode(documents.read(d).ids(), true));
-            length += texts.getLast().length();
-        }
-        return joined(texts);
-    }
-
-    private static byte[] joined(List<String> texts) {
-        StringBuilder all = new StringBuilder();
-        for (int i = 0; i < texts.size() && all.length() < LONGEST_STATISTICS; i++) {
-            all.append(texts.get(i));
-        }
-        return all.toString().getBytes(StandardCharsets.UTF_8);
+        tuned.completions()
+                .forEach((task, one) -> one.compare(node, task, base.completions().get(task)));
     }
 }

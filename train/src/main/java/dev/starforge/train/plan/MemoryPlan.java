@@ -1,5 +1,7 @@
 package dev.starforge.train.plan;
 
+import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.TrainerSettings;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
@@ -11,7 +13,6 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.train.Keys;
 import dev.starforge.train.RunConfig;
-import dev.starforge.train.run.TrainRun;
 import dev.starforge.train.run.Trainer;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -45,7 +46,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
         long weights = 0;
         if (lora) {
             LoraAdapter adapter =
-                    LoraAdapter.create(TrainRun.lora(config, blueprint.architecture()), 0, shapes.scope());
+                    LoraAdapter.create(Subject.lora(config, blueprint.architecture()), 0, shapes.scope());
             model = blueprint.plan(shapes.scope(), precision, config.quantization(), adapter);
             parameters.putAll(adapter.parameters());
             weights = shapes.scope().usedBytes()
@@ -62,8 +63,8 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
                 shapes.scope().device(),
                 precision,
                 Fallback.QUIET,
-                TrainRun.settings(config, checkpointing))) {
-            NullOps.Plan plan = trainer.plan(TrainRun.full(batch, context), checkpointing);
+                TrainerSettings.of(config, checkpointing))) {
+            NullOps.Plan plan = trainer.plan(batch, context, checkpointing);
             return new MemoryPlan(
                     weights,
                     trained,

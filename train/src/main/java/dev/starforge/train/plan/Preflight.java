@@ -25,7 +25,6 @@ import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.RunFolder;
 import dev.starforge.train.run.Scratch;
 import dev.starforge.train.run.Subject;
-import dev.starforge.train.run.TrainRun;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -307,7 +306,7 @@ public final class Preflight {
                             files,
                             effective.get(Keys.MODEL),
                             effective.quantization(),
-                            TrainRun.lora(effective, files.architecture()),
+                            Subject.lora(effective, files.architecture()),
                             effective.get(Keys.SEED),
                             shapes().scope().device(),
                             adapted.get().precisionOfRun())) {

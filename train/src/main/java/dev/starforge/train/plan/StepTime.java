@@ -1,5 +1,7 @@
 package dev.starforge.train.plan;
 
+import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.TrainerSettings;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.Model;
@@ -18,7 +20,6 @@ import dev.starforge.train.Keys;
 import dev.starforge.train.RunConfig;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Durations;
-import dev.starforge.train.run.TrainRun;
 import dev.starforge.train.run.Trainer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -199,7 +200,7 @@ final class StepTime {
                         device,
                         adapted.precisionOfRun(),
                         adapted.fallback(line -> {}),
-                        TrainRun.settings(config, config.get(Keys.CHECKPOINTING).equals("true")));
+                        TrainerSettings.of(config, config.get(Keys.CHECKPOINTING).equals("true")));
             } catch (RuntimeException failure) {
                 scope.close();
                 throw failure;
@@ -213,7 +214,7 @@ final class StepTime {
                 parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
                 return model;
             }
-            LoraAdapter adapter = LoraAdapter.create(TrainRun.lora(config, files.architecture()), 0, scope);
+            LoraAdapter adapter = LoraAdapter.create(Subject.lora(config, files.architecture()), 0, scope);
             Model model = files.asBase(config.quantization()).load(scope, adapted.precisionOfRun(), adapter);
             parameters.putAll(adapter.parameters());
             return model;

@@ -246,7 +246,7 @@ public final class Checkpoints {
                 .flatMap(name -> target(folder, name).stream())
                 .findFirst();
         Path found = named.orElse(folder);
-        boolean ours = Files.exists(found.resolve(MARKER)) || Files.exists(found.resolve(TrainRun.STATE));
+        boolean ours = Files.exists(found.resolve(MARKER)) || Files.exists(found.resolve(SavedState.FILE));
         if (named.isPresent() || ours) {
             defect(found).ifPresent(defect -> {
                 throw new TrainException(found + ": is damaged: " + defect);

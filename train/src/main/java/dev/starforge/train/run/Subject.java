@@ -1,5 +1,7 @@
 package dev.starforge.train.run;
 
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.Keys;
 import dev.starforge.model.Config;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
@@ -36,6 +38,28 @@ import java.util.TreeSet;
  * nothing after loading asks.
  */
 public sealed interface Subject extends AutoCloseable {
+    /** The scope of the weights. */
+    Scope scope();
+
+    /** Bytes of the weights, as taken from the device. */
+    default long weightBytes() {
+        return scope().reservedBytes();
+    }
+
+    /** The adapter that the settings ask for. */
+    static LoraSettings lora(RunConfig config, String architecture) {
+        List<String> targets = config.get(Keys.TARGETS);
+        boolean automatic = targets.equals(List.of("auto"));
+        return new LoraSettings(
+                config.get(Keys.RANK),
+                config.get(Keys.ALPHA),
+                config.get(Keys.DROPOUT),
+                automatic ? LoraSettings.automatic(architecture) : targets,
+                !automatic,
+                config.get(Keys.RSLORA),
+                config.get(Keys.DORA));
+    }
+
     Model model();
 
     Map<String, Tensor> parameters();

@@ -3,14 +3,11 @@ package dev.starforge.train.run;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.LoraAdapter;
-import dev.starforge.model.LoraSettings;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
-import dev.starforge.model.SafetensorsWriter;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.MemoryException;
-import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.train.Key;
@@ -22,18 +19,13 @@ import dev.starforge.train.corpus.FimTokens;
 import dev.starforge.train.corpus.RunData;
 import dev.starforge.train.plan.Machine;
 import dev.starforge.train.plan.Preflight;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.function.LongSupplier;
-import java.util.stream.Stream;
-import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -44,29 +36,7 @@ import tools.jackson.databind.node.ObjectNode;
  * is too little. {@link #stop} may come from another thread; the rest is serial.
  */
 public final class TrainRun implements AutoCloseable {
-    static final String STATE = "state.json";
-    private static final String OPTIMIZER = "optimizer.safetensors";
     private static final int NOT_FINITE = 3;
-    private static final double USABLE = 0.9;
-
-    /** What may differ between a run and the one that goes on from it. */
-    private static final List<Key<?>> FREE = List.of(
-            Keys.OUTPUT,
-            Keys.OVERWRITE,
-            Keys.SAVE_STEPS,
-            Keys.SAVE_LIMIT,
-            Keys.LOGGING_STEPS,
-            Keys.THREADS,
-            Keys.SAMPLES,
-            Keys.PROMPTS,
-            Keys.PROMPT_LANGUAGE,
-            Keys.PROMPT_TOKENS,
-            Keys.FORCE,
-            Keys.INDEX,
-            Keys.MEMORY_LIMIT);
-
-    /** What may be raised, so that a run becomes longer. */
-    private static final List<Key<Integer>> LENGTH = List.of(Keys.EPOCHS, Keys.MAX_STEPS);
 
     private final Setup setup;
     private final RunConfig config;
@@ -76,8 +46,10 @@ public final class TrainRun implements AutoCloseable {
     private final Subject subject;
     private final RunData data;
     private final Validation validation;
+    private final StepMemory memory;
     private final Trainer trainer;
     private final Checkpoints checkpoints;
+    private final SavedState saved;
     private final Schedule schedule;
     private final long steps;
     private final Samples samples;
@@ -134,11 +106,14 @@ public final class TrainRun implements AutoCloseable {
             data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
             opened.add(data);
             validation = new Validation(data.validation(), data.sample());
-            trainer = trainer();
+            memory = new StepMemory(config, subject, setup.memoryBytes());
+            trainer = memory.trainer(setup);
             opened.add(trainer);
             steps = countSteps();
             schedule = Schedule.of(config, steps);
             state.sequencesAtATime = config.get(Keys.BATCH);
+            saved = new SavedState(
+                    run, config, trainer, schedule, data.sources(), device, setup.events()::note);
             checkpoints = new Checkpoints(run, setup.disk(), config.get(Keys.SAVE_LIMIT));
             checkpoints.clean();
             samples = new Samples(run, config, setup, subject.model(), data.sources());
@@ -147,7 +122,11 @@ public final class TrainRun implements AutoCloseable {
                 throw new TrainException(run + ": cannot go on: none of its checkpoints is complete; set "
                         + "output.overwrite, without --resume, to begin anew");
             }
-            from.ifPresent(this::restore);
+            from.ifPresent(checkpoint -> {
+                saved.restore(checkpoint, state);
+                subject.restore(checkpoint);
+                elapsedBefore = state.elapsedSeconds;
+            });
             tellData(from.isPresent());
             Checkpoints.writeWhole(run.resolve(RunFolder.CONFIG), config.yaml());
             metrics = new Metrics(
@@ -179,7 +158,7 @@ public final class TrainRun implements AutoCloseable {
                 files,
                 config.get(Keys.MODEL),
                 config.quantization(),
-                lora(config, files.architecture()),
+                Subject.lora(config, files.architecture()),
                 config.get(Keys.SEED),
                 device,
                 setup.precision());
@@ -194,20 +173,6 @@ public final class TrainRun implements AutoCloseable {
             }
         }
         return adapted;
-    }
-
-    /** The adapter that the settings ask for. */
-    public static LoraSettings lora(RunConfig config, String architecture) {
-        List<String> targets = config.get(Keys.TARGETS);
-        boolean automatic = targets.equals(List.of("auto"));
-        return new LoraSettings(
-                config.get(Keys.RANK),
-                config.get(Keys.ALPHA),
-                config.get(Keys.DROPOUT),
-                automatic ? LoraSettings.automatic(architecture) : targets,
-                !automatic,
-                config.get(Keys.RSLORA),
-                config.get(Keys.DORA));
     }
 
     /** What is read, what is left out and what is not done, before the first step. */
@@ -226,73 +191,6 @@ public final class TrainRun implements AutoCloseable {
         if (!data.sample().windows().isEmpty()) {
             setup.events().note("evaluations are on " + data.sample().describe());
         }
-    }
-
-    public static Trainer.Settings settings(RunConfig config, boolean checkpointing) {
-        double maxNorm = config.get(Keys.MAX_NORM);
-        return new Trainer.Settings(
-                config.get(Keys.OPTIMIZER).equals("adamw_8bit"),
-                config.get(Keys.MIXED).equals("fp16"),
-                config.get(Keys.BETAS).get(0),
-                config.get(Keys.BETAS).get(1),
-                config.get(Keys.EPS),
-                config.get(Keys.DECAY),
-                maxNorm == 0 ? Double.POSITIVE_INFINITY : maxNorm,
-                checkpointing,
-                config.get(Keys.LORA) ? config.get(Keys.DROPOUT) : 0,
-                config.get(Keys.NEFTUNE),
-                config.get(Keys.SEED));
-    }
-
-    /** With checkpointing as asked; {@code auto} is by the plan, without if that fits. */
-    private Trainer trainer() {
-        String asked = config.get(Keys.CHECKPOINTING);
-        Trainer trainer = new Trainer(
-                subject.model(),
-                subject.parameters(),
-                device,
-                setup.precision(),
-                setup.fallback(),
-                settings(config, !asked.equals("false")));
-        if (!asked.equals("auto")) {
-            return trainer;
-        }
-        NullOps.Plan plan = trainer.plan(full(config.get(Keys.BATCH), config.get(Keys.CONTEXT)), false);
-        long needed = plan.totalBytes() + trainer.reservedBytes() + weightBytes();
-        boolean fits = setup.memoryBytes() == 0 || needed <= USABLE * setup.memoryBytes();
-        setup.events()
-                .note("gradient checkpointing is " + (fits ? "off" : "on") + ": without it a step needs "
-                        + mebibytes(needed)
-                        + (setup.memoryBytes() == 0 ? "" : " of " + mebibytes(setup.memoryBytes())));
-        if (!fits) {
-            return trainer;
-        }
-        trainer.close();
-        return new Trainer(
-                subject.model(),
-                subject.parameters(),
-                device,
-                setup.precision(),
-                setup.fallback(),
-                settings(config, false));
-    }
-
-    private static String mebibytes(long bytes) {
-        return (bytes >> 20) + " MiB";
-    }
-
-    private long weightBytes() {
-        return switch (subject) {
-            case Subject.Adapted adapted -> adapted.scope().reservedBytes();
-            case Subject.Whole whole -> whole.scope().reservedBytes();
-        };
-    }
-
-    /** Sequences of the whole context, as a plan needs them. */
-    public static List<Example> full(int sequences, int context) {
-        return Stream.generate(() -> new Example(new int[context], new int[context]))
-                .limit(sequences)
-                .toList();
     }
 
     private int perStep() {
@@ -459,7 +357,7 @@ public final class TrainRun implements AutoCloseable {
                 rate,
                 report.gradientNorm(),
                 seen / took,
-                weightBytes() + trainer.reservedBytes() + device.workspaceBytes(),
+                subject.weightBytes() + trainer.reservedBytes() + device.workspaceBytes(),
                 Machine.residentBytes(),
                 used,
                 report.moved());
@@ -502,7 +400,7 @@ public final class TrainRun implements AutoCloseable {
                 if (state.sequencesAtATime == 1) {
                     throw new TrainException(
                             full.getMessage() + "; one sequence of " + config.get(Keys.CONTEXT)
-                                    + " tokens does not fit: " + whatFits(),
+                                    + " tokens does not fit: " + memory.whatFits(trainer),
                             full);
                 }
                 state.sequencesAtATime = (state.sequencesAtATime + 1) / 2;
@@ -511,21 +409,6 @@ public final class TrainRun implements AutoCloseable {
                                 + " sequences at a time, and accordingly more of them for a step");
             }
         }
-    }
-
-    private String whatFits() {
-        if (setup.memoryBytes() == 0) {
-            return "set model.context_window lower, or optimization.gradient_checkpointing: true";
-        }
-        long left = setup.memoryBytes() - weightBytes() - trainer.stateBytes();
-        for (int context = config.get(Keys.CONTEXT) / 2; context >= 16; context /= 2) {
-            long needed = trainer.plan(full(1, context), true).totalBytes();
-            if (needed <= left) {
-                return "model.context_window: " + context + " with gradient_checkpointing: true would, with "
-                        + mebibytes(needed) + " beside the weights";
-            }
-        }
-        return "the weights and the optimizer's state leave " + mebibytes(Math.max(0, left)) + " only";
     }
 
     /** False when it was stopped, which changes nothing but the time that is gone. */
@@ -573,7 +456,7 @@ public final class TrainRun implements AutoCloseable {
                         .sum();
         state.elapsedSeconds = elapsedBefore + since(begun);
         Path checkpoint = checkpoints.has(state.step)
-                ? checkpoints.amend(state.step, this::writeState)
+                ? checkpoints.amend(state.step, folder -> saved.write(folder, state))
                 : checkpoints.save(state.step, bytes, this::write);
         if (best) {
             checkpoints.markBest(checkpoint);
@@ -585,85 +468,8 @@ public final class TrainRun implements AutoCloseable {
     private void write(Path folder) {
         setup.events().note("saving step " + state.step);
         subject.save(folder);
-        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-        trainer.state().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, device)));
-        SafetensorsWriter.write(folder.resolve(OPTIMIZER), entries);
-        writeState(folder);
-    }
-
-    private void writeState(Path folder) {
-        ObjectNode root = Jackson.object();
-        state.write(root);
-        root.put("updates", trainer.updates());
-        root.put("loss_scale", trainer.lossScale().value());
-        root.put("loss_scale_good_steps", trainer.lossScale().goodSteps());
-        root.put("device", device.name());
-        ObjectNode random = root.putObject("random");
-        random.put("generator", "philox4x32-10, keyed by seed, step, sample, site and element");
-        random.put("seed", config.get(Keys.SEED));
-        ObjectNode scheduler = root.putObject("scheduler");
-        scheduler.put("shape", schedule.shape().name());
-        scheduler.put("steps", schedule.steps());
-        scheduler.put("warmup", schedule.warmup());
-        ObjectNode hashes = root.putObject("data_sha256");
-        data.sources().hashes().forEach(hashes::put);
-        Checkpoints.writeWhole(folder.resolve(STATE), Jackson.indented(root) + "\n");
-        Checkpoints.writeWhole(folder.resolve(RunFolder.CONFIG), config.yaml());
-        try {
-            Files.copy(run.resolve(Metrics.FILE), folder.resolve(Metrics.FILE));
-        } catch (IOException failure) {
-            throw new TrainException(folder + ": cannot be written: " + failure, failure);
-        }
-    }
-
-    private void restore(Path checkpoint) {
-        RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
-        JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(STATE));
-        for (Key<?> key : Keys.ALL) {
-            if (!FREE.contains(key) && !LENGTH.contains(key) && !before.get(key).equals(config.get(key))) {
-                throw config.wrong(
-                        key,
-                        "the run in " + run + " was begun with " + before.get(key) + "; it cannot go on with another");
-            }
-        }
-        extend(before, saved.path("scheduler").path("steps").longValue(steps));
-        for (Map.Entry<String, String> hash : data.sources().hashes().entrySet()) {
-            if (!saved.path("data_sha256").path(hash.getKey()).asString("").equals(hash.getValue())) {
-                throw new TrainException(checkpoint + ": was trained on other data: " + hash.getKey() + " has changed");
-            }
-        }
-        if (!saved.path("device").asString("").equals(device.name())) {
-            setup.events()
-                    .note("the run was begun on " + saved.path("device").asString("") + " and goes on on "
-                            + device.name() + ": losses will agree, but not bit for bit");
-        }
-        subject.restore(checkpoint);
-        Subject.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
-        trainer.restore(saved.path("updates").intValue());
-        trainer.lossScale()
-                .restore(
-                        saved.path("loss_scale").doubleValue(1),
-                        saved.path("loss_scale_good_steps").intValue(0));
-        state.read(saved);
-        elapsedBefore = state.elapsedSeconds;
-    }
-
-    /** A run may become longer. From here on it has the rates of the longer schedule, which it did not begin with. */
-    private void extend(RunConfig before, long stepsBefore) {
-        for (Key<Integer> key : LENGTH) {
-            if (!before.get(key).equals(config.get(key)) && steps < stepsBefore) {
-                throw config.wrong(
-                        key,
-                        "the run in " + run + " was begun with " + before.get(key)
-                                + "; it can become longer, but not shorter");
-            }
-        }
-        if (steps > stepsBefore) {
-            setup.events()
-                    .note("the run goes on to step " + steps + " instead of " + stepsBefore
-                            + ": from here on the learning rate is that of the longer schedule, so the result is not that "
-                            + "of a run that was as long from the beginning");
-        }
+        saved.writeOptimizer(folder);
+        saved.write(folder, state);
     }
 
     private void writeSummary(End end) {

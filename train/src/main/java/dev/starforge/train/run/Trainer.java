@@ -1,9 +1,7 @@
 package dev.starforge.train.run;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Fallback;
@@ -12,9 +10,7 @@ import dev.starforge.tensor.Learning;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.NullOps;
-import dev.starforge.tensor.Op;
 import dev.starforge.tensor.Ops;
-import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Plain;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -24,15 +20,14 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.train.corpus.Example;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.BiFunction;
 
 /**
  * Moves parameters, an adapter's or a whole model's, against the loss of examples; everything else stays as it is. The loss
@@ -44,62 +39,20 @@ import java.util.function.BiFunction;
  */
 public final class Trainer implements AutoCloseable {
     private static final int LOGITS = 1 << 24;
-    private static final int ZEROS = 1 << 20;
-    private static final int NOISE = 0x4e4f4953;
 
     private final Model model;
     private final Device device;
     private final Precision precision;
     private final Fallback fallback;
-    private final Settings settings;
+    private final TrainerSettings settings;
     private final int logits;
     private final Map<String, Tensor> parameters;
     private final Set<Tensor> headParameters;
-    private final Map<String, Tensor> state = new LinkedHashMap<>();
-    private final Scope session;
+    private final Optimizer optimizer;
     private Scope step;
     private EagerOps ops;
-    private final Tensor rate;
     private final LossScale lossScale;
-    private int width;
-    private int updates;
-
-    /**
-     * How to train.
-     *
-     * @param eightBit whether the optimizer's state has 8 bits
-     * @param scaled whether the loss is scaled for gradients of half precision
-     * @param maxNorm where the gradient is clipped
-     * @param dropout share of an update's inputs that is dropped
-     * @param neftune strength of the noise on embeddings
-     * @param seed of dropout and noise
-     */
-    public record Settings(
-            boolean eightBit,
-            boolean scaled,
-            double beta1,
-            double beta2,
-            double eps,
-            double weightDecay,
-            double maxNorm,
-            boolean checkpointing,
-            double dropout,
-            double neftune,
-            long seed) {
-        /** Without noise, and with a state of float32. */
-        public static Settings plain(
-                double beta1, double beta2, double eps, double weightDecay, double maxNorm, boolean checkpointing) {
-            return new Settings(false, false, beta1, beta2, eps, weightDecay, maxNorm, checkpointing, 0, 0, 0);
-        }
-
-        /** Norms, biases and other vectors do not decay. */
-        private Op update(Shape parameter) {
-            double decay = parameter.rank() < 2 ? 0 : weightDecay;
-            return eightBit
-                    ? new Learning.AdamW8(beta1, beta2, eps, decay, maxNorm)
-                    : new Plain.AdamW(beta1, beta2, eps, decay, maxNorm);
-        }
-    }
+    private int hiddenSize;
 
     /**
      * What a step found before it moved anything.
@@ -118,7 +71,7 @@ public final class Trainer implements AutoCloseable {
             Device device,
             Precision precision,
             Fallback fallback,
-            Settings settings) {
+            TrainerSettings settings) {
         this(model, parameters, device, precision, fallback, settings, LOGITS);
     }
 
@@ -129,7 +82,7 @@ public final class Trainer implements AutoCloseable {
             Device device,
             Precision precision,
             Fallback fallback,
-            Settings settings,
+            TrainerSettings settings,
             int logits) {
         this.logits = logits;
         this.model = model;
@@ -140,81 +93,27 @@ public final class Trainer implements AutoCloseable {
         this.lossScale = settings.scaled() ? LossScale.dynamic() : LossScale.none();
         this.parameters = new LinkedHashMap<>(parameters);
         this.headParameters = usedByHead();
-        session = new Scope(device);
+        optimizer = new Optimizer(this.parameters, device, settings);
         step = new Scope(device);
         ops = device.ops(step, precision, fallback);
-        rate = session.allocate(Spec.f32(3));
-        parameters.forEach((name, parameter) -> {
-            if (settings.eightBit()) {
-                state.put("m." + name, zeros(Learning.AdamW8.codes(parameter.shape())));
-                state.put("v." + name, zeros(Learning.AdamW8.codes(parameter.shape())));
-                state.put("scales." + name, zeros(Learning.AdamW8.scales(parameter.shape())));
-            } else {
-                state.put("m." + name, zeros(parameter.spec()));
-                state.put("v." + name, zeros(parameter.spec()));
-            }
-        });
     }
 
     /** The parameters that the product with the vocabulary reads, found by running it with shapes alone. */
     private Set<Tensor> usedByHead() {
         Set<Tensor> used = new HashSet<>();
         Ops shapes = new NullOps(device, precision, fallback);
-        width = Math.toIntExact(shapes.scope()
-                .within(() -> hidden(shapes, lay(shapes.scope(), List.of(new Example(new int[1], new int[1])), 1)))
+        hiddenSize = Math.toIntExact(shapes.scope()
+                .within(() -> hidden(shapes, TrainBatch.of(model, shapes.scope(), List.of(new Example(new int[1], new int[1])), 1)))
                 .dim(1));
-        Ops watching = new Watching(shapes, used);
-        model.logits(watching, shapes.run(new Plain.Fill(Spec.f32(1, width), 0)));
+        Ops recording = new RecordingOps(shapes, used);
+        model.logits(recording, shapes.run(new Plain.Fill(Spec.f32(1, hiddenSize), 0)));
         used.retainAll(Set.copyOf(parameters.values()));
         return used;
     }
 
-    /** Notes every input of every operation. */
-    private record Watching(Ops ops, Set<Tensor> seen) implements Ops {
-        @Override
-        public Tensor[] runAll(Op op, Tensor... in) {
-            seen.addAll(List.of(in));
-            return ops.runAll(op, in);
-        }
-
-        @Override
-        public Tensor reshape(Tensor x, Shape shape) {
-            seen.add(x);
-            return ops.reshape(x, shape);
-        }
-
-        @Override
-        public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
-            seen.add(x);
-            return ops.block(x, (inner, y) -> body.apply(new Watching(inner, seen), y));
-        }
-
-        @Override
-        public Scope scope() {
-            return ops.scope();
-        }
-
-        @Override
-        public Precision precision() {
-            return ops.precision();
-        }
-    }
-
-    private Tensor zeros(Spec spec) {
-        Tensor tensor = session.allocate(spec);
-        long size = device.holdsValues() ? spec.shape().size() : 0;
-        for (long at = 0; at < size; at += ZEROS) {
-            int count = (int) Math.min(ZEROS, size - at);
-            device.write(
-                    tensor.view(at, Shape.of(count)),
-                    ByteBuffer.allocateDirect(count * spec.dtype().bytes()));
-        }
-        return tensor;
-    }
-
     /** One optimizer step over examples that fit one batch. */
     public Report step(List<Example> examples, double learningRate) {
-        return step(List.of(examples), learningRate, updates);
+        return step(List.of(examples), learningRate, optimizer.updates());
     }
 
     /**
@@ -251,8 +150,8 @@ public final class Trainer implements AutoCloseable {
             double norm = device.floats(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)))[0] / scale;
             boolean finite = Double.isFinite(loss[0]) && Double.isFinite(norm);
             if (finite) {
-                update(ops, gradients, scale, learningRate);
-                updates++; // last: what throws before has changed nothing
+                optimizer.update(ops, gradients, scale, learningRate);
+                optimizer.restore(optimizer.updates() + 1); // last: what throws before has changed nothing
             }
             boolean scaledDown = lossScale.after(Double.isFinite(loss[0]), Double.isFinite(norm));
             long targets = batches.stream()
@@ -280,31 +179,6 @@ public final class Trainer implements AutoCloseable {
             ops.runAll(new Learning.Accumulate(), sums.get(i), gradients.get(i));
         }
         return new Tensor[0];
-    }
-
-    /** Moves the parameters; gradients are divided by {@code scale} one after the other. */
-    private void update(Ops ops, List<Tensor> gradients, double scale, double learningRate) {
-        float inverse = (float) (1 / scale);
-        Tensor scaledNorm = ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new));
-        Tensor norm = inverse == 1 ? scaledNorm : ops.scale(scaledNorm, inverse);
-        int number = updates + 1;
-        device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
-                (1 - Math.pow(settings.beta2(), number)));
-        int i = 0;
-        for (Map.Entry<String, Tensor> parameter : parameters.entrySet()) {
-            List<Tensor> in = new ArrayList<>(List.of(parameter.getValue()));
-            in.add(state.get("m." + parameter.getKey()));
-            in.add(state.get("v." + parameter.getKey()));
-            if (settings.eightBit()) {
-                in.add(state.get("scales." + parameter.getKey()));
-            }
-            Tensor gradient = gradients.get(i++);
-            ops.scope().within(() -> {
-                in.addAll(List.of(inverse == 1 ? gradient : ops.scale(gradient, inverse), norm, rate));
-                ops.runAll(settings.update(parameter.getValue().shape()), in.toArray(Tensor[]::new));
-                return in;
-            });
-        }
     }
 
     /** The sum of all weights: what makes the loss of a step a mean. */
@@ -351,8 +225,8 @@ public final class Trainer implements AutoCloseable {
     }
 
     private float[] losses(List<Example> examples, double divisor) {
-        Laid laid = lay(step, examples, divisor);
-        Tensor hidden = step.within(() -> hidden(ops, laid));
+        TrainBatch batch = TrainBatch.of(model, step, examples, divisor);
+        Tensor hidden = step.within(() -> hidden(ops, batch));
         float[] losses = new float[Math.toIntExact(hidden.dim(0))];
         int rows = rows();
         for (int from = 0; from < losses.length; from += rows) {
@@ -361,8 +235,8 @@ public final class Trainer implements AutoCloseable {
             float[] part = step.within(() -> device.floats(ops.runAll(
                             new Fused.CrossEntropy(),
                             model.logits(ops, part(hidden, begin, count)),
-                            part(laid.labels(), begin, count),
-                            part(laid.weights(), begin, count))[0]));
+                            part(batch.labels(), begin, count),
+                            part(batch.weights(), begin, count))[0]));
             System.arraycopy(part, 0, losses, from, count);
         }
         return losses;
@@ -386,12 +260,17 @@ public final class Trainer implements AutoCloseable {
         return plan(examples, settings.checkpointing());
     }
 
+    /** Of sequences that fill the context. */
+    public NullOps.Plan plan(int sequences, int context, boolean checkpointing) {
+        return plan(Collections.nCopies(sequences, new Example(new int[context], new int[context])), checkpointing);
+    }
+
     /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
     public NullOps.Plan plan(List<Example> examples, boolean checkpointing) {
         NullOps plan = new NullOps(device, precision, fallback);
         plan.scope().within(() -> {
             Pass pass = backward(plan, examples, 1, 0, checkpointing);
-            update(plan, pass.gradients(), lossScale.value(), 0);
+            optimizer.update(plan, pass.gradients(), lossScale.value(), 0);
             return pass;
         });
         return plan.plan();
@@ -399,7 +278,7 @@ public final class Trainer implements AutoCloseable {
 
     /** Bytes of the parameters' optimizer state. */
     public long stateBytes() {
-        return state.values().stream().mapToLong(Tensor::bytes).sum();
+        return optimizer.stateBytes();
     }
 
     /** How often each operation ran as its expansion. */
@@ -414,7 +293,7 @@ public final class Trainer implements AutoCloseable {
 
     /** Bytes of optimizer state and of steps, as taken from the device. */
     public long reservedBytes() {
-        return session.reservedBytes() + step.reservedBytes();
+        return optimizer.reservedBytes() + step.reservedBytes();
     }
 
     public Map<String, Tensor> parameters() {
@@ -423,16 +302,16 @@ public final class Trainer implements AutoCloseable {
 
     /** The optimizer's state by name: what must be saved and restored, besides {@link #updates}. */
     public Map<String, Tensor> state() {
-        return state;
+        return optimizer.state();
     }
 
     /** How often parameters were moved. */
     public int updates() {
-        return updates;
+        return optimizer.updates();
     }
 
     public void restore(int updates) {
-        this.updates = updates;
+        optimizer.restore(updates);
     }
 
     LossScale lossScale() {
@@ -455,12 +334,14 @@ public final class Trainer implements AutoCloseable {
      */
     private Pass backward(Ops ops, List<Example> examples, double divisor, long number, boolean checkpointing) {
         Scope scope = ops.scope();
-        Laid laid = lay(scope, examples, divisor);
+        TrainBatch batch = TrainBatch.of(model, scope, examples, divisor);
         List<Tensor> all = List.copyOf(parameters.values());
         List<Tensor> headOnly = all.stream().filter(headParameters::contains).toList();
         Tape tape = new Tape(ops, all, checkpointing);
-        Ops noisy = noisy(tape, laid, examples, number);
-        Tensor hidden = scope.within(() -> hidden(noisy, laid));
+        Ops noisy = settings.dropout() == 0 && settings.neftune() == 0
+                ? tape
+                : new NoisyOps(tape, batch.noise(tape.scope(), settings, hiddenSize, number));
+        Tensor hidden = scope.within(() -> hidden(noisy, batch));
         int count = Math.toIntExact(hidden.dim(0));
         int rows = rows();
         List<Tensor> losses = new ArrayList<>();
@@ -475,7 +356,7 @@ public final class Trainer implements AutoCloseable {
                 leaves.addAll(headOnly);
                 Tape head = new Tape(ops, leaves, false);
                 Tensor loss = head.crossEntropy(
-                        model.logits(head, leaf), part(laid.labels(), begin, size), part(laid.weights(), begin, size));
+                        model.logits(head, leaf), part(batch.labels(), begin, size), part(batch.weights(), begin, size));
                 List<Tensor> kept = new ArrayList<>(List.of(loss));
                 kept.addAll(head.backward(loss));
                 return kept.toArray(Tensor[]::new);
@@ -500,8 +381,8 @@ public final class Trainer implements AutoCloseable {
         return new Pass(losses, gradients);
     }
 
-    private Tensor hidden(Ops ops, Laid laid) {
-        return model.hidden(ops, laid.batch(), KvCache.NONE);
+    private Tensor hidden(Ops ops, TrainBatch batch) {
+        return model.hidden(ops, batch.batch(), KvCache.NONE);
     }
 
     /** How many rows of logits are there at one time. */
@@ -516,66 +397,9 @@ public final class Trainer implements AutoCloseable {
         return x.view(from * width, x.shape().withFirst(count));
     }
 
-    private Ops noisy(Ops ops, Laid laid, List<Example> examples, long number) {
-        if (settings.dropout() == 0 && settings.neftune() == 0) {
-            return ops;
-        }
-        Scope scope = ops.scope();
-        int tokens = Math.toIntExact(laid.batch().tokens());
-        int[] samples = new int[tokens];
-        float[] magnitudes = new float[tokens];
-        int row = 0;
-        for (Example example : examples) {
-            for (int i = 0; i < example.ids().length; i++, row++) {
-                samples[row] = example.sample();
-                magnitudes[row] = (float) (settings.neftune() / Math.sqrt((double) example.ids().length * width));
-            }
-        }
-        int[] words = Philox.words(
-                (int) number, (int) (number >>> 32), NOISE, 0, (int) settings.seed(), (int) (settings.seed() >>> 32));
-        NoisyOps.Noise noise = new NoisyOps.Noise(
-                (float) settings.dropout(),
-                settings.neftune() > 0,
-                ints(scope, samples),
-                laid.batch().positions(),
-                ints(scope, words[0], words[1]),
-                floats(scope, magnitudes));
-        return new NoisyOps(ops, noise);
-    }
-
-    private record Laid(Batch batch, Tensor labels, Tensor weights) {}
-
-    /** Each token predicts the next one of its example. */
-    private Laid lay(Scope scope, List<Example> examples, double divisor) {
-        Batch batch =
-                Batches.packed(model, scope, examples.stream().map(Example::ids).toList());
-        int[] labels = new int[Math.toIntExact(batch.tokens())];
-        float[] weights = new float[labels.length];
-        int row = 0;
-        for (Example example : examples) {
-            for (int i = 0; i < example.ids().length; i++, row++) {
-                labels[row] = i + 1 < example.labels().length ? example.labels()[i + 1] : Example.IGNORED;
-                weights[row] = labels[row] == Example.IGNORED ? 0 : (float) (example.weight() / divisor);
-            }
-        }
-        return new Laid(batch, ints(scope, labels), floats(scope, weights));
-    }
-
-    private static Tensor ints(Scope scope, int... values) {
-        Tensor tensor = scope.allocate(Spec.i32(values.length));
-        scope.device().write(tensor, values);
-        return tensor;
-    }
-
-    private static Tensor floats(Scope scope, float... values) {
-        Tensor tensor = scope.allocate(Spec.f32(values.length));
-        scope.device().write(tensor, values);
-        return tensor;
-    }
-
     @Override
     public void close() {
         step.close();
-        session.close();
+        optimizer.close();
     }
 }

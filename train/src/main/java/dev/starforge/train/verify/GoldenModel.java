@@ -1,5 +1,6 @@
 package dev.starforge.train.verify;
 
+import dev.starforge.train.run.TrainerSettings;
 import dev.starforge.data.Jackson;
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
@@ -306,7 +307,7 @@ final class GoldenModel {
     private Trainer trainer(Model model, Map<String, Tensor> parameters) {
         Config train = facts.section("train");
         double[] betas = train.numbers("betas");
-        Trainer.Settings settings = Trainer.Settings.plain(
+        TrainerSettings settings = TrainerSettings.plain(
                 betas[0], betas[1], train.number("eps"), train.number("weight_decay"), train.number("clip"), true);
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }

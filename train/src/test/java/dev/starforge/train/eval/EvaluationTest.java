@@ -65,10 +65,10 @@ final class EvaluationTest {
 
     @Test
     void identifiersAndEdits() {
-        assertThat(Evaluation.identifierF1("int x = foo(y);", "int x = foo(z);"))
+        assertThat(Completions.identifierF1("int x = foo(y);", "int x = foo(z);"))
                 .isCloseTo(0.75, within(1e-12));
-        assertThat(Evaluation.identifierF1("", "")).isEqualTo(1);
-        assertThat(Evaluation.similarity("kitten", "sitting")).isCloseTo(1 - 3.0 / 7, within(1e-12));
+        assertThat(Completions.identifierF1("", "")).isEqualTo(1);
+        assertThat(Completions.similarity("kitten", "sitting")).isCloseTo(1 - 3.0 / 7, within(1e-12));
     }
 
     @Test

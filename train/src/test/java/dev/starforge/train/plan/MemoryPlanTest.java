@@ -2,6 +2,8 @@ package dev.starforge.train.plan;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.util.Collections;
+import dev.starforge.train.run.TrainerSettings;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
@@ -12,7 +14,6 @@ import dev.starforge.train.RunConfig;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Subject;
 import dev.starforge.train.run.Tiny;
-import dev.starforge.train.run.TrainRun;
 import dev.starforge.train.run.Trainer;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -55,7 +56,7 @@ final class MemoryPlanTest {
                             files,
                             "base",
                             config.quantization(),
-                            TrainRun.lora(config, "starcoder2"),
+                            Subject.lora(config, "starcoder2"),
                             1,
                             device,
                             config.precision())
@@ -67,8 +68,8 @@ final class MemoryPlanTest {
                             device,
                             config.precision(),
                             Fallback.FORBIDDEN,
-                            TrainRun.settings(config, checkpointing))) {
-                List<Example> full = TrainRun.full(batch, context);
+                            TrainerSettings.of(config, checkpointing))) {
+                List<Example> full = Collections.nCopies(batch, new Example(new int[context], new int[context]));
                 trainer.step(List.of(full, full), 1e-3, 0);
                 long weights = switch (subject) {
                     case Subject.Adapted adapted -> adapted.scope().usedBytes();

@@ -42,11 +42,11 @@ public record Tiny(Device device, ModelFiles files, Scope scope, LoraAdapter ada
         return new Tiny(device, files, scope, adapter, files.load(scope, Precision.FLOAT32, adapter));
     }
 
-    public static Trainer.Settings settings(boolean checkpointing, double dropout, double neftune) {
-        return new Trainer.Settings(false, false, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing, dropout, neftune, 3);
+    public static TrainerSettings settings(boolean checkpointing, double dropout, double neftune) {
+        return new TrainerSettings(false, false, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing, dropout, neftune, 3);
     }
 
-    public Trainer trainer(Trainer.Settings settings) {
+    public Trainer trainer(TrainerSettings settings) {
         return new Trainer(model, adapter.parameters(), device, Precision.FLOAT32, Fallback.FORBIDDEN, settings);
     }
 

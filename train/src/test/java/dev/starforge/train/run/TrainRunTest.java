@@ -177,7 +177,7 @@ final class TrainRunTest {
         assertThatThrownBy(() -> run(parts.set(List.of("quantization." + key + "=false")), true))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("quantization." + key)
-                .hasMessageContaining("was begun with true");
+                .hasMessageContaining("was started with true");
     }
 
     @Test
@@ -238,7 +238,7 @@ final class TrainRunTest {
         assertThatThrownBy(() -> run(config("training.max_steps=4", "training.seed=1"), true))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("training.seed")
-                .hasMessageContaining("was begun with 42");
+                .hasMessageContaining("was started with 42");
         RunConfig other = config("training.max_steps=4");
         sequences("train.json", 24, 49);
         Path metrics = folder.resolve("run/metrics.jsonl");

@@ -32,7 +32,7 @@ final class TrainerTest {
 
     /** The parameters after some steps, and the losses on the way. */
     private record Outcome(List<Double> losses, Map<String, float[]> parameters) {
-        static Outcome of(Tiny tiny, Trainer.Settings settings, List<List<Example>> batches, int steps) {
+        static Outcome of(Tiny tiny, TrainerSettings settings, List<List<Example>> batches, int steps) {
             try (Trainer trainer = tiny.trainer(settings)) {
                 List<Double> losses = new ArrayList<>();
                 for (int i = 0; i < steps; i++) {
@@ -150,7 +150,7 @@ final class TrainerTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void oneThreadGivesTheBitsOfTwo(boolean eightBit) {
-        Trainer.Settings settings = new Trainer.Settings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, true, 0.1, 5, 3);
+        TrainerSettings settings = new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, true, 0.1, 5, 3);
         List<List<Example>> batches = List.of(Tiny.examples(LENGTHS), Tiny.examples(30, 30));
         Outcome one;
         Outcome two;
@@ -168,7 +168,7 @@ final class TrainerTest {
         List<List<Example>> batches = List.of(Tiny.examples(30, 30, 30));
         List<Double> losses = new ArrayList<>();
         for (boolean eightBit : new boolean[] {false, true}) {
-            Trainer.Settings settings = new Trainer.Settings(eightBit, false, 0.9, 0.999, 1e-8, 0, 1, false, 0, 0, 3);
+            TrainerSettings settings = new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0, 1, false, 0, 0, 3);
             try (Tiny tiny = Tiny.open(2, false)) {
                 losses.add(Outcome.of(tiny, settings, batches, 30).losses().getLast());
             }
@@ -186,7 +186,7 @@ final class TrainerTest {
             Model model = files.load(scope, Precision.FLOAT32, parts);
             Map<String, Tensor> parameters = new LinkedHashMap<>();
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
-            Trainer.Settings settings = Tiny.settings(false, 0, 0);
+            TrainerSettings settings = Tiny.settings(false, 0, 0);
             List<Example> examples = Tiny.examples(100, 80, 33);
             try (Trainer whole =
                             new Trainer(model, parameters, device, Precision.FLOAT32, Fallback.FORBIDDEN, settings);
@@ -220,7 +220,7 @@ final class TrainerTest {
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
             List<Example> examples = Tiny.examples(20, 20);
             String name = "model.embed_tokens.weight";
-            Trainer.Settings settings = Tiny.settings(true, 0, 0);
+            TrainerSettings settings = Tiny.settings(true, 0, 0);
             try (Trainer trainer =
                     new Trainer(model, parameters, device, Precision.FLOAT32, Fallback.FORBIDDEN, settings)) {
                 float[] gradient = trainer.gradients(examples).get(name);
@@ -291,11 +291,11 @@ final class TrainerTest {
         try (Tiny tiny = Tiny.open(2, false)) {
             plain = Outcome.of(
                     tiny,
-                    new Trainer.Settings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3),
+                    new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3),
                     batches,
                     4);
         }
-        Trainer.Settings scaled = new Trainer.Settings(eightBit, true, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3);
+        TrainerSettings scaled = new TrainerSettings(eightBit, true, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3);
         try (Tiny tiny = Tiny.open(2, false)) {
             plain.requireSameBits(Outcome.of(tiny, scaled, batches, 4));
         }
