@@ -66,7 +66,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  filters.exclude=docs/**,*.sql",
             "                               paths to leave out; filters.include: to take only",
             "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
-            "  samples.order=dependency     files after those they use, not by lot",
+            "  samples.order=dependency     files after those they use, not in random order",
             "  redact.people=false          leaves names and addresses in commit metadata",
             "  export=both                  also as JSON for other programs",
             "",
@@ -174,7 +174,7 @@ final class DatasetVerb implements Callable<Integer> {
             description = "Which split --preview shows. Default: train.")
     private String split;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     private long began;

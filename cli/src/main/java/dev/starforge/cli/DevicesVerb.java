@@ -35,7 +35,7 @@ final class DevicesVerb implements Callable<Integer> {
             description = "As if this device were forced; an error when it is missing. Default: auto.")
     private String name;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override

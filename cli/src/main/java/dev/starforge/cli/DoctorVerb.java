@@ -58,7 +58,7 @@ final class DoctorVerb implements Callable<Integer> {
     @Option(names = "--repo", paramLabel = "DIR", description = "A git repository that a dataset is to be made of.")
     private Path repository;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -67,7 +67,7 @@ final class DoctorVerb implements Callable<Integer> {
         try {
             config = flags.read(RunConfig.defaults());
         } catch (ConfigException wrong) {
-            return tell(
+            return report(
                     Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "settings", wrong.getMessage())));
         }
         Selection selection;
@@ -76,7 +76,7 @@ final class DoctorVerb implements Callable<Integer> {
             selection = Selection.choose(config.device());
             found = selection.backend().probe().found().get(config.deviceIndex());
         } catch (DeviceException | IndexOutOfBoundsException missing) {
-            return tell(
+            return report(
                     Level.NOT_READY, List.of(new Preflight.Finding(Level.NOT_READY, "device", missing.getMessage())));
         }
         try (Device device = selection
@@ -108,7 +108,7 @@ final class DoctorVerb implements Callable<Integer> {
                     .map(Preflight.Finding::level)
                     .max(Enum::compareTo)
                     .orElseThrow();
-            return tell(worst, findings);
+            return report(worst, findings);
         }
     }
 
@@ -135,7 +135,7 @@ final class DoctorVerb implements Callable<Integer> {
         }
     }
 
-    private int tell(Level level, List<Preflight.Finding> findings) {
+    private int report(Level level, List<Preflight.Finding> findings) {
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
             ObjectNode root = Jackson.object();

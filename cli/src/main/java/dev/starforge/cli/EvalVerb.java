@@ -86,7 +86,7 @@ final class EvalVerb implements Callable<Integer> {
     @Option(names = "--report", paramLabel = "FILE", description = "Also write the JSON here.")
     private Path report;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -102,7 +102,7 @@ final class EvalVerb implements Callable<Integer> {
         PrintWriter err = spec.commandLine().getErr();
         Path model = ModelPlace.find(config.model());
         Selection selection = Selection.choose(config.device());
-        try (OutsidePrograms outside = new OutsidePrograms();
+        try (ExternalTools tools = new ExternalTools();
                 Device opened = selection
                         .backend()
                         .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
@@ -121,7 +121,7 @@ final class EvalVerb implements Callable<Integer> {
                             adapted.fallback(line -> {}),
                             split,
                             samples,
-                            outside,
+                            tools,
                             System::nanoTime,
                             json
                                     ? line -> {}

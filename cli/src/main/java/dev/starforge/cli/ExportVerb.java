@@ -62,7 +62,7 @@ final class ExportVerb implements Callable<Integer> {
             description = "How matrices are written: F32, BF16 or F16. Default: as the model has them.")
     private String type;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override

@@ -62,7 +62,7 @@ final class InspectVerb implements Callable<Integer> {
     @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
     private Integer context;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override

@@ -68,7 +68,7 @@ final class LogitsVerb implements Callable<Integer> {
     @Option(names = "--out", required = true, paramLabel = "FILE", description = "Where to write; not there yet.")
     private Path out;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     LogitsVerb() {

@@ -73,12 +73,12 @@ final class MergeVerb implements Callable<Integer> {
 
     @Option(
             names = "--onto",
-            paramLabel = "NUMBERS",
+            paramLabel = "WEIGHTS",
             defaultValue = "trained",
             converter = Onto.Parser.class,
             description = {
-                "Which numbers of the base are updated: `trained`, those that the adapter was trained on, decoded where it was",
-                "trained on a quantized base, or `stored`, those of its file. Default: ${DEFAULT-VALUE}."
+                "Which weights the adapter is added to: `trained`, the base as it was in training, dequantized where it was",
+                "quantized, or `stored`, the base as its file has it. Default: ${DEFAULT-VALUE}."
             })
     private Onto onto;
 
@@ -97,7 +97,7 @@ final class MergeVerb implements Callable<Integer> {
             defaultValue = "",
             description = {
                 "How matrices are written: F32, BF16 or F16; from GGUF to GGUF those that change. Default: as the base has them,",
-                "so that those of a quantized file are quantized anew, which may cost more than the proof allows; F32 where a",
+                "so that those of a quantized file are quantized again, which may cost more than the proof allows; F32 where a",
                 "GGUF base becomes a folder."
             })
     private String type;
@@ -108,10 +108,10 @@ final class MergeVerb implements Callable<Integer> {
     @Option(names = "--shard-bytes", paramLabel = "N", description = "Largest file of a folder. Default: 4 GiB.")
     private long shardBytes = SHARD;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
-    /** Which numbers of a base an adapter is added to. */
+    /** Which weights of a base an adapter is added to. */
     private enum Onto {
         TRAINED,
         STORED;

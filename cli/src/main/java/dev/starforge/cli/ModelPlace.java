@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where a model that was named is: a path, or an id whose files are in a cache as HF lays it out. */
+/** Where a model that was named is: a path, or an id whose files are in an HF cache. */
 final class ModelPlace {
     private ModelPlace() {}
 

@@ -19,7 +19,7 @@ final class ProgressBar {
         return terminal;
     }
 
-    /** Draws the bar anew; its length is not known where {@code total} is 0. */
+    /** Redraws the bar; its length is not known where {@code total} is 0. */
     void draw(String stage, long done, long total, String text) {
         int filled = (int) (WIDTH * done / Math.max(1, total));
         String line = total == 0

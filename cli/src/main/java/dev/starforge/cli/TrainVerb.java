@@ -42,7 +42,7 @@ import picocli.CommandLine.Spec;
             "Trains an adapter for a model, a whole model, or a new one, on a dataset.",
             "",
             "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step, saves and",
-            "exits with 130; --resume goes on from there with the losses an uninterrupted run would have had.",
+            "exits with 130; --resume continues from there with the losses an uninterrupted run would have had.",
             "",
             "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized stays as",
             "it is.",
@@ -72,7 +72,7 @@ final class TrainVerb implements Callable<Integer> {
     @Mixin
     private ConfigFlags flags;
 
-    @Option(names = "--resume", description = "Go on from the newest complete checkpoint of the output folder.")
+    @Option(names = "--resume", description = "Resume from the newest complete checkpoint of the output folder.")
     private boolean resume;
 
     @Option(names = "--print-config", description = "Print the effective settings and do nothing.")
@@ -90,7 +90,7 @@ final class TrainVerb implements Callable<Integer> {
     @Option(names = "--verbose", description = "Also say which operations run as their definitions.")
     private boolean verbose;
 
-    @Option(names = "--json", description = "One JSON object a line, for machines.")
+    @Option(names = "--json", description = "Print one JSON object a line.")
     private boolean json;
 
     @Override
@@ -161,8 +161,8 @@ final class TrainVerb implements Callable<Integer> {
         if (!continues(config)) {
             return config;
         }
-        RunConfig begun = RunConfig.read(config.output().resolve("config.yaml"));
-        return flags.read(begun, file -> file.fittedAs(begun));
+        RunConfig started = RunConfig.read(config.output().resolve("config.yaml"));
+        return flags.read(started, file -> file.fittedAs(started));
     }
 
     private boolean continues(RunConfig config) {
@@ -231,16 +231,16 @@ final class TrainVerb implements Callable<Integer> {
                 progress.note(run.whenFinished());
             }
             TrainRun.End end = run.run();
-            tell(progress, run, end, config.output());
+            report(progress, run, end, config.output());
             return end == TrainRun.End.INTERRUPTED ? INTERRUPTED : 0;
         }
     }
 
-    private static void tell(RunProgress progress, TrainRun run, TrainRun.End end, Path output) {
+    private static void report(RunProgress progress, TrainRun run, TrainRun.End end, Path output) {
         String folder = Shell.quoted(output);
         if (end == TrainRun.End.INTERRUPTED) {
             progress.note("interrupted after step " + run.step()
-                    + ", which is saved; go on with: starforge train --output " + folder + " --resume");
+                    + ", which is saved; resume with: starforge train --output " + folder + " --resume");
             return;
         }
         progress.note(

@@ -73,7 +73,7 @@ final class VerifyVerb implements Callable<Integer> {
             description = "Write what was computed to DIR/NAME.safetensors, under the names of expected.safetensors.")
     private Path dump;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override

@@ -15,16 +15,16 @@ import java.util.stream.IntStream;
 
 /**
  * Documents as a run reads them: those that fit the context as they are, longer ones divided into windows or left out;
- * shuffled anew in every epoch, some turned for filling in, and packed into sequences. All of it is a function of the seed
+ * shuffled in every epoch, some transformed for fill-in-the-middle, and packed into sequences. All of it is a function of the seed
  * and the epoch, so the place in the data is two numbers.
  *
- * <p>Only a plain text is divided: one that counts in the loss as a whole and has no markers of filling in. The last token
+ * <p>Only a plain text is divided: one that counts in the loss as a whole and has no fill-in-the-middle tokens. The last token
  * of one window is the first of the next, so that every token is predicted once. Of any other document what counts depends
  * on its beginning, such as a middle on what is around it; where that does not fit, the document is left out and counted.
  */
 public final class Corpus {
     private static final int SHUFFLE = 0x53484646;
-    private static final int TURN = 0x5455524e;
+    private static final int FIM = 0x5455524e;
     private static final int SAMPLE = 0x53414d50;
 
     private final TokenDocuments documents;
@@ -34,11 +34,11 @@ public final class Corpus {
     private final int[] length;
     private final int[] targets;
     private final float[] weight;
-    private final BitSet turnable = new BitSet();
+    private final BitSet transformable = new BitSet();
     private final DataFacts facts;
 
     /**
-     * @param markers the vocabulary's markers of filling in, if it has them
+     * @param markers the vocabulary's fill-in-the-middle tokens, if it has them
      * @param ordered in the order of the documents, in every epoch
      */
     public record Settings(
@@ -50,7 +50,7 @@ public final class Corpus {
             double spmRate,
             boolean shortFirst,
             boolean ordered) {
-        /** In order, nothing packed, nothing turned: for evaluation. */
+        /** In order, nothing packed, no fill-in-the-middle: for evaluation. */
         public static Settings plain(int context, Optional<FimTokens> markers) {
             return new Settings(context, false, 0, markers, 0, 0, false, true);
         }
@@ -82,8 +82,8 @@ public final class Corpus {
                 continue;
             }
             if (size <= settings.context) {
-                if (turnable(read)) {
-                    turnable.set(windows.size());
+                if (transformable(read)) {
+                    transformable.set(windows.size());
                 }
                 windows.add(new Window(d, 0, size, all, w));
             } else if (isPlain(read)) {
@@ -133,7 +133,7 @@ public final class Corpus {
         return count;
     }
 
-    private boolean turnable(TokenDocument read) {
+    private boolean transformable(TokenDocument read) {
         return settings.fimRate > 0
                 && read.ids().length + FimTokens.EXTRA <= settings.context
                 && whole(read)
@@ -161,7 +161,7 @@ public final class Corpus {
     }
 
     /**
-     * Some windows to evaluate on, drawn by lot with a seed, in the order of the documents.
+     * Some windows to evaluate on, drawn at random with a seed, in the order of the documents.
      *
      * @param of tokens of all windows
      */
@@ -219,7 +219,7 @@ public final class Corpus {
     public List<List<Integer>> epoch(int epoch) {
         int[] order = order(windows(), epoch, 0);
         int[] lengths = Arrays.stream(order)
-                .map(window -> length[window] + (turns(window, epoch) ? FimTokens.EXTRA : 0))
+                .map(window -> length[window] + (isTransformed(window, epoch) ? FimTokens.EXTRA : 0))
                 .toArray();
         List<List<Integer>> packed = settings.packing
                 ? Packing.pack(lengths, settings.context)
@@ -243,7 +243,7 @@ public final class Corpus {
                 : shuffled(count, epoch, SHUFFLE, stage, settings.seed);
     }
 
-    /** Fisher and Yates with numbers of this epoch. */
+    /** Fisher-Yates shuffle, keyed by the epoch. */
     private static int[] shuffled(int count, int epoch, int site, int stage, long seed) {
         int[] order = IntStream.range(0, count).toArray();
         for (int i = count - 1; i > 0; i--) {
@@ -256,12 +256,12 @@ public final class Corpus {
         return order;
     }
 
-    private boolean turns(int window, int epoch) {
-        return turnable.get(window) && draw(window, epoch, 0) < settings.fimRate;
+    private boolean isTransformed(int window, int epoch) {
+        return transformable.get(window) && draw(window, epoch, 0) < settings.fimRate;
     }
 
     private float draw(int window, int epoch, int stage) {
-        int[] words = Philox.words(window, epoch, TURN, stage, (int) settings.seed, (int) (settings.seed >>> 32));
+        int[] words = Philox.words(window, epoch, FIM, stage, (int) settings.seed, (int) (settings.seed >>> 32));
         return (words[0] >>> 8) * 0x1p-24f;
     }
 
@@ -278,9 +278,9 @@ public final class Corpus {
                 }
             }
             int sample = epoch * windows() + window;
-            if (turns(window, epoch)) {
+            if (isTransformed(window, epoch)) {
                 boolean suffixFirst = draw(window, epoch, 1) < settings.spmRate;
-                ids = settings.markers.orElseThrow().turn(ids, suffixFirst, settings.seed, sample);
+                ids = settings.markers.orElseThrow().transform(ids, suffixFirst, settings.seed, sample);
                 labels = ids;
             }
             examples.add(new Example(ids, labels, sample, weight[window]));

@@ -10,10 +10,10 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Turns a document into one whose middle comes last, so that a model learns to fill in (Bavarian et al. 2022). Two cuts are
+ * Moves the middle of a document to its end, so that a model learns to fill in the middle (Bavarian et al. 2022). Two cuts are
  * drawn between tokens; an end of text stays at the end.
  *
- * @param all every token that belongs to filling in; a document that has one is left as it is
+ * @param all every fill-in-the-middle token; a document that has one is left as it is
  */
 public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, Set<Integer> all) {
     public static final int EXTRA = 3;
@@ -42,7 +42,7 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
     }
 
     /** The same tokens with three markers more; {@code suffixFirst} is the order suffix, prefix, middle. */
-    int[] turn(int[] ids, boolean suffixFirst, long seed, int sample) {
+    int[] transform(int[] ids, boolean suffixFirst, long seed, int sample) {
         int length = ids.length;
         boolean ended = ends.contains(ids[length - 1]);
         int body = ended ? length - 1 : length;
@@ -51,25 +51,25 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
         int two = Integer.remainderUnsigned(words[1], body + 1);
         int from = Math.min(one, two);
         int to = Math.max(one, two);
-        int[] turned = new int[length + EXTRA];
+        int[] transformed = new int[length + EXTRA];
         int at = 0;
-        turned[at++] = prefix;
+        transformed[at++] = prefix;
         if (suffixFirst) {
-            turned[at++] = suffix;
-            at = copy(ids, to, body, turned, at);
-            turned[at++] = middle;
-            at = copy(ids, 0, from, turned, at);
+            transformed[at++] = suffix;
+            at = copy(ids, to, body, transformed, at);
+            transformed[at++] = middle;
+            at = copy(ids, 0, from, transformed, at);
         } else {
-            at = copy(ids, 0, from, turned, at);
-            turned[at++] = suffix;
-            at = copy(ids, to, body, turned, at);
-            turned[at++] = middle;
+            at = copy(ids, 0, from, transformed, at);
+            transformed[at++] = suffix;
+            at = copy(ids, to, body, transformed, at);
+            transformed[at++] = middle;
         }
-        at = copy(ids, from, to, turned, at);
+        at = copy(ids, from, to, transformed, at);
         if (ended) {
-            turned[at] = ids[length - 1];
+            transformed[at] = ids[length - 1];
         }
-        return turned;
+        return transformed;
     }
 
     /** Asks for what is between the two: prefix, suffix, and the middle is the model's to write. */

@@ -16,12 +16,12 @@ final class Baselines {
     private Baselines() {}
 
     static void report(
-            ObjectNode node, TokenDocuments training, List<String> texts, Tokenizer tokenizer, Evaluation.Outside outside) {
+            ObjectNode node, TokenDocuments training, List<String> texts, Tokenizer tokenizer, Evaluation.Tools tools) {
         byte[] train = joined(training, tokenizer);
         byte[] test = joined(texts);
         node.put("kneser_ney_3_bits_per_byte", ByteModels.kneserNey(train, test));
         node.put("ppm_5_bits_per_byte", ByteModels.partialMatching(train, test));
-        OptionalLong alone = outside.xz(test);
+        OptionalLong alone = tools.xz(test);
         if (alone.isEmpty() || test.length == 0) {
             node.putNull("xz_9_bits_per_byte").putNull("xz_9_after_train_bits_per_byte");
             return;
@@ -29,8 +29,8 @@ final class Baselines {
         node.put("xz_9_bits_per_byte", 8.0 * alone.getAsLong() / test.length);
         byte[] both = Arrays.copyOf(train, train.length + test.length);
         System.arraycopy(test, 0, both, train.length, test.length);
-        OptionalLong first = outside.xz(train);
-        OptionalLong all = outside.xz(both);
+        OptionalLong first = tools.xz(train);
+        OptionalLong all = tools.xz(both);
         if (first.isPresent() && all.isPresent()) {
             node.put("xz_9_after_train_bits_per_byte", 8.0 * (all.getAsLong() - first.getAsLong()) / test.length);
         } else {

@@ -95,14 +95,14 @@ public final class Behaviour {
     }
 
     /** Whether prompt and continuation fit the grammar; empty where there is none. */
-    static Optional<Boolean> parses(Prompt prompt, String written, boolean cut, Evaluation.Outside outside) {
+    static Optional<Boolean> parses(Prompt prompt, String written, boolean cut, Evaluation.Tools tools) {
         if (prompt.language.isEmpty()) {
             return Optional.empty();
         }
         int end = written.lastIndexOf('\n');
         String kept = cut ? written.substring(0, end + 1) : written;
         String whole = prompt.text + kept;
-        OptionalInt errors = outside.errors(prompt.language, whole + closing(prompt.language, whole));
+        OptionalInt errors = tools.errors(prompt.language, whole + closing(prompt.language, whole));
         return errors.isPresent() ? Optional.of(errors.getAsInt() == 0 && !kept.isBlank()) : Optional.empty();
     }
 

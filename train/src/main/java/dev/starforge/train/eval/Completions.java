@@ -81,7 +81,7 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
     /** Completes every gap; {@code name} is that of the model, for the progress. */
     static Completions of(Task task, List<Gap> gaps, String name, Model model, Evaluation.Setup setup) {
         Countdown countdown =
-                new Countdown(name + ", " + task.title, "samples", gaps.size(), setup.nanoTime(), setup.said());
+                new Countdown(name + ", " + task.title, "samples", gaps.size(), setup.nanoTime(), setup.progress());
         int count = gaps.size();
         Completions all = new Completions(new double[count], new double[count], new double[count]);
         for (int i = 0; i < count; i++) {

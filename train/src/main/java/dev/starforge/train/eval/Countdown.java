@@ -13,16 +13,16 @@ final class Countdown {
     private final String unit;
     private final long all;
     private final LongSupplier nanoTime;
-    private final Consumer<String> said;
+    private final Consumer<String> progress;
     private final long began;
     private double last;
 
-    Countdown(String what, String unit, long all, LongSupplier nanoTime, Consumer<String> said) {
+    Countdown(String what, String unit, long all, LongSupplier nanoTime, Consumer<String> progress) {
         this.what = what;
         this.unit = unit;
         this.all = all;
         this.nanoTime = nanoTime;
-        this.said = said;
+        this.progress = progress;
         this.began = nanoTime.getAsLong();
     }
 
@@ -30,7 +30,7 @@ final class Countdown {
         double seconds = (nanoTime.getAsLong() - began) * 1e-9;
         if (seconds - last >= EVERY && done < all) {
             last = seconds;
-            said.accept(String.format(
+            progress.accept(String.format(
                     Locale.ROOT,
                     "%s: %,d of %,d %s, %s left",
                     what,

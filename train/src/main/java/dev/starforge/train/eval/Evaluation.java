@@ -19,7 +19,7 @@ import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.corpus.FimTokens;
 import dev.starforge.train.corpus.Sources;
 import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.Trainable;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -46,7 +46,7 @@ public final class Evaluation {
 
     /**
      * @param samples how many lines and blocks are written, each
-     * @param said told what is being done
+     * @param progress told what is being done
      */
     public record Setup(
             RunConfig config,
@@ -58,9 +58,9 @@ public final class Evaluation {
             Fallback fallback,
             String split,
             int samples,
-            Outside outside,
+            Tools tools,
             LongSupplier nanoTime,
-            Consumer<String> said) {
+            Consumer<String> progress) {
         /** Greedy tokens until a special one, or until {@code more} says that one is the last. */
         List<Integer> greedy(Model model, int[] prompt, int maxTokens, IntPredicate more) {
             List<Integer> ids = new ArrayList<>();
@@ -79,7 +79,7 @@ public final class Evaluation {
     }
 
     /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
-    public interface Outside {
+    public interface Tools {
         /** How many places of a text do not fit a grammar. */
         OptionalInt errors(String grammar, String text);
 
@@ -112,9 +112,9 @@ public final class Evaluation {
                 Sources sources = Sources.open(
                         setup.config(),
                         setup.model(),
-                        Subject.shapes(files, setup.device()).vocabulary(),
+                        Trainable.shapes(files, setup.device()).vocabulary(),
                         Optional.of(tokenizer))) {
-            Model.Facts facts = Subject.shapes(files, setup.device());
+            Model.Facts facts = Trainable.shapes(files, setup.device());
             TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
             if (documents.count() == 0) {
                 throw Sources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
@@ -149,7 +149,7 @@ public final class Evaluation {
             List<Results> results = new ArrayList<>();
             for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
                 String name = tuned ? "the tuned model" : "the base";
-                setup.said().accept("evaluating " + name + " on " + sample.describe());
+                setup.progress().accept("evaluating " + name + " on " + sample.describe());
                 try (Scope weights = new Scope(setup.device())) {
                     Model model = load(files, weights, tuned);
                     Likelihood likelihood = Likelihood.of(name, model, setup, corpus, sample, chosen);
@@ -166,7 +166,7 @@ public final class Evaluation {
             }
             prompts(report, prompts, results);
             Baselines.report(
-                    report.putObject("orientation"), sources.train(), texts, tokenizer, setup.outside());
+                    report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
         }
         return report;
     }
@@ -210,7 +210,7 @@ public final class Evaluation {
             List<Integer> written = setup.greedy(model, kept, most, id -> true);
             String text = tokenizer.decode(
                     written.stream().mapToInt(Integer::intValue).toArray(), true);
-            all.add(new Continued(text, Behaviour.parses(prompt, text, written.size() == most, setup.outside())));
+            all.add(new Continued(text, Behaviour.parses(prompt, text, written.size() == most, setup.tools())));
         }
         return all;
     }

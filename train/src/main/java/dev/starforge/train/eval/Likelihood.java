@@ -25,7 +25,7 @@ record Likelihood(double[] nats, double[] bytes, double[] tokens) {
         int count = documents.length;
         Likelihood all = new Likelihood(new double[count], new double[count], new double[count]);
         Countdown countdown =
-                new Countdown(name + ", likelihood", "tokens", sample.tokens(), setup.nanoTime(), setup.said());
+                new Countdown(name + ", likelihood", "tokens", sample.tokens(), setup.nanoTime(), setup.progress());
         long done = 0;
         try (Trainer trainer = new Trainer(
                 model,

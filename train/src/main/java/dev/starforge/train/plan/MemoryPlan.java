@@ -1,6 +1,6 @@
 package dev.starforge.train.plan;
 
-import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.Trainable;
 import dev.starforge.train.run.TrainerSettings;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.LoraAdapter;
@@ -46,7 +46,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
         long weights = 0;
         if (lora) {
             LoraAdapter adapter =
-                    LoraAdapter.create(Subject.lora(config, blueprint.architecture()), 0, shapes.scope());
+                    LoraAdapter.create(Trainable.lora(config, blueprint.architecture()), 0, shapes.scope());
             model = blueprint.plan(shapes.scope(), precision, config.quantization(), adapter);
             parameters.putAll(adapter.parameters());
             weights = shapes.scope().usedBytes()

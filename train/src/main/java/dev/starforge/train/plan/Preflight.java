@@ -24,7 +24,7 @@ import dev.starforge.train.corpus.RunData;
 import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.RunFolder;
 import dev.starforge.train.run.Scratch;
-import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.Trainable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -82,7 +82,7 @@ public final class Preflight {
      * What is to begin.
      *
      * @param config the settings as asked, before they are adapted
-     * @param resume whether a run is to go on
+     * @param resume whether a run is resumed
      */
     public record Setup(
             RunConfig config,
@@ -165,7 +165,7 @@ public final class Preflight {
 
     private Finding output() {
         RunFolder.check(config, setup.resume());
-        return ready("output", config.get(Keys.OUTPUT) + (setup.resume() ? ": a run to go on with" : ""));
+        return ready("output", config.get(Keys.OUTPUT) + (setup.resume() ? ": a run to resume" : ""));
     }
 
     private boolean goesOn() {
@@ -191,7 +191,7 @@ public final class Preflight {
         Path path = isNew ? base : setup.models().find(config.get(Keys.MODEL));
         try (ModelFiles files = ModelFiles.open(path)) {
             blueprint = Optional.of(files.blueprint());
-            Model.Facts found = Subject.shapes(files, device);
+            Model.Facts found = Trainable.shapes(files, device);
             files.requireFinite(device);
             tokenizer = setup.models().tokenizer(path);
             model = Optional.of(path);
@@ -220,7 +220,7 @@ public final class Preflight {
         RunConfig effective = adapted.get().config();
         facts.ifPresent(known -> requireFit(effective, known));
         if (!effective.get(Keys.LORA)) {
-            model.ifPresent(Subject.Whole::requireFolder);
+            model.ifPresent(Trainable.Full::requireFolder);
         }
         if (blueprint.isEmpty()) {
             return new Finding(Level.WARNING, "memory", "not planned: the model is not known");
@@ -296,24 +296,24 @@ public final class Preflight {
         }
     }
 
-    /** The adapter to go on from fits the settings. */
+    /** The adapter to continue from fits the settings. */
     private Finding adapter() {
         Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
         if (model.isPresent() && adapted.isPresent()) {
             RunConfig effective = adapted.get().config();
             try (ModelFiles files = ModelFiles.open(model.get());
-                    Subject.Adapted subject = Subject.Adapted.load(
+                    Trainable.Lora subject = Trainable.Lora.load(
                             files,
                             effective.get(Keys.MODEL),
                             effective.quantization(),
-                            Subject.lora(effective, files.architecture()),
+                            Trainable.lora(effective, files.architecture()),
                             effective.get(Keys.SEED),
                             shapes().scope().device(),
                             adapted.get().precisionOfRun())) {
                 subject.restore(from);
             }
         }
-        return ready("adapter", "goes on from " + from);
+        return ready("adapter", "continues from " + from);
     }
 
     /** Two checkpoints must fit, and a new model; those that are to be kept besides are worth a warning. */

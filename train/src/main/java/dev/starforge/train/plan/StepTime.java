@@ -1,6 +1,6 @@
 package dev.starforge.train.plan;
 
-import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.Trainable;
 import dev.starforge.train.run.TrainerSettings;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.LoraAdapter;
@@ -214,7 +214,7 @@ final class StepTime {
                 parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
                 return model;
             }
-            LoraAdapter adapter = LoraAdapter.create(Subject.lora(config, files.architecture()), 0, scope);
+            LoraAdapter adapter = LoraAdapter.create(Trainable.lora(config, files.architecture()), 0, scope);
             Model model = files.asBase(config.quantization()).load(scope, adapted.precisionOfRun(), adapter);
             parameters.putAll(adapter.parameters());
             return model;

@@ -14,7 +14,7 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * {@code metrics.jsonl}: a line for every step and every evaluation. A checkpoint carries a copy, and a run that goes on
+ * {@code metrics.jsonl}: a line for every step and every evaluation. A checkpoint carries a copy, and a resumed run
  * from it begins with that copy, so that no step is there twice.
  */
 final class Metrics implements AutoCloseable {

@@ -300,7 +300,7 @@ public final class ReportPage {
         if (!Files.exists(file)) {
             return;
         }
-        page.append("<h2>Samples: the model goes on from held-out text</h2>");
+        page.append("<h2>Samples: continuations of held-out text</h2>");
         for (JsonNode sample : Jackson.JSON.readTree(file).path("samples")) {
             page.append("<pre>")
                     .append(escape(sample.path("prompt").asString("")))

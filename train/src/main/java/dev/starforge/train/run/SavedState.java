@@ -103,7 +103,7 @@ record SavedState(
             notes.accept("the run was started on " + deviceBefore + " and continues on " + device.name()
                     + ": losses will agree, but not bit for bit");
         }
-        Subject.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
+        Trainable.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
         trainer.restore(saved.path("updates").intValue());
         trainer.lossScale()
                 .restore(

@@ -9,7 +9,7 @@ import dev.starforge.train.RunConfig;
  *
  * @param memoryBytes what there is; 0 when unknown
  */
-record StepMemory(RunConfig config, Subject subject, long memoryBytes) {
+record StepMemory(RunConfig config, Trainable subject, long memoryBytes) {
     private static final double USABLE = 0.9;
 
     /** With gradient checkpointing as set; {@code auto} turns it off where a step fits without. */

@@ -30,7 +30,7 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * A training run from the first step to the last, or from a checkpoint on. Everything it does is a function of the settings,
- * the data and the step, so a run that goes on gives the losses of one that was never interrupted, bit for bit.
+ * the data and the step, so a resumed run gives the losses of one that was never interrupted, bit for bit.
  *
  * <p>A step is a number of sequences; how many of them are computed at a time is a matter of memory, and halves when there
  * is too little. {@link #stop} may come from another thread; the rest is serial.
@@ -43,7 +43,7 @@ public final class TrainRun implements AutoCloseable {
     private final Path run;
     private final Device device;
     private final ModelFiles files;
-    private final Subject subject;
+    private final Trainable subject;
     private final RunData data;
     private final Validation validation;
     private final StepMemory memory;
@@ -119,8 +119,8 @@ public final class TrainRun implements AutoCloseable {
             samples = new Samples(run, config, setup, subject.model(), data.sources());
             Optional<Path> from = setup.resume() ? checkpoints.newest(setup.events()::note) : Optional.empty();
             if (setup.resume() && from.isEmpty() && !checkpoints.all().isEmpty()) {
-                throw new TrainException(run + ": cannot go on: none of its checkpoints is complete; set "
-                        + "output.overwrite, without --resume, to begin anew");
+                throw new TrainException(run + ": cannot be resumed: none of its checkpoints is complete; set "
+                        + "output.overwrite, without --resume, to start again");
             }
             from.ifPresent(checkpoint -> {
                 saved.restore(checkpoint, state);
@@ -150,15 +150,15 @@ public final class TrainRun implements AutoCloseable {
         }
     }
 
-    private Subject load() {
+    private Trainable load() {
         if (!config.get(Keys.LORA)) {
-            return Subject.Whole.load(files, setup.model(), device);
+            return Trainable.Full.load(files, setup.model(), device);
         }
-        Subject.Adapted adapted = Subject.Adapted.load(
+        Trainable.Lora adapted = Trainable.Lora.load(
                 files,
                 config.get(Keys.MODEL),
                 config.quantization(),
-                Subject.lora(config, files.architecture()),
+                Trainable.lora(config, files.architecture()),
                 config.get(Keys.SEED),
                 device,
                 setup.precision());
@@ -168,7 +168,7 @@ public final class TrainRun implements AutoCloseable {
             Quantization before = LoraAdapter.trainedOn(from);
             if (!before.equals(adapted.quantization())) {
                 setup.events()
-                        .note("the adapter was trained on weights quantized to " + before + " and goes on on "
+                        .note("the adapter was trained on weights quantized to " + before + " and continues on "
                                 + adapted.quantization());
             }
         }
@@ -178,11 +178,11 @@ public final class TrainRun implements AutoCloseable {
     /** What is read, what is left out and what is not done, before the first step. */
     private void tellData(boolean resumed) {
         if (setup.resume() && !resumed) {
-            setup.events().note("no checkpoint was written yet: the run begins anew");
+            setup.events().note("no checkpoint was written yet: the run starts from the beginning");
         }
         if (config.get(Keys.FIM_RATE) > 0
                 && setup.tokenizer().flatMap(FimTokens::of).isEmpty()) {
-            setup.events().note("no document is turned for filling in: the tokenizer has no tokens for it");
+            setup.events().note("fill-in-the-middle is off: the tokenizer has no tokens for it");
         }
         setup.events().data("train", data.train().facts());
         if (data.sources().validation().count() > 0) {
@@ -235,7 +235,7 @@ public final class TrainRun implements AutoCloseable {
                 data.train().facts().lossTokens(),
                 steps,
                 perStep(),
-                state.step > 0 ? "; goes on from step " + state.step : "");
+                state.step > 0 ? "; resumes at step " + state.step : "");
     }
 
     /** Whether an adapter is trained, and not the model itself. */
@@ -256,8 +256,8 @@ public final class TrainRun implements AutoCloseable {
             return "";
         }
         Key<Integer> length = config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
-        return "the run has done all of its " + steps + " steps; to go on, raise " + length.path() + " (now "
-                + config.get(length) + ") with --resume, or begin a new run with "
+        return "the run has done all of its " + steps + " steps; to continue, raise " + length.path() + " (now "
+                + config.get(length) + ") with --resume, or start a new run with "
                 + (hasAdapter() ? "model.adapter" : "model.pretrained_model") + " set to "
                 + (hasAdapter() ? run : run.resolve("latest"));
     }

@@ -44,7 +44,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         }
         if (Files.exists(place.resolve(Metrics.FILE)) || Files.exists(place.resolve("config.yaml"))) {
             throw new TrainException(place + ": this run has no checkpoint yet; `starforge train --output " + place
-                    + " --resume` goes on with it");
+                    + " --resume` resumes it");
         }
         if (Files.exists(place.resolve("manifest.json"))) {
             throw new TrainException(
@@ -99,7 +99,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         try {
             return whole(named.apply(own));
         } catch (ModelException missing) {
-            throw new TrainException(adapter + ": its base is not at hand: " + missing.getMessage(), missing);
+            throw new TrainException(adapter + ": its base was not found: " + missing.getMessage(), missing);
         }
     }
 

@@ -84,14 +84,14 @@ final class CorpusTest {
     void turnedTextsHaveTheSameTokensInAnotherOrder() {
         int[] lengths = IntStream.range(0, 200).map(i -> 20).toArray();
         Corpus corpus = corpus(false, 0.5, 0.3, lengths);
-        int turned = 0;
+        int transformed = 0;
         int suffixFirst = 0;
         for (List<Integer> sequence : corpus.epoch(0)) {
             int[] ids = corpus.read(sequence, 0).getFirst().ids();
             if (ids.length == 20) {
                 continue;
             }
-            turned++;
+            transformed++;
             assertThat(ids[0]).isEqualTo(1);
             assertThat(ids[ids.length - 1]).isZero();
             suffixFirst += ids[1] == 2 ? 1 : 0;
@@ -99,7 +99,7 @@ final class CorpusTest {
             assertThat(rest).isEqualTo(IntStream.range(10, 29).toArray());
             assertThat(untangled(ids)).isEqualTo(IntStream.range(10, 29).boxed().toList());
         }
-        assertThat(turned).isBetween(75, 125);
+        assertThat(transformed).isBetween(75, 125);
         assertThat(suffixFirst).isBetween(15, 60);
     }
 
@@ -202,9 +202,9 @@ final class CorpusTest {
         assertThat(conditional.dropped()).isEqualTo(2);
         assertThat(conditional.documents()).isEqualTo(2);
         assertThat(conditional.droppedLossTokens()).isEqualTo(63 + 198);
-        DataFacts turned = facts(of(0, 3, 64, 65));
-        assertThat(turned.dropped()).as("a middle depends on what is around it").isEqualTo(1);
-        assertThat(turned.documents()).isEqualTo(1);
+        DataFacts transformed = facts(of(0, 3, 64, 65));
+        assertThat(transformed.dropped()).as("a middle depends on what is around it").isEqualTo(1);
+        assertThat(transformed.documents()).isEqualTo(1);
         assertThat(plain.lost()).isEmpty();
     }
 

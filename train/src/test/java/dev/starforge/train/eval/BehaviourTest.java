@@ -57,7 +57,7 @@ final class BehaviourTest {
     }
 
     /** A grammar that wants brackets in pairs. */
-    private static final class Counting implements Evaluation.Outside {
+    private static final class Counting implements Evaluation.Tools {
         private final List<String> asked = new ArrayList<>();
 
         @Override

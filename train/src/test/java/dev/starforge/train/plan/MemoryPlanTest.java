@@ -12,7 +12,7 @@ import dev.starforge.tensor.Fallback;
 import dev.starforge.train.KnownModels;
 import dev.starforge.train.RunConfig;
 import dev.starforge.train.corpus.Example;
-import dev.starforge.train.run.Subject;
+import dev.starforge.train.run.Trainable;
 import dev.starforge.train.run.Tiny;
 import dev.starforge.train.run.Trainer;
 import java.util.List;
@@ -51,16 +51,16 @@ final class MemoryPlanTest {
                     context,
                     checkpointing,
                     device);
-            Subject subject = lora
-                    ? Subject.Adapted.load(
+            Trainable subject = lora
+                    ? Trainable.Lora.load(
                             files,
                             "base",
                             config.quantization(),
-                            Subject.lora(config, "starcoder2"),
+                            Trainable.lora(config, "starcoder2"),
                             1,
                             device,
                             config.precision())
-                    : Subject.Whole.load(files, Tiny.STARCODER, device);
+                    : Trainable.Full.load(files, Tiny.STARCODER, device);
             try (subject;
                     Trainer trainer = new Trainer(
                             subject.model(),
@@ -72,12 +72,12 @@ final class MemoryPlanTest {
                 List<Example> full = Collections.nCopies(batch, new Example(new int[context], new int[context]));
                 trainer.step(List.of(full, full), 1e-3, 0);
                 long weights = switch (subject) {
-                    case Subject.Adapted adapted -> adapted.scope().usedBytes();
-                    case Subject.Whole whole -> whole.scope().usedBytes();
+                    case Trainable.Lora adapted -> adapted.scope().usedBytes();
+                    case Trainable.Full whole -> whole.scope().usedBytes();
                 };
                 long taken = weights + trainer.stateBytes() + trainer.peakBytes() + device.workspaceBytes();
                 assertThat((double) plan.total() / taken).isBetween(0.85, 1.15);
-                if (subject instanceof Subject.Adapted adapted) {
+                if (subject instanceof Trainable.Lora adapted) {
                     assertThat(plan.weights() + plan.trained()).isEqualTo(weights);
                     long others = plan.trained() + (1 << 20); // an adapter is reserved as it comes
                     assertThat(adapted.scope().reservedBytes()).isLessThan(plan.weights() + 2 * others);

@@ -146,7 +146,7 @@ final class RunEvaluationTest {
                 .hasMessageContaining("can become longer, but not shorter");
         Said second = Runs.run(config("training.num_epochs=2"), true);
         assertThat(second.notes)
-                .anyMatch(note -> note.contains("goes on to step " + 2 * steps + " instead of " + steps)
+                .anyMatch(note -> note.contains("continues to step " + 2 * steps + " instead of " + steps)
                         && note.contains("learning rate is that of the longer schedule"));
         assertThat(second.steps).hasSize(steps);
         assertThat(second.steps.getFirst().step()).isEqualTo(steps + 1);

@@ -37,7 +37,7 @@ import java.util.TreeSet;
  * A model and what of it is trained: an adapter, or everything. How the frozen weights are kept is the loader's business;
  * nothing after loading asks.
  */
-public sealed interface Subject extends AutoCloseable {
+public sealed interface Trainable extends AutoCloseable {
     /** The scope of the weights. */
     Scope scope();
 
@@ -112,17 +112,17 @@ public sealed interface Subject extends AutoCloseable {
     }
 
     /** A frozen model with an adapter. */
-    record Adapted(
+    record Lora(
             Model model,
             LoraAdapter adapter,
             LoraSettings settings,
             String base,
             Quantization quantization,
             Scope scope)
-            implements Subject {
+            implements Trainable {
         private static final String PREFIX = "base_model.model.";
 
-        public static Adapted load(
+        public static Lora load(
                 ModelFiles files,
                 String base,
                 Quantization quantization,
@@ -134,7 +134,7 @@ public sealed interface Subject extends AutoCloseable {
             try {
                 LoraAdapter adapter = LoraAdapter.create(settings, seed, scope);
                 Model model = files.asBase(quantization).load(scope, precision, adapter);
-                return new Adapted(model, adapter, settings, base, quantization, scope);
+                return new Lora(model, adapter, settings, base, quantization, scope);
             } catch (RuntimeException failure) {
                 scope.close();
                 throw failure;
@@ -161,7 +161,7 @@ public sealed interface Subject extends AutoCloseable {
             for (String key : List.of("rank_pattern", "alpha_pattern")) {
                 require(stored, key, true, stored.isUnset(key));
             }
-            Subject.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), scope.device());
+            Trainable.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), scope.device());
         }
 
         private static void require(Config stored, String key, Object expected, Object actual) {
@@ -180,7 +180,7 @@ public sealed interface Subject extends AutoCloseable {
     }
 
     /** A model all of which is trained, in float32. */
-    record Whole(Model model, List<Part> parts, Path base, Scope scope) implements Subject {
+    record Full(Model model, List<Part> parts, Path base, Scope scope) implements Trainable {
         private static final long SHARD = 4L << 30;
 
         public static void requireFolder(Path base) {
@@ -190,12 +190,12 @@ public sealed interface Subject extends AutoCloseable {
             }
         }
 
-        public static Whole load(ModelFiles files, Path base, Device device) {
+        public static Full load(ModelFiles files, Path base, Device device) {
             requireFolder(base);
             Scope scope = new Scope(device);
             try {
                 List<Part> parts = new ArrayList<>();
-                return new Whole(files.load(scope, Precision.FLOAT32, parts), parts, base, scope);
+                return new Full(files.load(scope, Precision.FLOAT32, parts), parts, base, scope);
             } catch (RuntimeException failure) {
                 scope.close();
                 throw failure;

@@ -9,12 +9,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-final class OutsideProgramsTest {
+final class ExternalToolsTest {
     @Test
     void aCompressorsBytesAreCounted() throws IOException {
         byte[] text = "abc".repeat(100_000).getBytes(StandardCharsets.UTF_8);
-        try (OutsidePrograms outside = new OutsidePrograms(List.of("cat"))) {
-            assertThat(outside.xz(text)).hasValue(300_000);
+        try (ExternalTools tools = new ExternalTools(List.of("cat"))) {
+            assertThat(tools.xz(text)).hasValue(300_000);
         }
     }
 
@@ -22,8 +22,8 @@ final class OutsideProgramsTest {
     void aCompressorThatIsMissingOrFailsAnswersNothing() throws IOException {
         byte[] text = new byte[1 << 20];
         for (List<String> command : List.of(List.of("no-such-program-here"), List.of("false"))) {
-            try (OutsidePrograms outside = new OutsidePrograms(command)) {
-                assertThat(outside.xz(text)).isEmpty();
+            try (ExternalTools tools = new ExternalTools(command)) {
+                assertThat(tools.xz(text)).isEmpty();
             }
         }
     }
@@ -44,9 +44,9 @@ final class OutsideProgramsTest {
                 "typescript | let x: number = ;                    | false",
             })
     void grammarsTellWhatFits(String grammar, String text, boolean fits) throws IOException {
-        try (OutsidePrograms outside = new OutsidePrograms()) {
-            assertThat(outside.errors(grammar, text).orElseThrow() == 0).isEqualTo(fits);
-            assertThat(outside.errors("cobol", text)).isEmpty();
+        try (ExternalTools tools = new ExternalTools()) {
+            assertThat(tools.errors(grammar, text).orElseThrow() == 0).isEqualTo(fits);
+            assertThat(tools.errors("cobol", text)).isEmpty();
         }
     }
 }

@@ -16,17 +16,17 @@ import java.util.stream.Stream;
  * The programs that an evaluation asks: a child with grammars, and {@code xz} where it is on the path. A library for xz would
  * be one more dependency for a figure that only gives the scale; the program is on nearly every Unix.
  */
-final class OutsidePrograms implements Evaluation.Outside, AutoCloseable {
+final class ExternalTools implements Evaluation.Tools, AutoCloseable {
     private final Path temporary;
     private final Grammars grammars;
     private final List<String> compressor;
 
-    OutsidePrograms() throws IOException {
+    ExternalTools() throws IOException {
         this(List.of("xz", "-9", "--stdout", "--threads=1"));
     }
 
     /** @param compressor reads standard input and writes standard output */
-    OutsidePrograms(List<String> compressor) throws IOException {
+    ExternalTools(List<String> compressor) throws IOException {
         this.compressor = compressor;
         temporary = Files.createTempDirectory("starforge-grammars");
         grammars = new Grammars(GrammarProcess.starter(temporary));

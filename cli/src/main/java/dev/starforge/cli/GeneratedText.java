@@ -9,35 +9,35 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
 
-/** Collects what a model says, shows it while it does, and knows when it is enough. */
-final class Answer implements IntPredicate {
+/** Collects what a model generates, shows it as it comes, and ends it at a stop id or a stop string. */
+final class GeneratedText implements IntPredicate {
     /** What is shown as it comes. */
-    enum Shown {
+    enum Display {
         TEXT,
         IDS,
         NOTHING
     }
 
-    private final Shown shown;
+    private final Display shown;
     private final PrintWriter out;
-    private final Set<Integer> ends;
+    private final Set<Integer> stopIds;
     private final Optional<Continuation> continuation;
     private final List<Integer> ids = new ArrayList<>();
     private StopReason reason = StopReason.MAX_TOKENS;
 
     /** Without a tokenizer. */
-    Answer(Shown shown, PrintWriter out, Set<Integer> ends) {
-        this(shown, out, ends, Optional.empty());
+    GeneratedText(Display shown, PrintWriter out, Set<Integer> stopIds) {
+        this(shown, out, stopIds, Optional.empty());
     }
 
-    Answer(Shown shown, PrintWriter out, Set<Integer> ends, Continuation continuation) {
-        this(shown, out, ends, Optional.of(continuation));
+    GeneratedText(Display shown, PrintWriter out, Set<Integer> stopIds, Continuation continuation) {
+        this(shown, out, stopIds, Optional.of(continuation));
     }
 
-    private Answer(Shown shown, PrintWriter out, Set<Integer> ends, Optional<Continuation> continuation) {
+    private GeneratedText(Display shown, PrintWriter out, Set<Integer> stopIds, Optional<Continuation> continuation) {
         this.shown = shown;
         this.out = out;
-        this.ends = Set.copyOf(ends);
+        this.stopIds = Set.copyOf(stopIds);
         this.continuation = continuation;
     }
 
@@ -46,7 +46,7 @@ final class Answer implements IntPredicate {
     public boolean test(int id) {
         ids.add(id);
         String text = "";
-        if (ends.contains(id)) {
+        if (stopIds.contains(id)) {
             reason = StopReason.EOS;
         } else {
             text = continuation.map(c -> c.push(id)).orElse("");
@@ -59,8 +59,8 @@ final class Answer implements IntPredicate {
             case IDS -> out.print((ids.size() > 1 ? "," : "") + id);
             case NOTHING -> {}
         }
-        boolean heard = shown == Shown.NOTHING || !out.checkError(); // flushes
-        return heard && reason == StopReason.MAX_TOKENS;
+        boolean readable = shown == Display.NOTHING || !out.checkError(); // flushes
+        return readable && reason == StopReason.MAX_TOKENS;
     }
 
     /** No more tokens come. */
@@ -69,10 +69,10 @@ final class Answer implements IntPredicate {
         if (stopSequence().isPresent()) {
             reason = StopReason.STOP_SEQUENCE;
         }
-        if (shown == Shown.TEXT) {
+        if (shown == Display.TEXT) {
             out.print(rest);
         }
-        if (shown != Shown.NOTHING) {
+        if (shown != Display.NOTHING) {
             out.println();
             out.flush();
         }
