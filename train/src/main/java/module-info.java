@@ -10,4 +10,11 @@ module dev.starforge.train {
     requires static transitive org.jspecify;
 
     exports dev.starforge.train;
+    exports dev.starforge.train.corpus;
+    exports dev.starforge.train.eval;
+    exports dev.starforge.train.merge;
+    exports dev.starforge.train.plan;
+    exports dev.starforge.train.run;
+    exports dev.starforge.train.text;
+    exports dev.starforge.train.verify;
 }

@@ -9,7 +9,7 @@ import java.nio.file.Path;
 final class Adapters {
     private Adapters() {}
 
-    /** Says so if the adapter was trained on other numbers, which `eval` and `merge` then take. */
+    /** Says so if the adapter was trained on a quantized base, which `eval` and `merge` then take. */
     static void noteBase(Path adapter, PrintWriter err) {
         Quantization trainedOn = LoraAdapter.trainedOn(adapter);
         if (!trainedOn.equals(Quantization.NONE)) {

@@ -1,27 +1,20 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.generate.Generator;
-import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.device.Device;
-import dev.starforge.tensor.device.DeviceOptions;
-import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Limits;
-import dev.starforge.tensor.device.Selection;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.eval.Throughput;
+import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
-import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
-import java.util.regex.Pattern;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -39,11 +32,11 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = Main.Version.class,
         sortOptions = false,
         description = {
-            "Times a model: tokens a second of a prompt and of generated text, beside what the machine can do at best.",
+            "Measures throughput: tokens/s of prefill and of decode, beside what the machine can do at best.",
             "",
-            "A prompt is bound by arithmetic: its rate stands beside that of multiply-adds in registers. Generated text is "
-                    + "bound by memory, since every token reads all weights: its rate stands beside that of reading as many "
-                    + "bytes. Attention is left out of both counts.",
+            "Prefill is bound by arithmetic, so it is compared with multiply-adds in registers. Decode is bound by memory, "
+                    + "since every token reads all weights, so it is compared with reading as many bytes. Attention is not "
+                    + "counted in either.",
             "",
             "Before it times, logits are compared with the reference device's; a wrong answer is not timed. Figures are "
                     + "medians over the repeats, after one run to warm up.",
@@ -58,22 +51,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge bench --random starcoder2-3b --depth 4096        (with a long text before)",
         })
 final class BenchVerb implements Callable<Integer> {
-    /** The largest difference of a logit, in parts of their range, that still counts as the same answer of a fast path. */
-    private static final double EXACT = 2e-3;
-
-    /** The same where activations are rounded to 8 bits: some four times what was seen, 0.8 to 1.1 %. */
-    private static final double ROUNDED = 5e-2;
-
-    /** Types whose products round activations. */
-    private static final Pattern ROUNDING = Pattern.compile("Q[456]_.*");
-
     private static final long MOST_READ = 2L << 30;
-
-    /** Tokens compared with the reference: a prompt, which many tokens' kernels compute, and one more, which a single's do. */
-    private static final int CHECKED = 6;
-
-    /** What the reference takes for a parameter and token. */
-    private static final double REFERENCE_SECONDS = 8e-9;
 
     private final LongSupplier nanoTime;
 
@@ -162,7 +140,7 @@ final class BenchVerb implements Callable<Integer> {
             description = "Do not measure what the machine can do at best, which takes some seconds.")
     private boolean unlimited;
 
-    @Option(names = "--json", description = "For machines: one object.")
+    @Option(names = "--json", description = "Print one JSON object.")
     private boolean json;
 
     BenchVerb() {
@@ -172,9 +150,6 @@ final class BenchVerb implements Callable<Integer> {
     BenchVerb(LongSupplier nanoTime) {
         this.nanoTime = nanoTime;
     }
-
-    /** What one repeat took, in seconds. */
-    private record Times(double prefill, double firstToken, double decode) {}
 
     @Override
     public Integer call() {
@@ -194,30 +169,94 @@ final class BenchVerb implements Callable<Integer> {
             long start = nanoTime.getAsLong();
             Model loaded = load(tuned, files, weights);
             opened.device().synchronize();
-            double load = since(start);
-            long room = (long) Math.max(promptTokens, depth) + genTokens;
-            if (room > loaded.facts().context()) {
-                throw new ParameterException(
-                        spec.commandLine(),
-                        room + " tokens exceed the model's context of "
-                                + loaded.facts().context());
-            }
-            Optional<Double> difference =
-                    unchecked ? Optional.empty() : Optional.of(check(tuned, files, loaded, opened));
-            Work work = Work.of(files);
-            List<Times> times = new ArrayList<>();
+            double loadSeconds = (nanoTime.getAsLong() - start) / 1e9;
+            requireContext(loaded);
+            Throughput throughput = new Throughput(
+                    loaded,
+                    opened.device(),
+                    flags.precision(),
+                    flags.fallback(),
+                    promptTokens,
+                    genTokens,
+                    depth,
+                    nanoTime);
+            Optional<Double> difference = unchecked
+                    ? Optional.empty()
+                    : Optional.of(check(throughput, files, scope -> load(tuned, files, scope), opened));
+            List<Throughput.Times> times = new ArrayList<>();
             for (int i = 0; i <= repeat; i++) {
-                Times now = run(loaded, opened.device());
-                if (i > 0) {
+                Throughput.Times now = throughput.run();
+                if (i > 0) { // the first one warms up
                     times.add(now);
                     progress(i, now);
                 }
             }
             Optional<Limits> limits =
                     unlimited ? Optional.empty() : opened.device().limits(Math.min(MOST_READ, weights.usedBytes()));
-            report(files, opened, load, weights.usedBytes(), work, times, limits, difference);
+            Result result = new Result(
+                    loadSeconds,
+                    weights.usedBytes(),
+                    promptTokens / Throughput.Times.median(times, Throughput.Times::prefill),
+                    genTokens / Throughput.Times.median(times, Throughput.Times::decode),
+                    1e3 * Throughput.Times.median(times, Throughput.Times::firstToken),
+                    Throughput.Work.of(files),
+                    times,
+                    limits,
+                    difference);
+            if (json) {
+                Output.json(spec.commandLine().getOut(), describe(files, opened, result));
+            } else {
+                print(spec.commandLine().getOut(), files, result);
+            }
         }
         return 0;
+    }
+
+    /**
+     * What was measured.
+     *
+     * @param prefill tokens/s
+     * @param decode tokens/s
+     * @param firstToken milliseconds
+     */
+    private record Result(
+            double loadSeconds,
+            long residentBytes,
+            double prefill,
+            double decode,
+            double firstToken,
+            Throughput.Work work,
+            List<Throughput.Times> times,
+            Optional<Limits> limits,
+            Optional<Double> difference) {
+        double flops() {
+            return prefill * work.flops();
+        }
+
+        double bytesPerSecond() {
+            return decode * work.bytes();
+        }
+    }
+
+    private void requireContext(Model loaded) {
+        long needed = (long) Math.max(promptTokens, depth) + genTokens;
+        if (needed > loaded.facts().context()) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    needed + " tokens exceed the model's context of "
+                            + loaded.facts().context());
+        }
+    }
+
+    private double check(
+            Throughput throughput, ModelFiles files, Function<Scope, Model> load, DeviceFlags.Opened opened) {
+        double seconds = Throughput.checkSeconds(parameters(files));
+        if (seconds > 2) {
+            PrintWriter err = spec.commandLine().getErr();
+            err.printf("comparing with the reference, some %.0f s; --no-check skips it%n", seconds);
+            err.flush();
+        }
+        return throughput.check(files, load, opened.rounds());
     }
 
     private Model load(Optional<TunedModel> tuned, ModelFiles files, Scope weights) {
@@ -225,146 +264,16 @@ final class BenchVerb implements Callable<Integer> {
                 .orElseGet(() -> files.load(weights, flags.precision()));
     }
 
-    private void progress(int done, Times now) {
+    private void progress(int done, Throughput.Times now) {
         PrintWriter err = spec.commandLine().getErr();
         err.printf(
-                "%d of %d: prompt %.1f tokens/s, generated %.1f tokens/s%n",
+                "%d of %d: prefill %.1f tokens/s, decode %.1f tokens/s%n",
                 done, repeat, promptTokens / now.prefill(), genTokens / now.decode());
         err.flush();
     }
 
-    private double since(long start) {
-        return (nanoTime.getAsLong() - start) / 1e9;
-    }
-
-    private Times run(Model loaded, Device device) {
-        int room = Math.max(promptTokens, depth) + genTokens;
-        try (Generator generator = new Generator(loaded, device, flags.precision(), flags.fallback(), room)) {
-            long start = nanoTime.getAsLong();
-            generator.feed(ids(promptTokens, loaded));
-            generator.await();
-            double prefill = since(start);
-            int next = generator.next();
-            double first = since(start);
-            generator.rewind();
-            if (depth > 0) {
-                generator.feed(ids(depth, loaded));
-                next = generator.next();
-            }
-            start = nanoTime.getAsLong();
-            for (int i = 0; i < genTokens; i++) {
-                generator.feedOne(next);
-                next = generator.next();
-            }
-            return new Times(prefill, first, since(start));
-        }
-    }
-
-    /** Some tokens of the vocabulary, always the same. */
-    private static int[] ids(int count, Model loaded) {
-        int[] ids = new int[count];
-        for (int i = 0; i < count; i++) {
-            ids[i] = (int) ((i * 2654435761L >>> 7) % loaded.facts().vocabulary());
-        }
-        return ids;
-    }
-
-    /** The largest difference of a logit from the reference's, in parts of their range. */
-    private double check(Optional<TunedModel> tuned, ModelFiles files, Model loaded, DeviceFlags.Opened opened) {
-        long parameters = parameters(files);
-        int[] ids = ids(CHECKED, loaded);
-        double estimate = parameters * ids.length * REFERENCE_SECONDS;
-        if (estimate > 2) {
-            PrintWriter err = spec.commandLine().getErr();
-            err.printf("comparing with the reference, some %.0f s; --no-check leaves it out%n", estimate);
-            err.flush();
-        }
-        float[] here;
-        try (Generator generator =
-                new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), ids.length)) {
-            generator.feed(Arrays.copyOf(ids, CHECKED - 1));
-            generator.feedOne(ids[CHECKED - 1]);
-            here = generator.logits();
-        }
-        Precision precision = flags.precision();
-        try (Device reference = Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")));
-                Scope weights = new Scope(reference)) {
-            Model again = load(tuned, files, weights);
-            try (Generator generator = new Generator(again, reference, precision, Fallback.QUIET, ids.length)) {
-                generator.feed(ids);
-                double difference = difference(here, generator.logits());
-                boolean rounded = opened.rounds()
-                        && files.tensors().stream()
-                                .anyMatch(tensor ->
-                                        ROUNDING.matcher(tensor.dtype()).matches());
-                double bound = rounded ? ROUNDED : EXACT;
-                if (!(difference <= bound)) {
-                    throw new ModelException(
-                            files.path(),
-                            "bench: logits differ from the reference by " + difference
-                                    + " of their range, expected at most " + bound);
-                }
-                return difference;
-            }
-        }
-    }
-
-    private static double difference(float[] a, float[] b) {
-        double low = Double.POSITIVE_INFINITY;
-        double high = Double.NEGATIVE_INFINITY;
-        double largest = 0;
-        for (int i = 0; i < b.length; i++) {
-            low = Math.min(low, b[i]);
-            high = Math.max(high, b[i]);
-            largest = Math.max(largest, Math.abs((double) a[i] - b[i]));
-        }
-        return largest / (high - low);
-    }
-
-    /**
-     * What a token costs: bytes of weights read for one, multiply-adds (as two) of a prompt's projections. Attention is not
-     * counted.
-     */
-    private record Work(double bytes, double flops) {
-        static Work of(ModelFiles files) {
-            double bytes = 0;
-            double elements = 0;
-            double table = 0;
-            boolean head = false;
-            for (ModelFiles.Stored tensor : files.tensors()) {
-                boolean embedding = tensor.name().matches(".*(token_embd|embed_tokens|wte).*");
-                boolean output = tensor.name().matches("(output|lm_head)\\.weight");
-                head |= output;
-                if (embedding) {
-                    table += tensor.bytes();
-                } else {
-                    bytes += tensor.bytes();
-                    elements += output || tensor.shape().rank() < 2
-                            ? 0
-                            : tensor.shape().size();
-                }
-            }
-            return new Work(head ? bytes : bytes + table, 2 * elements);
-        }
-    }
-
-    private void report(
-            ModelFiles files,
-            DeviceFlags.Opened opened,
-            double load,
-            long resident,
-            Work work,
-            List<Times> times,
-            Optional<Limits> limits,
-            Optional<Double> difference) {
-        double prefill =
-                promptTokens / median(times.stream().map(Times::prefill).toList());
-        double decode = genTokens / median(times.stream().map(Times::decode).toList());
-        double firstToken = 1e3 * median(times.stream().map(Times::firstToken).toList());
-        long stored =
-                files.tensors().stream().mapToLong(ModelFiles.Stored::bytes).sum();
-        ProcessMemory process = ProcessMemory.now();
-        ObjectNode root = Json.object();
+    private ObjectNode describe(ModelFiles files, DeviceFlags.Opened opened, Result result) {
+        ObjectNode root = Jackson.object();
         root.put("model", what.model().orElseGet(() -> files.path().toString()));
         root.put("architecture", files.architecture());
         root.put("parameters", parameters(files));
@@ -372,56 +281,63 @@ final class BenchVerb implements Callable<Integer> {
         root.put("prompt_tokens", promptTokens);
         root.put("gen_tokens", genTokens);
         root.put("depth", depth);
-        root.put("prefill_tok_s", prefill);
-        root.put("decode_tok_s", decode);
-        root.put("first_token_ms", firstToken);
-        root.put("load_ms", 1e3 * load);
-        root.put("stored_bytes", stored);
-        root.put("resident_bytes", resident);
+        root.put("prefill_tok_s", result.prefill());
+        root.put("decode_tok_s", result.decode());
+        root.put("first_token_ms", result.firstToken());
+        root.put("load_ms", 1e3 * result.loadSeconds());
+        root.put("stored_bytes", storedBytes(files));
+        root.put("resident_bytes", result.residentBytes());
+        ProcessMemory process = ProcessMemory.now();
         process.resident().ifPresent(bytes -> root.put("process_rss_bytes", bytes));
         process.peak().ifPresent(bytes -> root.put("process_peak_rss_bytes", bytes));
-        root.put("decode_gb_s", decode * work.bytes() / 1e9);
-        root.put("prefill_gflop_s", prefill * work.flops() / 1e9);
-        difference.ifPresent(value -> root.put("logit_difference", value));
-        limits.ifPresent(most -> {
+        root.put("decode_gb_s", result.bytesPerSecond() / 1e9);
+        root.put("prefill_gflop_s", result.flops() / 1e9);
+        result.difference().ifPresent(value -> root.put("logit_difference", value));
+        result.limits().ifPresent(most -> {
             ObjectNode node = root.putObject("limits");
             node.put("read_gb_s", most.bytesPerSecond() / 1e9);
             node.put("fma_gflop_s", most.flopsPerSecond() / 1e9);
-            node.put("decode_share", decode * work.bytes() / most.bytesPerSecond());
-            node.put("prefill_share", prefill * work.flops() / most.flopsPerSecond());
+            node.put("decode_share", result.bytesPerSecond() / most.bytesPerSecond());
+            node.put("prefill_share", result.flops() / most.flopsPerSecond());
         });
-        ArrayNode prompts = root.putArray("prefill_tok_s_each");
-        times.forEach(time -> prompts.add(promptTokens / time.prefill()));
-        ArrayNode generated = root.putArray("decode_tok_s_each");
-        times.forEach(time -> generated.add(genTokens / time.decode()));
-        PrintWriter out = spec.commandLine().getOut();
-        if (json) {
-            Json.print(out, root);
-            return;
-        }
+        ArrayNode prefills = root.putArray("prefill_tok_s_each");
+        result.times().forEach(time -> prefills.add(promptTokens / time.prefill()));
+        ArrayNode decodes = root.putArray("decode_tok_s_each");
+        result.times().forEach(time -> decodes.add(genTokens / time.decode()));
+        return root;
+    }
+
+    private static void print(PrintWriter out, ModelFiles files, Result result) {
         out.printf(
                 "model        %9.3f billion parameters (%s, %s)%n",
                 parameters(files) / 1e9, files.path().getFileName(), files.architecture());
         out.printf(
-                "prompt       %9.1f tokens/s   %9.1f GFLOP/s%s%n",
-                prefill,
-                prefill * work.flops() / 1e9,
-                limits.map(most -> share(prefill * work.flops(), most.flopsPerSecond()))
+                "prefill      %9.1f tokens/s   %9.1f GFLOP/s%s%n",
+                result.prefill(),
+                result.flops() / 1e9,
+                result.limits()
+                        .map(most -> share(result.flops(), most.flopsPerSecond()))
                         .orElse(""));
         out.printf(
-                "generated    %9.1f tokens/s   %9.1f GB/s   %s%n",
-                decode,
-                decode * work.bytes() / 1e9,
-                limits.map(most -> share(decode * work.bytes(), most.bytesPerSecond()))
+                "decode       %9.1f tokens/s   %9.1f GB/s   %s%n",
+                result.decode(),
+                result.bytesPerSecond() / 1e9,
+                result.limits()
+                        .map(most -> share(result.bytesPerSecond(), most.bytesPerSecond()))
                         .orElse(""));
-        out.printf("first token  %9.1f ms%n", firstToken);
+        out.printf("first token  %9.1f ms%n", result.firstToken());
         out.printf(
                 "loaded in    %9.2f s          %9.2f GB of weights, %.2f GB in the file%n",
-                load, resident / 1e9, stored / 1e9);
-        process.resident().ifPresent(bytes -> out.printf("process      %9.2f GB resident%n", bytes / 1e9));
-        difference.ifPresent(
-                value -> out.printf("difference   %9.1e of the range of logits, from the reference%n", value));
+                result.loadSeconds(), result.residentBytes() / 1e9, storedBytes(files) / 1e9);
+        ProcessMemory.now().resident().ifPresent(bytes -> out.printf("process      %9.2f GB resident%n", bytes / 1e9));
+        result.difference()
+                .ifPresent(
+                        value -> out.printf("difference   %9.1e of the range of logits, from the reference%n", value));
         out.flush();
+    }
+
+    private static long storedBytes(ModelFiles files) {
+        return files.tensors().stream().mapToLong(ModelFiles.Stored::bytes).sum();
     }
 
     private static String share(double rate, double limit) {
@@ -432,10 +348,5 @@ final class BenchVerb implements Callable<Integer> {
         return files.tensors().stream()
                 .mapToLong(tensor -> tensor.shape().size())
                 .sum();
-    }
-
-    private static double median(List<Double> values) {
-        List<Double> sorted = values.stream().sorted().toList();
-        return sorted.get(sorted.size() / 2);
     }
 }

@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
@@ -12,7 +13,8 @@ import dev.starforge.data.dataset.DatasetReport;
 import dev.starforge.data.dataset.Preview;
 import dev.starforge.data.dataset.Progress;
 import dev.starforge.data.dataset.TokenizerChoice;
-import dev.starforge.train.ChatTemplates;
+import dev.starforge.train.text.ChatTemplates;
+import dev.starforge.train.text.Tokenizers;
 import java.io.Console;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -64,7 +66,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  filters.exclude=docs/**,*.sql",
             "                               paths to leave out; filters.include: to take only",
             "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
-            "  samples.order=dependency     files after those they use, not by lot",
+            "  samples.order=dependency     files after those they use, not in random order",
             "  redact.people=false          leaves names and addresses in commit metadata",
             "  export=both                  also as JSON for other programs",
             "",
@@ -172,7 +174,7 @@ final class DatasetVerb implements Callable<Integer> {
             description = "Which split --preview shows. Default: train.")
     private String split;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     private long began;
@@ -191,7 +193,7 @@ final class DatasetVerb implements Callable<Integer> {
         }
         DatasetConfig effective = effective();
         TokenizerChoice choice = choice();
-        ProgressBar progress = new ProgressBar(spec.commandLine().getErr(), terminal(), nanoTime);
+        DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
         began = nanoTime.getAsLong();
         DatasetReport report;
         List<Path> made = DatasetBuilder.missing(out);
@@ -214,7 +216,7 @@ final class DatasetVerb implements Callable<Integer> {
         double seconds = sinceBeginning();
         PrintWriter print = spec.commandLine().getOut();
         if (json) {
-            Json.print(print, describe(report, seconds));
+            Output.json(print, describe(report, seconds));
         } else {
             summary(print, report, seconds);
         }
@@ -316,7 +318,7 @@ final class DatasetVerb implements Callable<Integer> {
     }
 
     private ObjectNode describe(DatasetReport report, double seconds) {
-        ObjectNode root = Json.object();
+        ObjectNode root = Jackson.object();
         root.put("out", out.toString()).put("generation", report.generation()).put("commits", report.commits());
         root.put("files", report.files()).put("files_kept", report.filesKept());
         root.put("chunks", report.chunks()).put("chunks_kept", report.chunksKept());

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
@@ -34,7 +35,7 @@ final class DevicesVerb implements Callable<Integer> {
             description = "As if this device were forced; an error when it is missing. Default: auto.")
     private String name;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -43,7 +44,7 @@ final class DevicesVerb implements Callable<Integer> {
         List<Backend> backends = Selection.backends();
         Selection selection = PlaceFlags.choose(name, spec.commandLine());
         if (json) {
-            Json.print(out, describe(backends, selection));
+            Output.json(out, describe(backends, selection));
         } else {
             summary(out, backends, selection);
         }
@@ -77,7 +78,7 @@ final class DevicesVerb implements Callable<Integer> {
     }
 
     private static ObjectNode describe(List<Backend> backends, Selection selection) {
-        ObjectNode root = Json.object();
+        ObjectNode root = Jackson.object();
         root.put("platform", platform());
         root.put("architecture", System.getProperty("os.arch"));
         root.put("selected", selection.backend().name());

@@ -1,18 +1,19 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
-import dev.starforge.train.Checkpoints;
 import dev.starforge.train.ConfigException;
-import dev.starforge.train.MachineFacts;
-import dev.starforge.train.Preflight;
-import dev.starforge.train.Preflight.Level;
 import dev.starforge.train.RunConfig;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.plan.Preflight.Level;
+import dev.starforge.train.run.Checkpoints;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -57,7 +58,7 @@ final class DoctorVerb implements Callable<Integer> {
     @Option(names = "--repo", paramLabel = "DIR", description = "A git repository that a dataset is to be made of.")
     private Path repository;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -66,7 +67,7 @@ final class DoctorVerb implements Callable<Integer> {
         try {
             config = flags.read(RunConfig.defaults());
         } catch (ConfigException wrong) {
-            return tell(
+            return report(
                     Level.NOT_READY,
                     List.of(new Preflight.Finding(Level.NOT_READY, "settings", String.valueOf(wrong.getMessage()))));
         }
@@ -76,7 +77,7 @@ final class DoctorVerb implements Callable<Integer> {
             selection = Selection.choose(config.device());
             found = selection.backend().probe().found().get(config.deviceIndex());
         } catch (DeviceException | IndexOutOfBoundsException missing) {
-            return tell(
+            return report(
                     Level.NOT_READY,
                     List.of(new Preflight.Finding(Level.NOT_READY, "device", String.valueOf(missing.getMessage()))));
         }
@@ -109,7 +110,7 @@ final class DoctorVerb implements Callable<Integer> {
                     .map(Preflight.Finding::level)
                     .max(Enum::compareTo)
                     .orElseThrow();
-            return tell(worst, findings);
+            return report(worst, findings);
         }
     }
 
@@ -136,17 +137,17 @@ final class DoctorVerb implements Callable<Integer> {
         }
     }
 
-    private int tell(Level level, List<Preflight.Finding> findings) {
+    private int report(Level level, List<Preflight.Finding> findings) {
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
-            ObjectNode root = Json.object();
+            ObjectNode root = Jackson.object();
             root.put("ready", level.name().toLowerCase(Locale.ROOT));
             ArrayNode list = root.putArray("findings");
             findings.forEach(finding -> list.addObject()
                     .put("level", finding.level().name().toLowerCase(Locale.ROOT))
                     .put("subject", finding.subject())
                     .put("text", finding.text()));
-            Json.print(out, root);
+            Output.json(out, root);
         } else {
             findings.forEach(
                     finding -> out.printf("%-8s %-10s %s%n", sign(finding.level()), finding.subject(), finding.text()));

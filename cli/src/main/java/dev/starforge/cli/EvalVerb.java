@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
@@ -8,11 +9,12 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
-import dev.starforge.train.Checkpoints;
-import dev.starforge.train.Evaluation;
-import dev.starforge.train.LimitedDevice;
-import dev.starforge.train.MachineFacts;
 import dev.starforge.train.RunConfig;
+import dev.starforge.train.eval.Evaluation;
+import dev.starforge.train.plan.LimitedDevice;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -84,7 +86,7 @@ final class EvalVerb implements Callable<Integer> {
     @Option(names = "--report", paramLabel = "FILE", description = "Also write the JSON here.")
     private Path report;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -100,7 +102,7 @@ final class EvalVerb implements Callable<Integer> {
         PrintWriter err = spec.commandLine().getErr();
         Path model = ModelPlace.find(config.model());
         Selection selection = Selection.choose(config.device());
-        try (OutsidePrograms outside = new OutsidePrograms();
+        try (ExternalTools tools = new ExternalTools();
                 Device opened = selection
                         .backend()
                         .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
@@ -119,7 +121,7 @@ final class EvalVerb implements Callable<Integer> {
                             adapted.fallback(line -> {}),
                             split,
                             samples,
-                            outside,
+                            tools,
                             System::nanoTime,
                             json
                                     ? line -> {}
@@ -129,10 +131,10 @@ final class EvalVerb implements Callable<Integer> {
                                     }))
                     .run();
             if (report != null) {
-                Files.writeString(report, Json.text(result) + "\n");
+                Files.writeString(report, Jackson.indented(result) + "\n");
             }
             if (json) {
-                Json.print(spec.commandLine().getOut(), result);
+                Output.json(spec.commandLine().getOut(), result);
             } else {
                 print(spec.commandLine().getOut(), result);
             }

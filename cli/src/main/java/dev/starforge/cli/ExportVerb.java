@@ -1,16 +1,14 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.gguf.GgufConversion;
+import dev.starforge.data.Jackson;
 import dev.starforge.tensor.device.Device;
-import dev.starforge.train.ExportProof;
 import dev.starforge.train.TrainException;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.merge.Format;
+import dev.starforge.train.merge.ModelExport;
+import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
-import java.io.PrintWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -64,7 +62,7 @@ final class ExportVerb implements Callable<Integer> {
             description = "How matrices are written: F32, BF16 or F16. Default: as the model has them.")
     private String type;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -88,43 +86,18 @@ final class ExportVerb implements Callable<Integer> {
         if (!Files.isDirectory(folder)) {
             throw new TrainException(folder + ": is a GGUF file already; export takes a folder with safetensors");
         }
-        Path partial = out.resolveSibling(".partial-" + out.getFileName());
-        List<String> notes = new ArrayList<>();
-        ObjectNode report = Json.object();
+        ObjectNode report = Jackson.object();
         try (Interruption _ = Interruption.removing(out, spec.commandLine().getErr());
                 Device device = place.open(place.choose(), false)) {
-            notes.addAll(GgufConversion.write(folder, partial, stored, Tokenizers.metadata(folder), device));
-            if (Tokenizers.find(folder).isEmpty()) {
-                notes.add("the model has no tokenizer.json, so the file has no vocabulary");
-            }
-            ExportProof proof = ExportProof.of(folder, partial, device);
+            ModelExport.Result result = new ModelExport(folder, stored, Long.MAX_VALUE, device).write(out, Format.GGUF);
             report.put("model", folder.toString()).put("out", out.toString());
-            report.put("logits_range", proof.range()).put("largest_difference", proof.error());
-            report.put("bound", proof.bound() * proof.range()).put("proved", proof.holds());
-            if (!notes.isEmpty()) {
-                report.put("note", String.join("; ", notes));
+            report.put("logits_range", result.range()).put("largest_difference", result.error());
+            report.put("bound", result.bound() * result.range()).put("proved", true);
+            if (!result.notes().isEmpty()) {
+                report.put("note", String.join("; ", result.notes()));
             }
-            if (!proof.holds()) {
-                throw new TrainException(out + ": is not the model it was made of: the largest difference is "
-                        + proof.error() + " on logits of range " + proof.range());
-            }
-            Files.move(partial, out, StandardCopyOption.ATOMIC_MOVE);
-        } finally {
-            Files.deleteIfExists(partial);
         }
-        print(report);
+        Output.print(spec.commandLine().getOut(), report, json);
         return 0;
-    }
-
-    private void print(ObjectNode report) {
-        PrintWriter writer = spec.commandLine().getOut();
-        if (json) {
-            Json.print(writer, report);
-            return;
-        }
-        report.properties()
-                .forEach(entry ->
-                        writer.println(entry.getKey() + ": " + entry.getValue().asString()));
-        writer.flush();
     }
 }

@@ -1,5 +1,7 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
@@ -10,7 +12,9 @@ import dev.starforge.model.generate.Sampler;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.tensor.Scope;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.text.Continuation;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -82,7 +86,7 @@ final class GenerateVerb implements Callable<Integer> {
                 names = "--prompt-ids",
                 split = ",",
                 paramLabel = "ID",
-                description = "Token ids, separated by commas. The answer is ids, too; --no-ids makes it text.")
+                description = "Token ids, separated by commas. The output is ids, too; --no-ids makes it text.")
         private int[] ids;
 
         @Option(
@@ -90,7 +94,7 @@ final class GenerateVerb implements Callable<Integer> {
                 arity = "2",
                 paramLabel = "PREFIX SUFFIX",
                 hideParamSyntax = true,
-                description = "Two texts; the answer goes between them. For models with tokens to ask for that.")
+                description = "Two texts; the output goes between them. For models with fill-in-the-middle tokens.")
         private String[] fim;
     }
 
@@ -180,7 +184,7 @@ final class GenerateVerb implements Callable<Integer> {
             description = "Print token ids or text. Default: as the prompt was given.")
     private Boolean idsWanted;
 
-    @Option(names = "--json", description = "For machines: one object at the end, with ids and text.")
+    @Option(names = "--json", description = "Print one JSON object at the end, with ids and text.")
     private boolean json;
 
     GenerateVerb() {
@@ -202,22 +206,25 @@ final class GenerateVerb implements Callable<Integer> {
         Path model = tuned.model();
         try (ModelFiles files = ModelFiles.open(model)) {
             PrintWriter out = spec.commandLine().getOut();
-            Answer.Shown shown = json ? Answer.Shown.NOTHING : showsIds() ? Answer.Shown.IDS : Answer.Shown.TEXT;
-            Set<Integer> ends = new TreeSet<>(files.endOfText());
+            GeneratedText.Display shown = json
+                    ? GeneratedText.Display.NOTHING
+                    : showsIds() ? GeneratedText.Display.IDS : GeneratedText.Display.TEXT;
+            Set<Integer> stopIds = new TreeSet<>(files.endOfText());
             Optional<Tokenizer> tokenizer = tokenizer(model);
-            int[] prompt = tokenizer.map(t -> prompt(t, model, ends)).orElse(source.ids);
+            int[] prompt = tokenizer.map(t -> prompt(t, model, stopIds)).orElse(source.ids);
             if (ignoreEos) {
-                ends.clear();
+                stopIds.clear();
             }
-            Answer answer = tokenizer
-                    .map(t -> new Answer(shown, out, ends, new Continuation(t, prompt, stops)))
-                    .orElseGet(() -> new Answer(shown, out, ends));
-            answer(tuned, files, prompt, sampling, answer);
+            GeneratedText generated = tokenizer
+                    .map(t -> new GeneratedText(shown, out, stopIds, new Continuation(t, prompt, stops)))
+                    .orElseGet(() -> new GeneratedText(shown, out, stopIds));
+            generate(tuned, files, prompt, sampling, generated);
         }
         return 0;
     }
 
-    private void answer(TunedModel tuned, ModelFiles files, int[] prompt, Sampling sampling, Answer answer) {
+    private void generate(
+            TunedModel tuned, ModelFiles files, int[] prompt, Sampling sampling, GeneratedText generated) {
         try (DeviceFlags.Opened opened = flags.openFast();
                 Scope weights = new Scope(opened.device())) {
             Model loaded = ModelFlags.load(tuned, files, weights, flags.precision());
@@ -237,11 +244,11 @@ final class GenerateVerb implements Callable<Integer> {
             try (Generator generator =
                     new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), (int) room)) {
                 long started = nanoTime.getAsLong();
-                generator.generate(prompt, sampler, maxTokens, answer);
+                generator.generate(prompt, sampler, maxTokens, generated);
                 double seconds = (nanoTime.getAsLong() - started) / 1e9;
-                answer.finish();
+                generated.finish();
                 if (json) {
-                    Json.print(spec.commandLine().getOut(), describe(files, opened, prompt, answer, seconds));
+                    Output.json(spec.commandLine().getOut(), describe(files, opened, prompt, generated, seconds));
                 }
             }
         }
@@ -293,8 +300,8 @@ final class GenerateVerb implements Callable<Integer> {
         return showsIds() ? Optional.empty() : Optional.of(Tokenizers.require(model, "--no-ids"));
     }
 
-    /** The prompt's ids; a way of asking may have ends of its own. */
-    private int[] prompt(Tokenizer tokenizer, Path model, Set<Integer> ends) {
+    /** The prompt's ids; fill-in-the-middle has further stop ids. */
+    private int[] prompt(Tokenizer tokenizer, Path model, Set<Integer> stopIds) {
         if (source.ids != null) {
             return source.ids;
         }
@@ -303,7 +310,7 @@ final class GenerateVerb implements Callable<Integer> {
                 throw wrong("--fim: expected one PREFIX and one SUFFIX, got " + source.fim.length + " texts");
             }
             FillInMiddle middle = FillInMiddle.of(tokenizer, model);
-            ends.addAll(middle.ends());
+            stopIds.addAll(middle.ends());
             return middle.prompt(source.fim[0], source.fim[1]);
         }
         int[] ids = tokenizer.encode(text(), true);
@@ -328,8 +335,8 @@ final class GenerateVerb implements Callable<Integer> {
     }
 
     private ObjectNode describe(
-            ModelFiles files, DeviceFlags.Opened opened, int[] prompt, Answer answer, double seconds) {
-        ObjectNode root = Json.object();
+            ModelFiles files, DeviceFlags.Opened opened, int[] prompt, GeneratedText generated, double seconds) {
+        ObjectNode root = Jackson.object();
         root.put("model", name);
         root.put("architecture", files.architecture());
         root.put("device", opened.device().name());
@@ -339,12 +346,12 @@ final class GenerateVerb implements Callable<Integer> {
             given.add(id);
         }
         ArrayNode made = root.putArray("ids");
-        answer.ids().forEach(made::add);
-        root.put("text", answer.text().orElse(null));
-        root.put("stop_reason", answer.reason().name());
-        root.put("stop_sequence", answer.stopSequence().orElse(null));
+        generated.ids().forEach(made::add);
+        root.put("text", generated.text().orElse(null));
+        root.put("stop_reason", generated.reason().name());
+        root.put("stop_sequence", generated.stopSequence().orElse(null));
         root.put("seconds", seconds);
-        root.put("tokens_per_second", answer.ids().size() / seconds);
+        root.put("tokens_per_second", generated.ids().size() / seconds);
         return root;
     }
 }

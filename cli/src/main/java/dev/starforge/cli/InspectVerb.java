@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.Model;
@@ -9,7 +10,7 @@ import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;
@@ -61,7 +62,7 @@ final class InspectVerb implements Callable<Integer> {
     @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
     private Integer context;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -82,7 +83,7 @@ final class InspectVerb implements Callable<Integer> {
                 root.set("plan", planned(loaded, opened, weights.scope().usedBytes()));
             }
             if (json) {
-                Json.print(out, root);
+                Output.json(out, root);
             } else {
                 print(out, root, "");
             }
@@ -91,7 +92,7 @@ final class InspectVerb implements Callable<Integer> {
     }
 
     private ObjectNode describe(ModelFiles folder, Model loaded) {
-        ObjectNode root = Json.object();
+        ObjectNode root = Jackson.object();
         root.put("model", name);
         root.put("architecture", folder.architecture());
         root.put("vocabulary", loaded.facts().vocabulary());
@@ -156,7 +157,7 @@ final class InspectVerb implements Callable<Integer> {
                 step,
                 Batches.cached(loaded, step.scope(), List.of(new Batches.Chunk(cache.sequence(), new int[tokens]))),
                 cache);
-        ObjectNode node = Json.object();
+        ObjectNode node = Jackson.object();
         node.put("device", opened.device().name());
         node.put("context", tokens);
         node.put("weight_bytes", weightBytes);

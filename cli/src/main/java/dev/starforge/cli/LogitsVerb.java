@@ -1,11 +1,13 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.verify.StreamedLogits;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -66,7 +68,7 @@ final class LogitsVerb implements Callable<Integer> {
     @Option(names = "--out", required = true, paramLabel = "FILE", description = "Where to write; not there yet.")
     private Path out;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     LogitsVerb() {
@@ -125,10 +127,10 @@ final class LogitsVerb implements Callable<Integer> {
     private void print(ModelFiles files, DeviceFlags.Opened opened, long tokens) {
         PrintWriter writer = spec.commandLine().getOut();
         if (json) {
-            ObjectNode root = Json.object();
+            ObjectNode root = Jackson.object();
             root.put("model", name).put("architecture", files.architecture());
             root.put("device", opened.device().name()).put("tokens", tokens).put("out", out.toString());
-            Json.print(writer, root);
+            Output.json(writer, root);
             return;
         }
         writer.println("logits of " + tokens + " tokens written to " + Escaped.of(out));

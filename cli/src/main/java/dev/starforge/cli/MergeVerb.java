@@ -1,25 +1,21 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.Merger;
 import dev.starforge.tensor.device.Device;
-import dev.starforge.train.Checkpoints;
-import dev.starforge.train.MergeProof;
-import dev.starforge.train.TrainException;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.merge.Format;
+import dev.starforge.train.merge.Merge;
+import dev.starforge.train.merge.MergeProof;
+import dev.starforge.train.merge.ModelExport;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
-import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -77,12 +73,12 @@ final class MergeVerb implements Callable<Integer> {
 
     @Option(
             names = "--onto",
-            paramLabel = "NUMBERS",
+            paramLabel = "WEIGHTS",
             defaultValue = "trained",
             converter = Onto.Parser.class,
             description = {
-                "Which numbers of the base are updated: `trained`, those that the adapter was trained on, decoded where it was",
-                "trained on a quantized base, or `stored`, those of its file. Default: ${DEFAULT-VALUE}."
+                "Which weights the adapter is added to: `trained`, the base as it was in training, dequantized where it was",
+                "quantized, or `stored`, the base as its file has it. Default: ${DEFAULT-VALUE}."
             })
     private Onto onto;
 
@@ -101,7 +97,7 @@ final class MergeVerb implements Callable<Integer> {
             defaultValue = "",
             description = {
                 "How matrices are written: F32, BF16 or F16; from GGUF to GGUF those that change. Default: as the base has them,",
-                "so that those of a quantized file are quantized anew, which may cost more than the proof allows; F32 where a",
+                "so that those of a quantized file are quantized again, which may cost more than the proof allows; F32 where a",
                 "GGUF base becomes a folder."
             })
     private String type;
@@ -112,10 +108,10 @@ final class MergeVerb implements Callable<Integer> {
     @Option(names = "--shard-bytes", paramLabel = "N", description = "Largest file of a folder. Default: 4 GiB.")
     private long shardBytes = SHARD;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
-    /** Which numbers of a base an adapter is added to. */
+    /** Which weights of a base an adapter is added to. */
     private enum Onto {
         TRAINED,
         STORED;
@@ -155,125 +151,89 @@ final class MergeVerb implements Callable<Integer> {
         if (ggufAdapter != null) {
             OutPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
         }
-        Path trained = Checkpoints.resolve(adapter);
-        if (TrainedModel.isOne(trained)) {
-            return write(trained);
+        Path checkpoint = Checkpoints.resolve(adapter);
+        if (ModelExport.isModel(checkpoint)) {
+            return export(checkpoint);
         }
-        Path updates = TunedModel.adapterOf(
+        Path lora = TunedModel.adapterOf(
                 adapter,
                 "it can be used as it is, and `starforge export " + adapter
                         + " --out NAME.gguf` makes a GGUF file of it");
-        Path model = TunedModel.baseOf(updates, Optional.ofNullable(base), ModelFlags::base);
-        ObjectNode report = Json.object();
-        Quantization trainedOn = LoraAdapter.trainedOn(updates);
-        Quantization numbers = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
-        report.put("base", model.toString()).put("adapter", updates.toString());
-        report.put("trained_on", trainedOn.toString()).put("merged_onto", numbers.toString());
+        Path model = TunedModel.baseOf(lora, Optional.ofNullable(base), ModelFlags::base);
+        Format target = target(model);
+        if (target == Format.GGUF && out != null && !out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+        }
+        Quantization trainedOn = LoraAdapter.trainedOn(lora);
+        Quantization mergedOnto = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
+        ObjectNode report = Jackson.object();
+        report.put("base", model.toString()).put("adapter", lora.toString());
+        report.put("trained_on", trainedOn.toString()).put("merged_onto", mergedOnto.toString());
         try (Interruption _ = Interruption.removing(
                         out == null ? ggufAdapter : out, spec.commandLine().getErr());
-                Device device = place.open(place.choose(), false)) {
-            try (Merger merger = new Merger(model, updates, numbers, device)) {
-                if (ggufAdapter != null) {
-                    merger.writeGgufAdapter(ggufAdapter);
-                    report.put("gguf_adapter", ggufAdapter.toString());
-                }
-                if (out != null) {
-                    merge(merger, model, updates, numbers, device, report);
-                }
+                Device device = place.open(place.choose(), false);
+                Merge merge = new Merge(model, lora, mergedOnto, device)) {
+            if (ggufAdapter != null) {
+                merge.writeGgufAdapter(ggufAdapter);
+                report.put("gguf_adapter", ggufAdapter.toString());
+            }
+            if (out != null) {
+                Merge.Result result = merge.write(out, target, type.toUpperCase(Locale.ROOT), shardBytes);
+                describe(report, target, result);
             }
         }
-        print(report);
+        Output.print(spec.commandLine().getOut(), report, json);
         return 0;
     }
 
-    /** A model whose every weight was trained has nothing to merge: it is written as it is, in the form that is asked for. */
-    private int write(Path trained) throws IOException {
+    /** What --format says; else by the name of --out; else as the base is. */
+    private Format target(Path model) {
+        boolean named = out != null && out.toString().endsWith(".gguf");
+        return format != null
+                ? Format.valueOf(format.toUpperCase(Locale.ROOT))
+                : named ? Format.GGUF : Merge.formatOf(model);
+    }
+
+    private void describe(ObjectNode report, Format target, Merge.Result result) {
+        MergeProof proof = result.proof();
+        report.put("out", out.toString()).put("format", target.name().toLowerCase(Locale.ROOT));
+        if (!result.notes().isEmpty()) {
+            report.put("note", String.join("; ", result.notes()));
+        }
+        report.put("logits_range", proof.range());
+        report.put("largest_difference_to_base_plus_adapter", proof.error());
+        report.put("largest_difference_to_base", proof.change());
+        report.put("bound", proof.bound() * proof.range());
+        report.put("tokens_compared", proof.tokens());
+        report.put("tokens_within_bound", proof.agreeing());
+        report.put("proved", true).put("verdict", proof.verdict());
+    }
+
+    /** A model whose every weight was trained has nothing to merge: it is written as it is, in the format asked for. */
+    private int export(Path checkpoint) throws IOException {
         if (out == null || base != null || onto == Onto.STORED) {
             throw new ParameterException(
                     spec.commandLine(),
-                    trained + ": every weight was trained, there is no adapter: only --out, --format, --type and "
+                    checkpoint + ": every weight was trained, there is no adapter: only --out, --format, --type and "
                             + "--shard-bytes say how it is written");
         }
-        boolean gguf = format != null ? format.equals("gguf") : out.toString().endsWith(".gguf");
+        Format target = target(checkpoint);
+        ObjectNode report = Jackson.object();
         try (Device device = place.open(place.choose(), false)) {
-            print(new TrainedModel(trained, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, gguf));
+            ModelExport.Result result =
+                    new ModelExport(checkpoint, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, target);
+            report.put("model", checkpoint.toString()).put("out", out.toString());
+            report.put("format", target.name().toLowerCase(Locale.ROOT));
+            report.put("logits_range", result.range()).put("largest_difference", result.error());
+            report.put("bound", result.bound() * result.range()).put("proved", true);
+            report.put(
+                    "verdict",
+                    "every weight was trained: there was no adapter to add, and the model is the trained one");
+            if (!result.notes().isEmpty()) {
+                report.put("note", String.join("; ", result.notes()));
+            }
         }
+        Output.print(spec.commandLine().getOut(), report, json);
         return 0;
-    }
-
-    /** Under another name until it is proved. */
-    private void merge(Merger merger, Path model, Path updates, Quantization numbers, Device device, ObjectNode report)
-            throws IOException {
-        boolean ggufBase = !Files.isDirectory(model);
-        boolean gguf = format != null
-                ? format.equals("gguf")
-                : ggufBase || out.toString().endsWith(".gguf");
-        if (gguf && !out.toString().endsWith(".gguf")) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
-        }
-        List<String> notes = new ArrayList<>();
-        Path partial = out.resolveSibling(".partial-" + out.getFileName() + (gguf ? ".gguf" : ""));
-        remove(partial);
-        try {
-            String stored = type.toUpperCase(Locale.ROOT);
-            if (gguf && ggufBase) {
-                merger.writeGguf(partial, stored);
-            } else if (gguf) {
-                notes.addAll(merger.exportGguf(partial, stored, Tokenizers.metadata(model)));
-                if (Tokenizers.find(model).isEmpty()) {
-                    notes.add("the base has no tokenizer.json, so the file has no vocabulary");
-                }
-            } else {
-                merger.writeFolder(partial, stored, shardBytes);
-                if (ggufBase && !Tokenizers.writeJson(model, partial)) {
-                    notes.add(
-                            "there is no tokenizer.json: the vocabulary has scores, which that form has not, or is missing");
-                }
-            }
-            MergeProof proof = MergeProof.of(model, updates, numbers, partial, device);
-            report.put("out", out.toString()).put("format", gguf ? "gguf" : "hf");
-            if (!notes.isEmpty()) {
-                report.put("note", String.join("; ", notes));
-            }
-            report.put("logits_range", proof.range());
-            report.put("largest_difference_to_base_plus_adapter", proof.error());
-            report.put("largest_difference_to_base", proof.change());
-            report.put("bound", proof.bound() * proof.range());
-            report.put("tokens_compared", proof.tokens());
-            report.put("tokens_within_bound", proof.agreeing());
-            report.put("proved", proof.holds());
-            report.put("verdict", proof.verdict());
-            if (!proof.holds()) {
-                throw new TrainException(out + ": " + proof.verdict()
-                        + (gguf && type.isEmpty() && proof.change() > 0
-                                ? "; what is quantized anew loses most, --type BF16 keeps it"
-                                : ""));
-            }
-            Files.move(partial, out, StandardCopyOption.ATOMIC_MOVE);
-        } finally {
-            remove(partial);
-        }
-    }
-
-    private void print(ObjectNode report) {
-        PrintWriter out = spec.commandLine().getOut();
-        if (json) {
-            Json.print(out, report);
-            return;
-        }
-        report.properties()
-                .forEach(entry ->
-                        out.println(entry.getKey() + ": " + entry.getValue().asString()));
-        out.flush();
-    }
-
-    static void remove(Path path) throws IOException {
-        if (Files.exists(path)) {
-            try (Stream<Path> tree = Files.walk(path)) {
-                for (Path each : tree.sorted(Comparator.reverseOrder()).toList()) {
-                    Files.delete(each);
-                }
-            }
-        }
     }
 }

@@ -5,7 +5,7 @@ import dev.starforge.model.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.Optional;

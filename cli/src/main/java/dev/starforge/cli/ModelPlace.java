@@ -1,7 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.train.TunedModel;
+import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where a model that was named is: a path, or an id whose files are in a cache as HF lays it out. */
+/** Where a model that was named is: a path, or an id whose files are in an HF cache. */
 final class ModelPlace {
     private ModelPlace() {}
 

@@ -7,16 +7,17 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
-import dev.starforge.train.Checkpoints;
 import dev.starforge.train.KnownModels;
-import dev.starforge.train.LimitedDevice;
-import dev.starforge.train.MachineFacts;
-import dev.starforge.train.Preflight;
 import dev.starforge.train.RunConfig;
-import dev.starforge.train.RunFolder;
-import dev.starforge.train.Scratch;
 import dev.starforge.train.StarterConfig;
-import dev.starforge.train.TrainRun;
+import dev.starforge.train.plan.LimitedDevice;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.RunFolder;
+import dev.starforge.train.run.Scratch;
+import dev.starforge.train.run.TrainRun;
+import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.FileAlreadyExistsException;
@@ -41,7 +42,7 @@ import picocli.CommandLine.Spec;
             "Trains an adapter for a model, a whole model, or a new one, on a dataset.",
             "",
             "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step, saves and",
-            "exits with 130; --resume goes on from there with the losses an uninterrupted run would have had.",
+            "exits with 130; --resume continues from there with the losses an uninterrupted run would have had.",
             "",
             "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized stays as",
             "it is.",
@@ -71,7 +72,7 @@ final class TrainVerb implements Callable<Integer> {
     @Mixin
     private ConfigFlags flags;
 
-    @Option(names = "--resume", description = "Go on from the newest complete checkpoint of the output folder.")
+    @Option(names = "--resume", description = "Resume from the newest complete checkpoint of the output folder.")
     private boolean resume;
 
     @Option(names = "--print-config", description = "Print the effective settings and do nothing.")
@@ -89,7 +90,7 @@ final class TrainVerb implements Callable<Integer> {
     @Option(names = "--verbose", description = "Also say which operations run as their definitions.")
     private boolean verbose;
 
-    @Option(names = "--json", description = "One JSON object a line, for machines.")
+    @Option(names = "--json", description = "Print one JSON object a line.")
     private boolean json;
 
     @Override
@@ -113,7 +114,7 @@ final class TrainVerb implements Callable<Integer> {
             Preflight preflight = Preflight.of(
                     new Preflight.Setup(config, machine, opened, resume, new TrainingModels(), Checkpoints.REAL));
             preflight.require();
-            return train(config, preflight, device, new Progress(out, terminal(), json, config.loggingSteps()));
+            return train(config, preflight, device, new RunProgress(out, terminal(), json, config.loggingSteps()));
         }
     }
 
@@ -160,8 +161,8 @@ final class TrainVerb implements Callable<Integer> {
         if (!continues(config)) {
             return config;
         }
-        RunConfig begun = RunConfig.read(config.output().resolve("config.yaml"));
-        return flags.read(begun, file -> file.fittedAs(begun));
+        RunConfig started = RunConfig.read(config.output().resolve("config.yaml"));
+        return flags.read(started, file -> file.fittedAs(started));
     }
 
     private boolean continues(RunConfig config) {
@@ -179,7 +180,7 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     /** Interrupted before there is anything to save, it leaves nothing. */
-    private int train(RunConfig config, Preflight preflight, Device device, Progress progress) {
+    private int train(RunConfig config, Preflight preflight, Device device, RunProgress progress) {
         try (Interrupt interrupt = new Interrupt()) {
             try (RunFolder folder = RunFolder.claim(config, resume)) {
                 return train(config, preflight, device, progress, folder, interrupt);
@@ -197,7 +198,7 @@ final class TrainVerb implements Callable<Integer> {
             RunConfig config,
             Preflight preflight,
             Device device,
-            Progress progress,
+            RunProgress progress,
             RunFolder folder,
             Interrupt interrupt) {
         Adaptation adapted = preflight.adaptation();
@@ -230,16 +231,16 @@ final class TrainVerb implements Callable<Integer> {
                 progress.note(run.whenFinished());
             }
             TrainRun.End end = run.run();
-            tell(progress, run, end, config.output());
+            report(progress, run, end, config.output());
             return end == TrainRun.End.INTERRUPTED ? INTERRUPTED : 0;
         }
     }
 
-    private static void tell(Progress progress, TrainRun run, TrainRun.End end, Path output) {
+    private static void report(RunProgress progress, TrainRun run, TrainRun.End end, Path output) {
         String folder = Shell.quoted(output);
         if (end == TrainRun.End.INTERRUPTED) {
             progress.note("interrupted after step " + run.step()
-                    + ", which is saved; go on with: starforge train --output " + folder + " --resume");
+                    + ", which is saved; resume with: starforge train --output " + folder + " --resume");
             return;
         }
         progress.note(

@@ -2,7 +2,8 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.ModelException;
-import dev.starforge.train.Preflight;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.text.Tokenizers;
 import java.nio.file.Path;
 import java.util.Optional;
 

@@ -1,9 +1,8 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.ModelException;
-import dev.starforge.model.file.SafetensorsFile;
-import dev.starforge.model.generate.Sampling;
-import dev.starforge.tensor.TensorException;
+import dev.starforge.data.Jackson;
+import dev.starforge.train.verify.GoldenFolder;
+import dev.starforge.train.verify.Tolerances;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -11,9 +10,9 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.TreeSet;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.Callable;
-import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -41,14 +40,13 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge verify GOLDEN --dump OURS",
         })
 final class VerifyVerb implements Callable<Integer> {
-    /**
-     * What the project promises: logits to 1e-4 of their range for the reference, which sums in double and differs by the
-     * rounding of the other side, and 2e-3 for float32 kernels; losses to 1e-4, gradients to 1e-3 of their norm. Measured
-     * errors are a hundred times smaller; the room is for larger models than the golden ones.
-     */
-    private static final Golden.Tolerances EXACT = new Golden.Tolerances(1e-4, 1e-4, 1e-3);
-
-    private static final Golden.Tolerances FAST = new Golden.Tolerances(2e-3, 1e-4, 1e-3);
+    /** What a report is of, by its section. */
+    private static final Map<String, String> KINDS = Map.of(
+            "models", "model",
+            "tokenizers", "tokenizer",
+            "sampling", "sampling",
+            "int8_groups", "int8 groups",
+            "gguf", "gguf");
 
     @Spec
     private CommandSpec spec;
@@ -76,7 +74,7 @@ final class VerifyVerb implements Callable<Integer> {
             description = "Write what was computed to DIR/NAME.safetensors, under the names of expected.safetensors.")
     private Path dump;
 
-    @Option(names = "--json", description = "For machines.")
+    @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
     @Override
@@ -84,143 +82,55 @@ final class VerifyVerb implements Callable<Integer> {
         if (replays < 0) {
             throw new ParameterException(spec.commandLine(), "--replays: expected at least 0, got " + replays);
         }
-        PrintWriter out = spec.commandLine().getOut();
         List<String> names = names();
         if (dump != null) {
             Files.createDirectories(dump);
         }
-        ObjectNode root = Json.object();
-        boolean pass = true;
+        ObjectNode root = Jackson.object();
         try (DeviceFlags.Opened opened = flags.open()) {
-            Golden.Tolerances tolerances = opened.device().name().equals("reference") ? EXACT : FAST;
+            Tolerances tolerances = Tolerances.of(opened.device());
             root.put("device", opened.device().name());
             root.put("logits_tolerance", tolerances.logits());
             root.put("loss_tolerance", tolerances.loss());
             root.put("grad_tolerance", tolerances.gradient());
-            ArrayNode models = root.putArray("models");
+            root.putArray("models");
+            GoldenFolder golden =
+                    new GoldenFolder(folder, opened.device(), flags.convertedPrecision(), flags.fallback());
             for (String name : names) {
-                pass &= add(models, "model", verify(name, opened, tolerances));
+                add(root, "models", golden.model(name, tolerances, replays, Optional.ofNullable(dump)));
             }
             if (only.isEmpty()) {
-                pass &= verifyFormats(root, opened);
+                List.of("tokenizers", "sampling", "int8_groups", "gguf").forEach(root::putArray);
+                golden.formats((section, report) -> add(root, section, report));
             }
         }
+        boolean pass = KINDS.keySet().stream()
+                .flatMap(section -> root.path(section).valueStream())
+                .allMatch(report -> report.path("pass").booleanValue());
         root.put("pass", pass);
         if (json) {
-            Json.print(out, root);
+            Output.json(spec.commandLine().getOut(), root);
         }
         return pass ? 0 : 1;
     }
 
-    /** Keeps a report, shows it to a person, and says whether it passed. */
-    private boolean add(ArrayNode reports, String what, ObjectNode report) {
-        reports.add(report);
+    /** Keeps a report and shows it to a person. */
+    private void add(ObjectNode root, String section, ObjectNode report) {
+        ((ArrayNode) root.path(section)).add(report);
         if (!json) {
-            print(spec.commandLine().getOut(), report, what);
-        }
-        return report.path("pass").booleanValue();
-    }
-
-    private boolean verifyFormats(ObjectNode root, DeviceFlags.Opened opened) throws IOException {
-        boolean pass = true;
-        ArrayNode tokenizers = root.putArray("tokenizers");
-        for (Path tokenizer : entries("tokenizers", "")) {
-            if (Files.exists(tokenizer.resolve("expected.json"))) {
-                pass &= add(tokenizers, "tokenizer", GoldenFormats.tokenizer(tokenizer));
-            }
-        }
-        ArrayNode samplings = root.putArray("sampling");
-        Path sampling = folder.resolve("sampling.safetensors");
-        if (Files.exists(sampling)) {
-            try (SafetensorsFile file = SafetensorsFile.open(sampling)) {
-                for (Map.Entry<String, Sampling> each : GoldenFormats.SAMPLINGS.entrySet()) {
-                    pass &= add(samplings, "sampling", GoldenFormats.sampling(file, each.getKey(), each.getValue()));
-                }
-            }
-        }
-        ArrayNode groups = root.putArray("int8_groups");
-        Path int8 = folder.resolve("int8_group.safetensors");
-        if (Files.exists(int8)) {
-            try (SafetensorsFile file = SafetensorsFile.open(int8)) {
-                for (String tensor : file.tensors().keySet()) {
-                    if (tensor.endsWith(".w")) {
-                        String name = tensor.substring(0, tensor.length() - 2);
-                        pass &= add(groups, "int8 groups", GoldenFormats.int8Groups(file, name));
-                    }
-                }
-            }
-        }
-        ArrayNode types = root.putArray("gguf");
-        for (Path file : entries("gguf", ".gguf")) {
-            String name = file.getFileName().toString();
-            if (!name.startsWith("micro-")) {
-                continue;
-            }
-            String type = name.substring("micro-".length(), name.length() - ".gguf".length());
-            pass &= add(
-                    types,
-                    "gguf",
-                    GoldenFormats.gguf(
-                            folder.resolve("gguf"),
-                            type,
-                            opened.device(),
-                            flags.convertedPrecision(),
-                            flags.fallback()));
-        }
-        return pass;
-    }
-
-    /** The entries of a part of the folder that end so, in order; none where the part is missing. */
-    private List<Path> entries(String part, String ending) throws IOException {
-        Path parent = folder.resolve(part);
-        if (!Files.isDirectory(parent)) {
-            return List.of();
-        }
-        try (Stream<Path> entries = Files.list(parent)) {
-            return entries.filter(path -> path.toString().endsWith(ending))
-                    .sorted()
-                    .toList();
-        }
-    }
-
-    private ObjectNode verify(String name, DeviceFlags.Opened opened, Golden.Tolerances tolerances) throws IOException {
-        Path model = folder.resolve("models").resolve(name);
-        try {
-            Golden golden =
-                    new Golden(model, opened.device(), flags.convertedPrecision(), flags.fallback(), tolerances);
-            ObjectNode report = golden.verify(replays);
-            if (dump != null) {
-                SafetensorsFile.write(dump.resolve(name + ".safetensors"), golden.computed());
-            }
-            return report;
-        } catch (ModelException | TensorException unusable) {
-            return Json.object()
-                    .put("name", name)
-                    .put("error", unusable.getMessage())
-                    .put("pass", false);
+            print(spec.commandLine().getOut(), report, Objects.requireNonNull(KINDS.get(section), section));
         }
     }
 
     private List<String> names() throws IOException {
-        Path models = folder.resolve("models");
-        if (!Files.isDirectory(models)) {
-            throw new ModelException(folder, "expected a folder with models/ in it");
-        }
-        TreeSet<String> found = new TreeSet<>();
-        try (Stream<Path> entries = Files.list(models)) {
-            entries.filter(Files::isDirectory)
-                    .forEach(path -> found.add(path.getFileName().toString()));
-        }
-        if (found.isEmpty()) {
-            throw new ModelException(models, "expected a folder for each model in it");
-        }
+        List<String> found = GoldenFolder.models(folder);
         for (String name : only) {
             if (!found.contains(name)) {
                 throw new ParameterException(
                         spec.commandLine(), "--only " + name + ": not among " + String.join(", ", found));
             }
         }
-        return only.isEmpty() ? List.copyOf(found) : only;
+        return only.isEmpty() ? found : only;
     }
 
     private static void print(PrintWriter out, ObjectNode report, String what) {

@@ -68,8 +68,8 @@ final class BenchVerbTest {
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.out())
                 .containsPattern("model +0.000 billion parameters")
-                .containsPattern("prompt +[\\d.]+ tokens/s +[\\d.]+ GFLOP/s +of +[\\d.]+ +\\d+ %")
-                .containsPattern("generated +[\\d.]+ tokens/s +[\\d.]+ GB/s +of +[\\d.]+ +\\d+ %")
+                .containsPattern("prefill +[\\d.]+ tokens/s +[\\d.]+ GFLOP/s +of +[\\d.]+ +\\d+ %")
+                .containsPattern("decode +[\\d.]+ tokens/s +[\\d.]+ GB/s +of +[\\d.]+ +\\d+ %")
                 .containsPattern("difference +\\S+ of the range");
     }
 

@@ -191,10 +191,10 @@ final class FirstRunTest {
         train(run, "--set", "model.pretrained_model=scratch");
         Outcome again = run("train", "--output", run.toString(), "--resume");
         assertThat(again.out())
-                .contains("the run has done all of its 8 steps; to go on, raise training.max_steps (now 8)");
+                .contains("the run has done all of its 8 steps; to continue, raise training.max_steps (now 8)");
         Outcome longer = run("train", "--output", run.toString(), "--resume", "--set", "training.max_steps=10");
         assertThat(longer.err()).isEmpty();
-        assertThat(longer.out()).contains("goes on to step 10 instead of 8").contains("step 10/10");
+        assertThat(longer.out()).contains("continues to step 10 instead of 8").contains("step 10/10");
     }
 
     @Test

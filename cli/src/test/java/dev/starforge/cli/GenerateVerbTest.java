@@ -367,7 +367,7 @@ final class GenerateVerbTest {
                 "MODEL --prompt x --stop= | 2 | --stop: expected strings of 1 to 128 characters, got one of 0",
                 "nowhere --prompt-ids 5 | 1 | nowhere: there is no such model here",
                 "nowhere --prompt x | 1 | nowhere: there is no such model here",
-                "LLAMA --fim x y | 1 | its tokenizer has no tokens for filling in; looked for <fim_prefix>",
+                "LLAMA --fim x y | 1 | its tokenizer has no fill-in-the-middle tokens; looked for <fim_prefix>",
                 "MODEL --prompt-ids 5 --adapter nowhere | 1 | nowhere: there is no such folder; expected a run",
                 "MODEL --prompt-ids 5 --device tpu | 2 | --device: expected one of auto, mps, ",
                 "MODEL --prompt-ids 5 --device metal | 1 | device metal is not available:",

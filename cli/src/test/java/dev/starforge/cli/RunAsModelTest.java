@@ -160,7 +160,7 @@ final class RunAsModelTest {
             Outcome outcome = run(args.toArray(String[]::new));
             assertThat(outcome.code()).isEqualTo(1);
             assertThat(outcome.err())
-                    .contains("its base is not at hand: somebody/some-model: there is no such model here")
+                    .contains("its base was not found: somebody/some-model: there is no such model here")
                     .contains("Give it with --base MODEL");
         }
         assertThat(folder.resolve("never")).doesNotExist();

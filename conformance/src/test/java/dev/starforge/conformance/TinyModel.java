@@ -14,8 +14,9 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
-import dev.starforge.train.Example;
-import dev.starforge.train.Trainer;
+import dev.starforge.train.corpus.Example;
+import dev.starforge.train.run.Trainer;
+import dev.starforge.train.run.TrainerSettings;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -62,7 +63,7 @@ final class TinyModel implements AutoCloseable {
     }
 
     Trainer trainer(Fallback fallback, boolean checkpointing) {
-        Trainer.Settings settings = Trainer.Settings.plain(0.9, 0.999, 1e-8, 0.01, 1, checkpointing);
+        TrainerSettings settings = TrainerSettings.plain(0.9, 0.999, 1e-8, 0.01, 1, checkpointing);
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }
 

@@ -13,7 +13,7 @@ import java.util.function.Function;
  * @param missing the default
  * @param doc what it does, for {@code docs/config.md}
  */
-record Key<T>(String path, String kind, T missing, Function<Object, T> accept, String doc) {
+public record Key<T>(String path, String kind, T missing, Function<Object, T> accept, String doc) {
     /** A value that is not what the key takes. */
     static final class Refusal extends RuntimeException {
         private static final long serialVersionUID = 1;

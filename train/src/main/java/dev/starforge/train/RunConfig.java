@@ -217,7 +217,7 @@ public final class RunConfig {
     }
 
     @SuppressWarnings("unchecked") // only values that the key accepted are put under its path
-    <T> T get(Key<T> key) {
+    public <T> T get(Key<T> key) {
         return (T) values.getOrDefault(key.path(), key.missing());
     }
 
@@ -266,7 +266,7 @@ public final class RunConfig {
     }
 
     /** An error about the value of a key, with the place it comes from. */
-    ConfigException wrong(Key<?> key, String message) {
+    public ConfigException wrong(Key<?> key, String message) {
         return new ConfigException(
                 places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": " + get(key) + ": " + message);
     }
@@ -286,7 +286,7 @@ public final class RunConfig {
     }
 
     /** These settings with another quantization of the base. */
-    RunConfig quantizedAs(Quantization quantization) {
+    public RunConfig quantizedAs(Quantization quantization) {
         RunConfig plain = with(Keys.FOUR_BIT, false).with(Keys.EIGHT_BIT, false);
         return switch (quantization) {
             case Quantization.None none -> plain;
@@ -298,7 +298,7 @@ public final class RunConfig {
     }
 
     /** How effective settings keep numbers: what is frozen as stored or as {@code dtype} says, all else in float32. */
-    Precision precision() {
+    public Precision precision() {
         if (!get(Keys.LORA)) {
             return Precision.FLOAT32;
         }

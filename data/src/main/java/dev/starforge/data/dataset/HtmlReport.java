@@ -1,6 +1,7 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.Dataset;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
@@ -31,7 +32,7 @@ final class HtmlReport {
 
     static void write(Path folder, Tokenizer tokenizer) throws IOException {
         JsonNode manifest = Jackson.JSON.readTree(folder.resolve(Dataset.MANIFEST));
-        ObjectNode data = Jackson.JSON.createObjectNode();
+        ObjectNode data = Jackson.object();
         data.put("name", manifest.path("repository").path("name").asString());
         data.put("head", manifest.path("repository").path("head").asString());
         data.set("tokenizer", manifest.path("tokenizer"));

@@ -1,5 +1,6 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenBuffer;
 import java.io.BufferedOutputStream;

@@ -3,6 +3,7 @@ package dev.starforge.data.dataset;
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
@@ -64,7 +65,7 @@ final class Manifest {
 
     /** The manifest of a new dataset. */
     static Manifest empty(DatasetConfig config, TokenizerChoice choice) {
-        ObjectNode root = Jackson.JSON.createObjectNode();
+        ObjectNode root = Jackson.object();
         root.put("format", "starforge-dataset").put("version", 1);
         root.putObject("repository").put("name", config.name());
         root.set("config", settings(config));
@@ -162,7 +163,7 @@ final class Manifest {
 
     /** What decides the content. */
     private static ObjectNode settings(DatasetConfig config) {
-        ObjectNode node = Jackson.JSON.createObjectNode();
+        ObjectNode node = Jackson.object();
         DatasetConfig.Filters filters = config.filters();
         DatasetConfig.Samples samples = config.samples();
         node.put("name", config.name()).put("seed", config.seed());
@@ -335,7 +336,7 @@ final class Manifest {
         }
         root.set("blobs", blobs);
         Path unfinished = work.resolve("manifest.part");
-        Files.writeString(unfinished, Jackson.INDENTED.writeValueAsString(root) + "\n");
+        Files.writeString(unfinished, Jackson.indented(root) + "\n");
         sync(unfinished);
         Path fresh = work.resolve(Dataset.MANIFEST);
         Files.move(unfinished, fresh, StandardCopyOption.ATOMIC_MOVE);

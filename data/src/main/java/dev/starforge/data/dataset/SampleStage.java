@@ -2,6 +2,7 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenBuffer;

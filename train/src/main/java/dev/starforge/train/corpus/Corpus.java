@@ -1,0 +1,290 @@
+package dev.starforge.train.corpus;
+
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.tensor.Philox;
+import dev.starforge.train.ConfigException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.BitSet;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.stream.IntStream;
+
+/**
+ * Documents as a run reads them: those that fit the context as they are, longer ones divided into windows or left out;
+ * shuffled in every epoch, some transformed for fill-in-the-middle, and packed into sequences. All of it is a function of the seed
+ * and the epoch, so the place in the data is two numbers.
+ *
+ * <p>Only a plain text is divided: one that counts in the loss as a whole and has no fill-in-the-middle tokens. The last token
+ * of one window is the first of the next, so that every token is predicted once. Of any other document what counts depends
+ * on its beginning, such as a middle on what is around it; where that does not fit, the document is left out and counted.
+ */
+public final class Corpus {
+    private static final int SHUFFLE = 0x53484646;
+    private static final int FIM = 0x5455524e;
+    private static final int SAMPLE = 0x53414d50;
+
+    private final TokenDocuments documents;
+    private final Settings settings;
+    private final int[] document;
+    private final int[] begin;
+    private final int[] length;
+    private final int[] targets;
+    private final float[] weight;
+    private final BitSet transformable = new BitSet();
+    private final DataFacts facts;
+
+    /**
+     * @param markers the vocabulary's fill-in-the-middle tokens, if it has them
+     * @param ordered in the order of the documents, in every epoch
+     */
+    public record Settings(
+            int context,
+            boolean packing,
+            long seed,
+            Optional<FimTokens> markers,
+            double fimRate,
+            double spmRate,
+            boolean shortFirst,
+            boolean ordered) {
+        /** In order, nothing packed, no fill-in-the-middle: for evaluation. */
+        public static Settings plain(int context, Optional<FimTokens> markers) {
+            return new Settings(context, false, 0, markers, 0, 0, false, true);
+        }
+    }
+
+    /** What the loss weighs a document with; 0 leaves it out. */
+    public interface Weights {
+        double of(int document);
+    }
+
+    /** A window of a document: all of it where it fits. */
+    private record Window(int document, int begin, int length, int targets, float weight) {}
+
+    /** Reads every document once, to know its windows and to see that its ids are of this vocabulary. */
+    public Corpus(TokenDocuments documents, int vocabulary, Weights weights, Settings settings) {
+        this.documents = documents;
+        this.settings = settings;
+        List<Window> windows = new ArrayList<>();
+        int divided = 0;
+        int dropped = 0;
+        long droppedTargets = 0;
+        for (int d = 0; d < documents.count(); d++) {
+            float w = (float) weights.of(d);
+            TokenDocument read = documents.read(d);
+            requireKnown(read, vocabulary);
+            int size = read.ids().length;
+            int all = targets(read, 0, size);
+            if (w <= 0 || all == 0) {
+                continue;
+            }
+            if (size <= settings.context) {
+                if (transformable(read)) {
+                    transformable.set(windows.size());
+                }
+                windows.add(new Window(d, 0, size, all, w));
+            } else if (isPlain(read)) {
+                divided++;
+                for (int from = 0; from < size - 1; from += settings.context - 1) {
+                    int to = Math.min(size, from + settings.context);
+                    windows.add(new Window(d, from, to - from, targets(read, from, to), w));
+                }
+            } else {
+                dropped++;
+                droppedTargets += all;
+            }
+        }
+        document = windows.stream().mapToInt(Window::document).toArray();
+        begin = windows.stream().mapToInt(Window::begin).toArray();
+        length = windows.stream().mapToInt(Window::length).toArray();
+        targets = windows.stream().mapToInt(Window::targets).toArray();
+        weight = new float[document.length];
+        for (int i = 0; i < weight.length; i++) {
+            weight[i] = windows.get(i).weight();
+        }
+        facts = new DataFacts(
+                settings.context,
+                (int) Arrays.stream(document).distinct().count(),
+                Arrays.stream(targets).asLongStream().sum(),
+                Arrays.stream(length).asLongStream().sum(),
+                divided,
+                dropped,
+                droppedTargets);
+    }
+
+    private static void requireKnown(TokenDocument read, int vocabulary) {
+        for (int i = 0; i < read.ids().length; i++) {
+            if (read.ids()[i] < 0 || read.ids()[i] >= vocabulary) {
+                throw new ConfigException("document " + read.id() + ": token " + i + " is " + read.ids()[i]
+                        + ", but the model has " + vocabulary + " tokens");
+            }
+        }
+    }
+
+    /** Tokens of a window that are predicted and count: the first of it is neither. */
+    private static int targets(TokenDocument read, int from, int to) {
+        int count = 0;
+        for (int i = from + 1; i < to; i++) {
+            count += read.counted()[i] ? 1 : 0;
+        }
+        return count;
+    }
+
+    private boolean transformable(TokenDocument read) {
+        return settings.fimRate > 0
+                && read.ids().length + FimTokens.EXTRA <= settings.context
+                && whole(read)
+                && settings.markers.isPresent()
+                && settings.markers.get().applies(read.ids());
+    }
+
+    private static boolean whole(TokenDocument read) {
+        for (boolean counted : read.counted()) {
+            if (!counted) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Whether a document can be divided: whatever it is learned from, the tokens before are all there is to it. */
+    private boolean isPlain(TokenDocument read) {
+        boolean all = targets(read, 0, read.ids().length) == read.ids().length - 1;
+        return all && (settings.markers.isEmpty() || settings.markers.get().isFreeOf(read.ids()));
+    }
+
+    public DataFacts facts() {
+        return facts;
+    }
+
+    /**
+     * Some windows to evaluate on, drawn at random with a seed, in the order of the documents.
+     *
+     * @param of tokens of all windows
+     */
+    public record Sample(List<Integer> windows, long tokens, long lossTokens, long of, long seed) {
+        boolean isAll() {
+            return tokens == of;
+        }
+
+        /** Such as "200,000 of 33.8 M tokens, seed 42". */
+        public String describe() {
+            String counted = String.format(Locale.ROOT, "%,d count in the loss", lossTokens);
+            return isAll()
+                    ? String.format(Locale.ROOT, "all %,d tokens (%s)", tokens, counted)
+                    : String.format(Locale.ROOT, "%,d of %s tokens (%s), seed %d", tokens, rounded(of), counted, seed);
+        }
+
+        private static String rounded(long count) {
+            return count < 1_000_000
+                    ? String.format(Locale.ROOT, "%,d", count)
+                    : String.format(Locale.ROOT, "%.1f M", count / 1e6);
+        }
+    }
+
+    /** At most so many tokens of whole windows, but at least one window; all of them where {@code most} is 0. */
+    public Sample sample(long most, long seed) {
+        boolean all = most == 0 || facts.tokens() <= most;
+        List<Integer> chosen = new ArrayList<>();
+        long tokens = 0;
+        for (int window : all ? IntStream.range(0, windows()).toArray() : shuffled(windows(), 0, SAMPLE, 0, seed)) {
+            if (!all && !chosen.isEmpty() && tokens + length[window] > most) {
+                break;
+            }
+            chosen.add(window);
+            tokens += length[window];
+        }
+        long counted = chosen.stream().mapToLong(window -> targets[window]).sum();
+        return new Sample(chosen.stream().sorted().toList(), tokens, counted, facts.tokens(), seed);
+    }
+
+    /** The document that a window is of. */
+    public int document(int window) {
+        return document[window];
+    }
+
+    public int length(int window) {
+        return length[window];
+    }
+
+    /** Pieces of documents that fit the context. */
+    public int windows() {
+        return length.length;
+    }
+
+    /** The sequences of an epoch, each a list of windows, in the order they are seen. */
+    public List<List<Integer>> epoch(int epoch) {
+        int[] order = order(windows(), epoch, 0);
+        int[] lengths = Arrays.stream(order)
+                .map(window -> length[window] + (isTransformed(window, epoch) ? FimTokens.EXTRA : 0))
+                .toArray();
+        List<List<Integer>> packed = settings.packing
+                ? Packing.pack(lengths, settings.context)
+                : IntStream.range(0, order.length).mapToObj(List::of).toList();
+        List<List<Integer>> sequences = new ArrayList<>();
+        for (int bin : order(packed.size(), epoch, 1)) {
+            sequences.add(packed.get(bin).stream().map(i -> order[i]).toList());
+        }
+        if (settings.shortFirst && epoch == 0) {
+            sequences.sort(Comparator.comparingDouble(sequence -> sequence.stream()
+                    .mapToInt(window -> length[window])
+                    .average()
+                    .orElse(0)));
+        }
+        return sequences;
+    }
+
+    private int[] order(int count, int epoch, int stage) {
+        return settings.ordered
+                ? IntStream.range(0, count).toArray()
+                : shuffled(count, epoch, SHUFFLE, stage, settings.seed);
+    }
+
+    /** Fisher-Yates shuffle, keyed by the epoch. */
+    private static int[] shuffled(int count, int epoch, int site, int stage, long seed) {
+        int[] order = IntStream.range(0, count).toArray();
+        for (int i = count - 1; i > 0; i--) {
+            int word = Philox.words(i, epoch, site, stage, (int) seed, (int) (seed >>> 32))[0];
+            int j = (int) ((word & 0xffffffffL) * (i + 1) >>> 32);
+            int other = order[i];
+            order[i] = order[j];
+            order[j] = other;
+        }
+        return order;
+    }
+
+    private boolean isTransformed(int window, int epoch) {
+        return transformable.get(window) && draw(window, epoch, 0) < settings.fimRate;
+    }
+
+    private float draw(int window, int epoch, int stage) {
+        int[] words = Philox.words(window, epoch, FIM, stage, (int) settings.seed, (int) (settings.seed >>> 32));
+        return (words[0] >>> 8) * 0x1p-24f;
+    }
+
+    /** The examples of a sequence. */
+    public List<Example> read(List<Integer> sequence, int epoch) {
+        List<Example> examples = new ArrayList<>();
+        for (int window : sequence) {
+            TokenDocument read = documents.read(document[window]);
+            int[] ids = Arrays.copyOfRange(read.ids(), begin[window], begin[window] + length[window]);
+            int[] labels = ids.clone();
+            for (int i = 0; i < labels.length; i++) {
+                if (!read.counted()[begin[window] + i]) {
+                    labels[i] = Example.IGNORED;
+                }
+            }
+            int sample = epoch * windows() + window;
+            if (isTransformed(window, epoch)) {
+                boolean suffixFirst = draw(window, epoch, 1) < settings.spmRate;
+                ids = settings.markers.orElseThrow().transform(ids, suffixFirst, settings.seed, sample);
+                labels = ids;
+            }
+            examples.add(new Example(ids, labels, sample, weight[window]));
+        }
+        return examples;
+    }
+}

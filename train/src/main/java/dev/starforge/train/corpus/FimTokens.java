@@ -1,0 +1,89 @@
+package dev.starforge.train.corpus;
+
+import dev.starforge.data.FimMarkers;
+import dev.starforge.data.JsonDocuments;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.tensor.Philox;
+import java.util.Arrays;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+
+/**
+ * Moves the middle of a document to its end, so that a model learns to fill in the middle (Bavarian et al. 2022). Two cuts are
+ * drawn between tokens; an end of text stays at the end.
+ *
+ * @param all every fill-in-the-middle token; a document that has one is left as it is
+ */
+public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, Set<Integer> all) {
+    public static final int EXTRA = 3;
+
+    /** The markers of a vocabulary, if it has a family of them. */
+    public static Optional<FimTokens> of(Tokenizer tokenizer) {
+        return FimMarkers.of(tokenizer)
+                .map(markers -> new FimTokens(
+                        tokenizer.id(markers.prefix()).orElseThrow(),
+                        tokenizer.id(markers.suffix()).orElseThrow(),
+                        tokenizer.id(markers.middle()).orElseThrow(),
+                        JsonDocuments.endOfText(tokenizer).stream().boxed().collect(Collectors.toSet()),
+                        markers.all()
+                                .flatMapToInt(name -> tokenizer.id(name).stream())
+                                .boxed()
+                                .collect(Collectors.toSet())));
+    }
+
+    boolean applies(int[] ids) {
+        return ids.length >= 8 && isFreeOf(ids);
+    }
+
+    /** Whether a document has none of the markers. */
+    boolean isFreeOf(int[] ids) {
+        return Arrays.stream(ids).noneMatch(all::contains);
+    }
+
+    /** The same tokens with three markers more; {@code suffixFirst} is the order suffix, prefix, middle. */
+    int[] transform(int[] ids, boolean suffixFirst, long seed, int sample) {
+        int length = ids.length;
+        boolean ended = ends.contains(ids[length - 1]);
+        int body = ended ? length - 1 : length;
+        int[] words = Philox.words(sample, 0, 0x46494d, 0, (int) seed, (int) (seed >>> 32));
+        int one = Integer.remainderUnsigned(words[0], body + 1);
+        int two = Integer.remainderUnsigned(words[1], body + 1);
+        int from = Math.min(one, two);
+        int to = Math.max(one, two);
+        int[] transformed = new int[length + EXTRA];
+        int at = 0;
+        transformed[at++] = prefix;
+        if (suffixFirst) {
+            transformed[at++] = suffix;
+            at = copy(ids, to, body, transformed, at);
+            transformed[at++] = middle;
+            at = copy(ids, 0, from, transformed, at);
+        } else {
+            at = copy(ids, 0, from, transformed, at);
+            transformed[at++] = suffix;
+            at = copy(ids, to, body, transformed, at);
+            transformed[at++] = middle;
+        }
+        at = copy(ids, from, to, transformed, at);
+        if (ended) {
+            transformed[at] = ids[length - 1];
+        }
+        return transformed;
+    }
+
+    /** Asks for what is between the two: prefix, suffix, and the middle is the model's to write. */
+    public int[] prompt(int[] before, int[] after) {
+        int[] prompt = new int[before.length + after.length + EXTRA];
+        prompt[0] = prefix;
+        prompt[copy(before, 0, before.length, prompt, 1)] = suffix;
+        copy(after, 0, after.length, prompt, before.length + 2);
+        prompt[prompt.length - 1] = middle;
+        return prompt;
+    }
+
+    private static int copy(int[] from, int begin, int end, int[] to, int at) {
+        System.arraycopy(from, begin, to, at, end - begin);
+        return at + end - begin;
+    }
+}

@@ -1,0 +1,59 @@
+package dev.starforge.train.corpus;
+
+import dev.starforge.data.Tokenizer;
+import dev.starforge.train.Keys;
+import dev.starforge.train.RunConfig;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/**
+ * The documents of a run as it will read them: to train on, to validate with, and the sample of the latter that every
+ * evaluation is on. What cannot be trained on is refused here, for a run and before it alike.
+ */
+public record RunData(Sources sources, Corpus train, Corpus validation, Corpus.Sample sample) implements AutoCloseable {
+
+    /** Opens what effective settings name, for a model with so many tokens. */
+    public static RunData open(RunConfig config, Path model, int vocabulary, Optional<Tokenizer> tokenizer) {
+        Sources sources = Sources.open(config, model, vocabulary, tokenizer);
+        try {
+            Optional<FimTokens> markers = tokenizer.flatMap(FimTokens::of);
+            int context = config.get(Keys.CONTEXT);
+            Corpus train = new Corpus(
+                    sources.train(),
+                    vocabulary,
+                    sources.weights(),
+                    new Corpus.Settings(
+                            context,
+                            config.get(Keys.PACKING),
+                            config.get(Keys.SEED),
+                            markers,
+                            config.get(Keys.FIM_RATE),
+                            config.get(Keys.SPM_RATE),
+                            config.get(Keys.CURRICULUM).equals("short_first"),
+                            false));
+            if (train.windows() == 0 && train.facts().dropped() > 0) {
+                throw config.wrong(
+                        Keys.CONTEXT,
+                        "nothing is left to train on: " + train.facts().lost());
+            }
+            if (train.windows() == 0) {
+                throw Sources.empty(config, Keys.TRAIN);
+            }
+            Corpus validation = new Corpus(
+                    sources.validation(), vocabulary, document -> 1, Corpus.Settings.plain(context, markers));
+            return new RunData(
+                    sources,
+                    train,
+                    validation,
+                    validation.sample(config.get(Keys.EVALUATION_TOKENS), config.get(Keys.SEED)));
+        } catch (RuntimeException failure) {
+            sources.close();
+            throw failure;
+        }
+    }
+
+    @Override
+    public void close() {
+        sources.close();
+    }
+}

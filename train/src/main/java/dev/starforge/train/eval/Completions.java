@@ -1,0 +1,166 @@
+package dev.starforge.train.eval;
+
+import dev.starforge.data.Nearest;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Model;
+import dev.starforge.tensor.Philox;
+import dev.starforge.train.Keys;
+import dev.starforge.train.corpus.FimTokens;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * How well a model completes code: the next line from what is before it, and with fill-in-the-middle a line or a block from
+ * what is around it. Each completion is compared with the text that was there.
+ *
+ * @param exact 1 where the completion is the text, but for white space at its ends
+ * @param similarity 1 - edit distance / length of the longer
+ * @param identifiers F1 of the identifiers
+ */
+record Completions(double[] exact, double[] similarity, double[] identifiers) {
+    private static final Pattern IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
+
+    /** A place in a document: what is before, what is to be completed, what comes after. */
+    record Gap(String prefix, String middle, String suffix) {}
+
+    /** What is asked for. */
+    enum Task {
+        NEXT_LINE("next_line", "next lines", 1, 64, false),
+        FIM_LINE("fim_line", "fill-in-the-middle lines", 1, 64, true),
+        FIM_BLOCK("fim_block", "fill-in-the-middle blocks", 4, 192, true);
+
+        final String field;
+        private final String title;
+        private final int lines;
+        private final int maxTokens;
+        private final boolean fim;
+
+        Task(String field, String title, int lines, int maxTokens, boolean fim) {
+            this.field = field;
+            this.title = title;
+            this.lines = lines;
+            this.maxTokens = maxTokens;
+            this.fim = fim;
+        }
+    }
+
+    /** Places spread over the documents, the same for every model; none where the model has no tokens for the task. */
+    static List<Gap> gaps(Task task, List<String> texts, int samples, Optional<FimTokens> markers) {
+        List<Gap> gaps = new ArrayList<>();
+        if (task.fim && markers.isEmpty()) {
+            return gaps;
+        }
+        int lines = task.lines;
+        for (int attempt = 0; attempt < 20 * samples && gaps.size() < samples; attempt++) {
+            String text = texts.get((int) (Philox.uniform(11, lines, attempt) * texts.size()));
+            List<Integer> starts = new ArrayList<>();
+            for (int i = text.indexOf('\n'); i >= 0 && i + 1 < text.length(); i = text.indexOf('\n', i + 1)) {
+                starts.add(i + 1);
+            }
+            if (starts.size() < lines + 3) {
+                continue;
+            }
+            int first = 1 + (int) (Philox.uniform(12, lines, attempt) * (starts.size() - lines - 1));
+            int from = starts.get(first);
+            int to = starts.get(first + lines) - 1;
+            String middle = text.substring(from, to);
+            if (middle.strip().length() >= 4 && middle.length() <= 100 * lines) {
+                gaps.add(new Gap(text.substring(0, from), middle, task.fim ? text.substring(to) : ""));
+            }
+        }
+        return gaps;
+    }
+
+    /** Completes every gap; {@code name} is that of the model, for the progress. */
+    static Completions of(Task task, List<Gap> gaps, String name, Model model, Evaluation.Setup setup) {
+        Countdown countdown =
+                new Countdown(name + ", " + task.title, "samples", gaps.size(), setup.nanoTime(), setup.progress());
+        int count = gaps.size();
+        Completions all = new Completions(new double[count], new double[count], new double[count]);
+        for (int i = 0; i < count; i++) {
+            String expected = gaps.get(i).middle();
+            String text = complete(task, gaps.get(i), model, setup);
+            all.exact[i] = text.strip().equals(expected.strip()) ? 1 : 0;
+            all.similarity[i] = similarity(text.strip(), expected.strip());
+            all.identifiers[i] = identifierF1(text, expected);
+            countdown.at(i + 1);
+        }
+        return all;
+    }
+
+    private static String complete(Task task, Gap gap, Model model, Evaluation.Setup setup) {
+        Tokenizer tokenizer = setup.tokenizer();
+        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+        int maxTokens = Math.min(task.maxTokens, context / 4);
+        int room = context - maxTokens - FimTokens.EXTRA - 1;
+        int[] prefix = tokenizer.encode(gap.prefix(), false);
+        int[] suffix = tokenizer.encode(gap.suffix(), false);
+        int kept = task.fim ? room / 2 : room;
+        prefix = Arrays.copyOfRange(prefix, Math.max(0, prefix.length - kept), prefix.length);
+        suffix = Arrays.copyOf(suffix, Math.min(suffix.length, room / 2));
+        int[] prompt = task.fim ? FimTokens.of(tokenizer).orElseThrow().prompt(prefix, suffix) : prefix;
+        boolean line = task.lines == 1;
+        List<Integer> ids = setup.greedy(
+                model,
+                prompt,
+                maxTokens,
+                id -> !line || tokenizer.decode(new int[] {id}, false).indexOf('\n') < 0);
+        String text = tokenizer.decode(ids.stream().mapToInt(Integer::intValue).toArray(), true);
+        int end = line ? text.indexOf('\n') : -1;
+        return end >= 0 ? text.substring(0, end) : text;
+    }
+
+    void report(ObjectNode column, Task task) {
+        if (exact.length == 0) {
+            column.putNull(task.field);
+            return;
+        }
+        ObjectNode node = column.putObject(task.field).put("samples", exact.length);
+        Figures.put(node, "exact_match", Bootstrap.mean(exact));
+        Figures.put(node, "edit_similarity", Bootstrap.mean(similarity));
+        Figures.put(node, "identifier_f1", Bootstrap.mean(identifiers));
+    }
+
+    /** The difference to the base, sample by sample. */
+    void compare(ObjectNode parent, Task task, Completions base) {
+        if (exact.length > 0) {
+            ObjectNode node = parent.putObject(task.field);
+            Figures.put(node, "exact_match", Bootstrap.difference(exact, base.exact));
+            Figures.put(node, "edit_similarity", Bootstrap.difference(similarity, base.similarity));
+            Figures.put(node, "identifier_f1", Bootstrap.difference(identifiers, base.identifiers));
+        }
+    }
+
+    static double similarity(String a, String b) {
+        int longest = Math.max(a.length(), b.length());
+        return longest == 0 ? 1 : 1 - (double) Nearest.distance(a, b) / longest;
+    }
+
+    static double identifierF1(String written, String expected) {
+        Map<String, Integer> ours = identifiers(written);
+        Map<String, Integer> theirs = identifiers(expected);
+        int common = 0;
+        for (Map.Entry<String, Integer> name : ours.entrySet()) {
+            common += Math.min(name.getValue(), theirs.getOrDefault(name.getKey(), 0));
+        }
+        int all = ours.values().stream().mapToInt(n -> n).sum()
+                + theirs.values().stream().mapToInt(n -> n).sum();
+        return all == 0 ? 1 : 2.0 * common / all;
+    }
+
+    private static Map<String, Integer> identifiers(String text) {
+        Map<String, Integer> names = new HashMap<>();
+        Matcher matcher = IDENTIFIER.matcher(text);
+        while (matcher.find()) {
+            names.merge(matcher.group(), 1, Integer::sum);
+        }
+        return names;
+    }
+}

@@ -1,0 +1,259 @@
+package dev.starforge.train.eval;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.generate.Generator;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.train.Keys;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.corpus.Corpus;
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.corpus.FimTokens;
+import dev.starforge.train.corpus.Sources;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.Trainable;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
+import java.util.function.Consumer;
+import java.util.function.IntPredicate;
+import java.util.function.LongSupplier;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * How good a model is on documents it has not seen: perplexity and bits per byte of what counts; the next line; a line or a
+ * block between its surroundings; whether what it makes of some prompts fits their grammar. With an adapter, base and tuned
+ * side by side, each figure with an interval. Plain statistics of bytes and a compressor give the scale.
+ */
+public final class Evaluation {
+    private final Setup setup;
+    private final Tokenizer tokenizer;
+    private final Optional<FimTokens> fim;
+
+    /**
+     * @param samples how many lines and blocks are written, each
+     * @param progress told what is being done
+     */
+    public record Setup(
+            RunConfig config,
+            Path model,
+            Optional<Path> adapter,
+            Tokenizer tokenizer,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            String split,
+            int samples,
+            Tools tools,
+            LongSupplier nanoTime,
+            Consumer<String> progress) {
+        /** Greedy tokens until a special one, or until {@code more} says that one is the last. */
+        List<Integer> greedy(Model model, int[] prompt, int maxTokens, IntPredicate more) {
+            List<Integer> ids = new ArrayList<>();
+            try (Generator generator =
+                    new Generator(model, device, precision, fallback, prompt.length + maxTokens + 1)) {
+                generator.greedy(prompt, maxTokens, id -> {
+                    if (tokenizer.isSpecial(id)) {
+                        return false;
+                    }
+                    ids.add(id);
+                    return more.test(id);
+                });
+            }
+            return ids;
+        }
+    }
+
+    /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
+    public interface Tools {
+        /** How many places of a text do not fit a grammar. */
+        OptionalInt errors(String grammar, String text);
+
+        /** Bytes that {@code xz -9} makes of a text. */
+        OptionalLong xz(byte[] text);
+    }
+
+    public Evaluation(Setup setup) {
+        this.setup = setup;
+        this.tokenizer = setup.tokenizer();
+        this.fim = FimTokens.of(tokenizer);
+    }
+
+    /** What one model was measured to be. */
+    private record Results(
+            Likelihood likelihood, Map<Completions.Task, Completions> completions, List<Continued> continued) {
+        void report(ObjectNode column) {
+            likelihood.report(column);
+            completions.forEach((task, each) -> each.report(column, task));
+            parseRate(column, continued);
+        }
+    }
+
+    /** What a model made of a prompt; {@code parses} is empty where no grammar could be asked. */
+    private record Continued(String text, Optional<Boolean> parses) {}
+
+    public ObjectNode run() {
+        ObjectNode report = Jackson.object();
+        try (ModelFiles files = ModelFiles.open(setup.model());
+                Sources sources = Sources.open(
+                        setup.config(),
+                        setup.model(),
+                        Trainable.shapes(files, setup.device()).vocabulary(),
+                        Optional.of(tokenizer))) {
+            Model.Facts facts = Trainable.shapes(files, setup.device());
+            TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
+            if (documents.count() == 0) {
+                throw Sources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
+            }
+            int context = Math.min(setup.config().get(Keys.CONTEXT), facts.context());
+            Corpus corpus =
+                    new Corpus(documents, facts.vocabulary(), document -> 1, Corpus.Settings.plain(context, fim));
+            if (corpus.windows() == 0) {
+                throw setup.config()
+                        .wrong(
+                                Keys.CONTEXT,
+                                "eval: nothing of the " + setup.split() + " split can be evaluated: "
+                                        + (corpus.facts().dropped() > 0
+                                                ? corpus.facts().lost()
+                                                : "none of the documents has a token that counts"));
+            }
+            Corpus.Sample sample = corpus.sample(
+                    setup.config().get(Keys.EVALUATION_TOKENS), setup.config().get(Keys.SEED));
+            int[] chosen = sample.windows().stream()
+                    .mapToInt(corpus::document)
+                    .distinct()
+                    .toArray();
+            describe(report, corpus.facts(), sample, chosen.length);
+            List<String> texts = Arrays.stream(chosen)
+                    .mapToObj(d -> tokenizer.decode(documents.read(d).ids(), true))
+                    .toList();
+            Map<Completions.Task, List<Completions.Gap>> gaps = new EnumMap<>(Completions.Task.class);
+            for (Completions.Task task : Completions.Task.values()) {
+                gaps.put(task, Completions.gaps(task, texts, setup.samples(), fim));
+            }
+            List<Behaviour.Prompt> prompts = Behaviour.prompts(setup.config(), sources.languages());
+            List<Results> results = new ArrayList<>();
+            for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
+                String name = tuned ? "the tuned model" : "the base";
+                setup.progress().accept("evaluating " + name + " on " + sample.describe());
+                try (Scope weights = new Scope(setup.device())) {
+                    Model model = load(files, weights, tuned);
+                    Likelihood likelihood = Likelihood.of(name, model, setup, corpus, sample, chosen);
+                    Map<Completions.Task, Completions> completions = new EnumMap<>(Completions.Task.class);
+                    gaps.forEach((task, each) -> completions.put(task, Completions.of(task, each, name, model, setup)));
+                    Results measured = new Results(likelihood, completions, continued(model, prompts));
+                    measured.report(report.putObject(tuned ? "tuned" : "base"));
+                    results.add(measured);
+                }
+            }
+            if (results.size() == 2) {
+                compare(report.putObject("tuned_minus_base"), results.get(0), results.get(1));
+            }
+            prompts(report, prompts, results);
+            Baselines.report(report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
+        }
+        return report;
+    }
+
+    private Model load(ModelFiles files, Scope weights, boolean tuned) {
+        if (!tuned) {
+            return base(files).load(weights, setup.precision());
+        }
+        try (LoraAdapter adapter =
+                LoraAdapter.open(Checkpoints.resolve(setup.adapter().orElseThrow()), weights)) {
+            return base(files).load(weights, setup.precision(), adapter);
+        }
+    }
+
+    private ModelFiles base(ModelFiles files) {
+        return files.asBase(setup.config().quantization());
+    }
+
+    private void describe(ObjectNode report, DataFacts facts, Corpus.Sample sample, int documents) {
+        report.put("model", setup.model().toString());
+        report.put("split", setup.split());
+        report.put("documents", documents);
+        report.put("documents_of_split", facts.documents());
+        report.put("dropped_documents", facts.dropped());
+        ObjectNode node = report.putObject("sample");
+        node.put("tokens", sample.tokens()).put("of", sample.of()).put("loss_tokens", sample.lossTokens());
+        node.put("seed", sample.seed()).put("text", sample.describe());
+        if (facts.dropped() > 0) {
+            report.put("note", facts.lost());
+        }
+    }
+
+    private List<Continued> continued(Model model, List<Behaviour.Prompt> prompts) {
+        List<Continued> all = new ArrayList<>();
+        for (Behaviour.Prompt prompt : prompts) {
+            int context =
+                    Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+            int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
+            int[] ids = tokenizer.encode(prompt.text(), true);
+            int[] kept = Arrays.copyOfRange(ids, Math.max(0, ids.length - (context - most - 1)), ids.length);
+            List<Integer> written = setup.greedy(model, kept, most, id -> true);
+            String text = tokenizer.decode(
+                    written.stream().mapToInt(Integer::intValue).toArray(), true);
+            all.add(new Continued(text, Behaviour.parses(prompt, text, written.size() == most, setup.tools())));
+        }
+        return all;
+    }
+
+    private static void parseRate(ObjectNode column, List<Continued> continued) {
+        double[] parses = parses(continued);
+        if (parses.length == 0) {
+            column.putNull("prompts");
+            return;
+        }
+        ObjectNode node = column.putObject("prompts").put("samples", parses.length);
+        Figures.put(node, "parse_rate", Bootstrap.mean(parses));
+    }
+
+    private static double[] parses(List<Continued> continued) {
+        return continued.stream()
+                .flatMap(each -> each.parses().stream())
+                .mapToDouble(good -> good ? 1 : 0)
+                .toArray();
+    }
+
+    private static void prompts(ObjectNode report, List<Behaviour.Prompt> prompts, List<Results> results) {
+        ArrayNode list = report.putArray("prompts");
+        for (int i = 0; i < prompts.size(); i++) {
+            ObjectNode node = list.addObject();
+            node.put("language", prompts.get(i).language())
+                    .put("prompt", prompts.get(i).text());
+            for (int r = 0; r < results.size(); r++) {
+                Continued one = results.get(r).continued().get(i);
+                ObjectNode column = node.putObject(r == 0 ? "base" : "tuned").put("text", one.text());
+                one.parses().ifPresentOrElse(good -> column.put("parses", good), () -> column.putNull("parses"));
+            }
+        }
+    }
+
+    private static void compare(ObjectNode node, Results base, Results tuned) {
+        tuned.likelihood().compare(node, base.likelihood());
+        double[] parsesTuned = parses(tuned.continued());
+        double[] parsesBase = parses(base.continued());
+        if (parsesTuned.length > 0 && parsesTuned.length == parsesBase.length) {
+            Figures.put(node.putObject("prompts"), "parse_rate", Bootstrap.difference(parsesTuned, parsesBase));
+        }
+        tuned.completions()
+                .forEach((task, one) -> one.compare(
+                        node, task, Objects.requireNonNull(base.completions().get(task))));
+    }
+}

@@ -1,0 +1,92 @@
+package dev.starforge.train.merge;
+
+import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.Merger;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.text.Tokenizers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Adds an adapter to its base and writes one model. It is read back and must compute what base + adapter compute, and not
+ * what the base does; where it does not, nothing is left under the name.
+ */
+public final class Merge implements AutoCloseable {
+    private final Path base;
+    private final Path adapter;
+    private final Quantization onto;
+    private final Device device;
+    private final Merger merger;
+
+    /** What was written and how it was proved; {@code notes} are for a person. */
+    public record Result(MergeProof proof, List<String> notes) {}
+
+    /** @param onto how the base is quantized before the adapter is added; NONE for the weights as stored */
+    public Merge(Path base, Path adapter, Quantization onto, Device device) {
+        this.base = base;
+        this.adapter = adapter;
+        this.onto = onto;
+        this.device = device;
+        this.merger = new Merger(base, adapter, onto, device);
+    }
+
+    /** The format of the base. */
+    public static Format formatOf(Path base) {
+        return Files.isDirectory(base) ? Format.HF : Format.GGUF;
+    }
+
+    /** Writes the adapter alone, as llama.cpp takes it. */
+    public void writeGgufAdapter(Path file) {
+        merger.writeGgufAdapter(file);
+    }
+
+    /**
+     * Writes the merged model.
+     *
+     * @param type of the matrices: F32, BF16 or F16; empty for the types of the base
+     * @param shardBytes the largest file of a folder
+     */
+    public Result write(Path out, Format format, String type, long shardBytes) throws IOException {
+        try (PartialOutput partial = new PartialOutput(out, format)) {
+            List<String> notes = write(partial.path(), format, type, shardBytes, formatOf(base));
+            MergeProof proof = MergeProof.of(base, adapter, onto, partial.path(), device);
+            if (!proof.holds()) {
+                throw new TrainException(out + ": " + proof.verdict()
+                        + (format == Format.GGUF && type.isEmpty() && proof.change() > 0
+                                ? "; quantizing the merged weights again loses most, --type BF16 avoids it"
+                                : ""));
+            }
+            partial.publish();
+            return new Result(proof, notes);
+        }
+    }
+
+    private List<String> write(Path partial, Format format, String type, long shardBytes, Format from)
+            throws IOException {
+        List<String> notes = new ArrayList<>();
+        if (format == Format.GGUF && from == Format.GGUF) {
+            merger.writeGguf(partial, type);
+        } else if (format == Format.GGUF) {
+            notes.addAll(merger.exportGguf(partial, type, Tokenizers.metadata(base)));
+            if (Tokenizers.find(base).isEmpty()) {
+                notes.add("the base has no tokenizer.json, so the file has no vocabulary");
+            }
+        } else {
+            merger.writeFolder(partial, type, shardBytes);
+            if (from == Format.GGUF && !Tokenizers.writeJson(base, partial)) {
+                notes.add("no tokenizer.json was written: the vocabulary is missing, or has scores, which "
+                        + "tokenizer.json cannot hold");
+            }
+        }
+        return notes;
+    }
+
+    @Override
+    public void close() {
+        merger.close();
+    }
+}

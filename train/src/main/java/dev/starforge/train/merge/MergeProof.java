@@ -1,0 +1,64 @@
+package dev.starforge.train.merge;
+
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.verify.Logits;
+import java.nio.file.Path;
+
+/**
+ * Shows that a merged model is its base with the adapter: the logits of all three on the same tokens, as read back from the
+ * files. Merged and adapted must agree ({@link Agreement}), be nearer to each other than to the base by far, and differ from
+ * the base at all.
+ *
+ * @param range of the adapted model's logits
+ * @param error largest difference between merged and adapted, over the tokens that must agree
+ * @param change largest difference between adapted and base
+ * @param bound largest error allowed, as a share of the range
+ * @param tokens that were compared
+ * @param agreeing tokens whose logits are all within the bound
+ */
+public record MergeProof(double range, double error, double change, double bound, int tokens, int agreeing) {
+    private static final double NEARER = 0.25;
+
+    public boolean holds() {
+        return Double.isFinite(error) && error <= bound * range && change > 0 && error <= NEARER * change;
+    }
+
+    /** What is wrong, in words. */
+    public String verdict() {
+        if (change == 0) {
+            return "the adapter changes nothing: merged equals base";
+        }
+        return holds()
+                ? "merged equals base + adapter"
+                : "merged is not base + adapter: the largest difference is " + error + " on logits of range " + range
+                        + ", allowed " + Math.min(bound * range, NEARER * change);
+    }
+
+    /** Computes in float32 on a device, with the base quantized as {@code onto} says. */
+    static MergeProof of(Path base, Path adapter, Quantization onto, Path merged, Device device) {
+        float[] plain;
+        float[] adapted;
+        try (ModelFiles files = ModelFiles.open(base).asBase(onto)) {
+            try (Scope weights = new Scope(device)) {
+                plain = Agreement.logits(files.load(weights, Precision.FLOAT32), device);
+            }
+            try (Scope weights = new Scope(device);
+                    LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
+                adapted = Agreement.logits(files.load(weights, Precision.FLOAT32, lora), device);
+            }
+        }
+        Agreement agreement = Agreement.of(adapted, merged, device);
+        return new MergeProof(
+                agreement.range(),
+                agreement.error(),
+                Logits.maxAbsError(adapted, plain),
+                agreement.bound(),
+                agreement.tokens(),
+                agreement.within());
+    }
+}

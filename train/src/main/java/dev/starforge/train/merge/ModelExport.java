@@ -1,0 +1,94 @@
+package dev.starforge.train.merge;
+
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.file.Safetensors;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.gguf.GgufConversion;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.model.lora.Merger;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.text.Tokenizers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Writes a model folder, such as a checkpoint in which every weight was trained, as a folder of HF without what else a
+ * checkpoint has, or as a GGUF file. It is read back and must compute what the model computes; where it does not, nothing is
+ * left under the name.
+ *
+ * @param type F32, BF16 or F16; empty for the types of the model
+ * @param shardBytes the largest file of a folder
+ */
+public record ModelExport(Path model, String type, long shardBytes, Device device) {
+    /**
+     * How the written model was proved.
+     *
+     * @param range of the original's logits
+     * @param error largest difference over the tokens that must agree
+     * @param bound largest error allowed, as a share of the range
+     * @param notes for a person
+     */
+    public record Result(double range, double error, double bound, List<String> notes) {}
+
+    /** Whether a folder has a model of its own, and no adapter. */
+    public static boolean isModel(Path folder) {
+        return Files.isRegularFile(folder.resolve("config.json"))
+                && !Files.isRegularFile(folder.resolve(LoraAdapter.CONFIG));
+    }
+
+    public Result write(Path out, Format format) throws IOException {
+        try (PartialOutput partial = new PartialOutput(out, format)) {
+            List<String> notes = new ArrayList<>();
+            switch (format) {
+                case HF -> writeFolder(partial.path());
+                case GGUF ->
+                    notes.addAll(GgufConversion.write(model, partial.path(), type, Tokenizers.metadata(model), device));
+            }
+            if (Tokenizers.find(model).isEmpty()) {
+                notes.add("the model has no tokenizer.json, so what is written has no vocabulary");
+            }
+            Agreement agreement = Agreement.of(logits(), partial.path(), device);
+            if (!agreement.holds()) {
+                throw new TrainException(out + ": does not compute what " + model
+                        + " computes: the largest difference is " + agreement.error() + " on logits of range "
+                        + agreement.range());
+            }
+            partial.publish();
+            return new Result(agreement.range(), agreement.error(), agreement.bound(), notes);
+        }
+    }
+
+    private float[] logits() {
+        try (ModelFiles files = ModelFiles.open(model);
+                Scope weights = new Scope(device)) {
+            return Agreement.logits(files.load(weights, Precision.FLOAT32), device);
+        }
+    }
+
+    private void writeFolder(Path folder) throws IOException {
+        Files.createDirectories(folder);
+        try (Safetensors weights = Safetensors.open(model)) {
+            List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+            for (SafetensorsFile.Stored stored : weights.tensors().values()) {
+                entries.add(SafetensorsWriter.Entry.of(
+                        stored.name(),
+                        type.isEmpty() ? stored.dtype() : type,
+                        stored.shape(),
+                        (first, values, count) -> weights.readFloats(stored, first, values, 0, count)));
+            }
+            SafetensorsWriter.writeModel(folder, entries, shardBytes);
+        }
+        for (String name : Merger.COMPANIONS) {
+            if (Files.isRegularFile(model.resolve(name))) {
+                Files.copy(model.resolve(name), folder.resolve(name));
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+package dev.starforge.train.plan;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
+import java.util.List;
+
+/** A device that gives no more memory than it was allowed to, however much it has. */
+public final class LimitedDevice extends ForwardingDevice {
+    private final long limit;
+    private long reserved;
+    private long most;
+
+    public LimitedDevice(Device device, long limit) {
+        super(device);
+        this.limit = limit;
+    }
+
+    /** The most bytes that were reserved at one time. */
+    public long mostReserved() {
+        return most;
+    }
+
+    @Override
+    public Memory reserve(long bytes) {
+        return reserveAll(List.of(bytes)).getFirst();
+    }
+
+    @Override
+    public List<Memory> reserveAll(List<Long> bytes) {
+        long all = bytes.stream().mapToLong(Long::longValue).sum();
+        if (all > limit - reserved) {
+            throw new MemoryException(name() + ": reserve " + all + " bytes: " + reserved + " of the limit of " + limit
+                    + " bytes are taken");
+        }
+        List<Memory> memory = super.reserveAll(bytes);
+        reserved += all;
+        most = Math.max(most, reserved);
+        return memory;
+    }
+
+    @Override
+    public void release(Memory memory) {
+        super.release(memory);
+        reserved -= memory.bytes();
+    }
+
+    /** No file is mapped: the limit is for all memory that weights take. */
+    @Override
+    public boolean maps(DType type) {
+        return false;
+    }
+}

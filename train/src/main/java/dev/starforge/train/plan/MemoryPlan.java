@@ -1,0 +1,77 @@
+package dev.starforge.train.plan;
+
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.train.Keys;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.run.Trainable;
+import dev.starforge.train.run.Trainer;
+import dev.starforge.train.run.TrainerSettings;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * What training takes, in bytes, without taking it: the same forward, backward and update run with shapes alone, on the
+ * allocator that the run will use.
+ *
+ * @param weights the model as it is kept
+ * @param trained parameters
+ * @param state of the optimizer
+ * @param step the most tensors of one batch alive at one time, gradients included
+ * @param workspace scratch memory of the largest operation
+ * @param sums gradients of earlier batches of a step
+ */
+public record MemoryPlan(long weights, long trained, long state, long step, long workspace, long sums) {
+    public long total() {
+        return weights + trained + state + step + workspace + sums;
+    }
+
+    /** For a model known by its config, on a device like {@code like}. */
+    public static MemoryPlan of(
+            ModelSpec blueprint, RunConfig config, int batch, int context, boolean checkpointing, Device like) {
+        NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
+        boolean lora = config.get(Keys.LORA);
+        Precision precision = config.precision();
+        Map<String, Tensor> parameters = new LinkedHashMap<>();
+        Model model;
+        long weights = 0;
+        if (lora) {
+            LoraAdapter adapter =
+                    LoraAdapter.create(Trainable.lora(config, blueprint.architecture()), 0, shapes.scope());
+            model = blueprint.plan(shapes.scope(), precision, config.quantization(), adapter);
+            parameters.putAll(adapter.parameters());
+            weights = shapes.scope().usedBytes()
+                    - parameters.values().stream().mapToLong(Tensor::bytes).sum();
+        } else {
+            List<Parameter> parts = new ArrayList<>();
+            model = blueprint.plan(shapes.scope(), precision, parts);
+            parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
+        }
+        long trained = parameters.values().stream().mapToLong(Tensor::bytes).sum();
+        try (Trainer trainer = new Trainer(
+                model,
+                parameters,
+                shapes.scope().device(),
+                precision,
+                Fallback.QUIET,
+                TrainerSettings.of(config, checkpointing))) {
+            NullOps.Plan plan = trainer.plan(batch, context, checkpointing);
+            return new MemoryPlan(
+                    weights,
+                    trained,
+                    trainer.stateBytes(),
+                    plan.tensorBytes(),
+                    plan.workspaceBytes(),
+                    config.get(Keys.ACCUMULATION) > 1 ? trained : 0);
+        }
+    }
+}

@@ -1,0 +1,342 @@
+package dev.starforge.train.plan;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.TokenizerException;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.Quantization;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.train.Adaptation;
+import dev.starforge.train.ConfigException;
+import dev.starforge.train.Keys;
+import dev.starforge.train.KnownModels;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.corpus.RunData;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.RunFolder;
+import dev.starforge.train.run.Scratch;
+import dev.starforge.train.run.Trainable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/**
+ * Whether a run can begin, looked at before hours are spent and before anything is written: output folder, model and its
+ * weights, memory, data, disk. {@code train} begins with it and refuses with its first failure, {@code doctor} shows all of
+ * it, so the two cannot disagree.
+ */
+public final class Preflight {
+    /** The checkpoint that is kept and the one that is being written. */
+    private static final int LEAST_CHECKPOINTS = 2;
+
+    private static final long SLACK = 64L << 20;
+
+    private final List<Finding> findings = new ArrayList<>();
+    private final List<RuntimeException> failures = new ArrayList<>();
+    private final Setup setup;
+    private final RunConfig config;
+    private final Device device;
+    private Optional<Path> model = Optional.empty();
+    private Optional<Scratch.Draft> draft = Optional.empty();
+    private Optional<Tokenizer> tokenizer = Optional.empty();
+    private Optional<ModelSpec> blueprint = Optional.empty();
+    private Optional<Model.Facts> facts = Optional.empty();
+    private Optional<Adaptation> adapted = Optional.empty();
+    private Optional<MemoryPlan> plan = Optional.empty();
+    private long tokens;
+
+    /** How a thing is. */
+    public enum Level {
+        READY,
+        WARNING,
+        NOT_READY
+    }
+
+    /** One thing that was looked at. */
+    public record Finding(Level level, String subject, String text) {}
+
+    /** Where models are. */
+    public interface Models {
+        /** The folder or file of a model that is named; throws when there is none. */
+        Path find(String name);
+
+        Optional<Tokenizer> tokenizer(Path model);
+    }
+
+    /**
+     * What is to begin.
+     *
+     * @param config the settings as asked, before they are adapted
+     * @param resume whether a run is resumed
+     */
+    public record Setup(
+            RunConfig config,
+            MachineFacts machine,
+            Device device,
+            boolean resume,
+            Models models,
+            Checkpoints.Disk disk) {}
+
+    private Preflight(Setup setup) {
+        this.setup = setup;
+        this.config = setup.config();
+        this.device = setup.device();
+    }
+
+    /** Looks at everything. */
+    public static Preflight of(Setup setup) {
+        Preflight preflight = new Preflight(setup);
+        preflight.check("output", preflight::output);
+        preflight.check("model", preflight::model);
+        preflight.check("memory", preflight::memory);
+        preflight.check("data", preflight::data);
+        if (!setup.config().get(Keys.ADAPTER).isEmpty()) {
+            preflight.check("adapter", preflight::adapter);
+        }
+        preflight.check("disk", preflight::disk);
+        return preflight;
+    }
+
+    public List<Finding> findings() {
+        return List.copyOf(findings);
+    }
+
+    /** Throws the first thing that is not ready, if there is one. */
+    public void require() {
+        if (!failures.isEmpty()) {
+            throw failures.getFirst();
+        }
+    }
+
+    /** The model's folder or file; none where it is new and not written yet. */
+    public Optional<Path> modelPath() {
+        return model;
+    }
+
+    /** The new model, where it is one that is not written yet. */
+    public Optional<Scratch.Draft> draft() {
+        return draft;
+    }
+
+    /** The settings as the machine can obey them; only where nothing failed. */
+    public Adaptation adaptation() {
+        return adapted.orElseThrow();
+    }
+
+    /** How long it will take, from steps that are run here; only where the run fits into memory. */
+    public void time(LongSupplier nanoTime) {
+        if (blueprint.isPresent() && adapted.isPresent() && plan.isPresent()) {
+            check("time", () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime).finding(tokens));
+        }
+    }
+
+    private void check(String subject, Supplier<Finding> look) {
+        try {
+            findings.add(look.get());
+        } catch (ConfigException
+                | TrainException
+                | ModelException
+                | DatasetException
+                | TokenizerException
+                | TensorException refused) {
+            failures.add(refused);
+            findings.add(new Finding(Level.NOT_READY, subject, String.valueOf(refused.getMessage())));
+        }
+    }
+
+    private static Finding ready(String subject, String text) {
+        return new Finding(Level.READY, subject, text);
+    }
+
+    private Finding output() {
+        RunFolder.check(config, setup.resume());
+        return ready("output", config.get(Keys.OUTPUT) + (setup.resume() ? ": a run to resume" : ""));
+    }
+
+    private boolean goesOn() {
+        return setup.resume()
+                && Files.isRegularFile(Path.of(config.get(Keys.OUTPUT)).resolve(RunFolder.CONFIG));
+    }
+
+    private Finding model() {
+        Path base = Path.of(config.get(Keys.OUTPUT)).resolve(RunFolder.BASE);
+        boolean isNew = config.get(Keys.MODEL).equals(Scratch.NAME);
+        if (isNew && !(setup.resume() && Files.isDirectory(base))) {
+            blueprint = Optional.of(Scratch.blueprint(config));
+            Scratch.Draft made = Scratch.draft(config);
+            draft = Optional.of(made);
+            tokenizer = Optional.of(made.tokenizer());
+            blueprint = Optional.of(made.blueprint());
+            facts = Optional.of(made.blueprint()
+                    .plan(shapes().scope(), Precision.FLOAT32, new ArrayList<>())
+                    .facts());
+            return ready("model", "a new one, " + StepTime.parameters(parameters()) + " parameters");
+        }
+        blueprint = KnownModels.find(config.get(Keys.MODEL));
+        Path path = isNew ? base : setup.models().find(config.get(Keys.MODEL));
+        try (ModelFiles files = ModelFiles.open(path)) {
+            blueprint = Optional.of(files.spec());
+            Model.Facts found = Trainable.shapes(files, device);
+            files.requireFinite(device);
+            tokenizer = setup.models().tokenizer(path);
+            model = Optional.of(path);
+            facts = Optional.of(found);
+            return ready(
+                    "model",
+                    files.architecture() + " in " + path + ", " + StepTime.parameters(parameters())
+                            + " parameters, every weight is finite");
+        }
+    }
+
+    private NullOps shapes() {
+        return new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
+    }
+
+    private long parameters() {
+        return StepTime.weights(blueprint.orElseThrow(), device);
+    }
+
+    /** What a run was fitted to when it began holds for it to the end. */
+    private Finding memory() {
+        adapted = Optional.of(
+                goesOn()
+                        ? Adaptation.fixed(config, setup.machine(), blueprint, device)
+                        : Adaptation.of(config, setup.machine(), blueprint, device));
+        RunConfig effective = adapted.get().config();
+        facts.ifPresent(known -> requireFit(effective, known));
+        if (!effective.get(Keys.LORA)) {
+            model.ifPresent(Trainable.Full::requireFolder);
+        }
+        if (blueprint.isEmpty()) {
+            return new Finding(Level.WARNING, "memory", "not planned: the model is not known");
+        }
+        MemoryPlan needed = MemoryPlan.of(
+                blueprint.get(),
+                effective,
+                effective.get(Keys.BATCH),
+                effective.get(Keys.CONTEXT),
+                effective.get(Keys.CHECKPOINTING).equals("true"),
+                device);
+        plan = Optional.of(needed);
+        return ready(
+                "memory",
+                String.format(
+                        Locale.ROOT,
+                        "planned %.2f GiB of %.2f GiB: weights %.2f (%s), trained %.2f, optimizer %.2f, a batch of %d x %d %.2f, workspace %.2f",
+                        needed.total() / 0x1p30,
+                        adapted.get().budget() / 0x1p30,
+                        needed.weights() / 0x1p30,
+                        kept(effective),
+                        needed.trained() / 0x1p30,
+                        needed.state() / 0x1p30,
+                        effective.get(Keys.BATCH),
+                        effective.get(Keys.CONTEXT),
+                        (needed.step() + needed.sums()) / 0x1p30,
+                        needed.workspace() / 0x1p30));
+    }
+
+    /** A model computes no more positions than it was made for. */
+    public static void requireFit(RunConfig effective, Model.Facts facts) {
+        if (effective.get(Keys.CONTEXT) > facts.context()) {
+            throw effective.wrong(Keys.CONTEXT, "the model was made for " + facts.context() + " positions");
+        }
+    }
+
+    /** What weights are kept in, in words. */
+    private String kept(RunConfig effective) {
+        if (!effective.get(Keys.LORA)) {
+            return "all trained";
+        }
+        ModelSpec known = blueprint.orElseThrow();
+        if (!known.quantized().isEmpty()) {
+            return known.quantized() + " as stored";
+        }
+        Quantization quantization = effective.quantization();
+        return quantization.equals(Quantization.NONE)
+                ? effective.get(Keys.DTYPE)
+                : quantization + " and " + effective.get(Keys.DTYPE);
+    }
+
+    /** The documents as the run will read them; without a model no more than that they are there. */
+    private Finding data() {
+        if (facts.isEmpty() && config.get(Keys.DATASET).isEmpty()) {
+            String file = config.get(Keys.TRAIN);
+            if (file.isEmpty() || !Files.isRegularFile(Path.of(file))) {
+                throw config.wrong(
+                        Keys.TRAIN, file.isEmpty() ? "set data.path or data.train" : "there is no such file");
+            }
+            return ready("data", file);
+        }
+        RunConfig effective = adapted.map(Adaptation::config).orElse(config);
+        int vocabulary = facts.map(Model.Facts::vocabulary).orElse(Integer.MAX_VALUE);
+        Path place = model.orElse(Path.of(config.get(Keys.MODEL)));
+        try (RunData data = RunData.open(effective, place, vocabulary, tokenizer)) {
+            DataFacts train = data.train().facts();
+            tokens = train.tokens();
+            boolean held = !data.sample().windows().isEmpty();
+            String text = train.used() + "; "
+                    + (held ? "evaluated on " + data.sample().describe() : "nothing to validate with")
+                    + (train.dropped() == 0 ? "" : "; " + train.lost());
+            return new Finding(held && train.dropped() == 0 ? Level.READY : Level.WARNING, "data", text);
+        }
+    }
+
+    /** The adapter to continue from fits the settings. */
+    private Finding adapter() {
+        Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
+        if (model.isPresent() && adapted.isPresent()) {
+            RunConfig effective = adapted.get().config();
+            try (ModelFiles files = ModelFiles.open(model.get());
+                    Trainable.Lora subject = Trainable.Lora.load(
+                            files,
+                            effective.get(Keys.MODEL),
+                            effective.quantization(),
+                            Trainable.lora(effective, files.architecture()),
+                            effective.get(Keys.SEED),
+                            shapes().scope().device(),
+                            adapted.get().precisionOfRun())) {
+                subject.restore(from);
+            }
+        }
+        return ready("adapter", "continues from " + from);
+    }
+
+    /** Two checkpoints must fit, and a new model; those that are to be kept besides are worth a warning. */
+    private Finding disk() {
+        Path folder = Path.of(config.get(Keys.OUTPUT)).toAbsolutePath();
+        while (folder.getParent() != null && !Files.isDirectory(folder)) {
+            folder = folder.getParent();
+        }
+        try {
+            long free = setup.disk().free(folder);
+            long each = plan.map(needed -> needed.trained() + needed.state()).orElse(0L);
+            long base = draft.isPresent() ? plan.map(MemoryPlan::trained).orElse(0L) : 0;
+            long least = base + each * (goesOn() ? 1 : LEAST_CHECKPOINTS) + SLACK;
+            long most = base + each * (config.get(Keys.SAVE_LIMIT) + 2L) + SLACK;
+            String text = (free >> 20) + " MiB free at " + folder + ", " + (least >> 20) + " MiB needed at least, "
+                    + (most >> 20) + " MiB with training.save_total_limit " + config.get(Keys.SAVE_LIMIT);
+            if (free < least) {
+                throw new TrainException(
+                        text + ": free some space, choose another output.output_dir, or train less of the model");
+            }
+            return new Finding(free < most && !goesOn() ? Level.WARNING : Level.READY, "disk", text);
+        } catch (IOException failure) {
+            throw new TrainException(folder + ": cannot be read: " + failure, failure);
+        }
+    }
+}

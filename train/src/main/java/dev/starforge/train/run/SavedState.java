@@ -1,0 +1,143 @@
+package dev.starforge.train.run;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.Key;
+import dev.starforge.train.Keys;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.corpus.Sources;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * What a checkpoint has besides the trained parameters, so that a resumed run computes what an uninterrupted one would: the
+ * optimizer's moments, counters, loss scale, settings, hashes of the data and the metrics so far.
+ *
+ * @param notes told what a person should know about a resumed run
+ */
+record SavedState(
+        Path run,
+        RunConfig config,
+        Trainer trainer,
+        Schedule schedule,
+        Sources sources,
+        Device device,
+        Consumer<String> notes) {
+    static final String FILE = "state.json";
+    private static final String OPTIMIZER = "optimizer.safetensors";
+
+    /** What may differ between a run and the one that resumes it. */
+    private static final List<Key<?>> FREE = List.of(
+            Keys.OUTPUT,
+            Keys.OVERWRITE,
+            Keys.SAVE_STEPS,
+            Keys.SAVE_LIMIT,
+            Keys.LOGGING_STEPS,
+            Keys.THREADS,
+            Keys.SAMPLES,
+            Keys.PROMPTS,
+            Keys.PROMPT_LANGUAGE,
+            Keys.PROMPT_TOKENS,
+            Keys.FORCE,
+            Keys.INDEX,
+            Keys.MEMORY_LIMIT);
+
+    /** What may be raised, so that a run becomes longer. */
+    private static final List<Key<Integer>> LENGTH = List.of(Keys.EPOCHS, Keys.MAX_STEPS);
+
+    /** Writes the optimizer's moments, which are as large as the parameters. */
+    void writeOptimizer(Path folder) {
+        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        trainer.state().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, device)));
+        SafetensorsWriter.write(folder.resolve(OPTIMIZER), entries);
+    }
+
+    /** Writes everything else, which is small. */
+    void write(Path folder, RunState state) {
+        ObjectNode root = Jackson.object();
+        state.write(root);
+        root.put("updates", trainer.updates());
+        root.put("loss_scale", trainer.lossScale().value());
+        root.put("loss_scale_good_steps", trainer.lossScale().goodSteps());
+        root.put("device", device.name());
+        ObjectNode random = root.putObject("random");
+        random.put("generator", "philox4x32-10, keyed by seed, step, sample, site and element");
+        random.put("seed", config.get(Keys.SEED));
+        ObjectNode scheduler = root.putObject("scheduler");
+        scheduler.put("shape", schedule.shape().name());
+        scheduler.put("steps", schedule.steps());
+        scheduler.put("warmup", schedule.warmup());
+        ObjectNode hashes = root.putObject("data_sha256");
+        sources.hashes().forEach(hashes::put);
+        Checkpoints.writeWhole(folder.resolve(FILE), Jackson.indented(root) + "\n");
+        Checkpoints.writeWhole(folder.resolve(RunFolder.CONFIG), config.yaml());
+        try {
+            Files.copy(run.resolve(Metrics.FILE), folder.resolve(Metrics.FILE));
+        } catch (IOException failure) {
+            throw new TrainException(folder + ": cannot be written: " + failure, failure);
+        }
+    }
+
+    /** Refuses settings and data that are not the run's, then restores the trainer and {@code state}. */
+    void restore(Path checkpoint, RunState state) {
+        RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
+        JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(FILE));
+        requireSameSettings(before);
+        requireNotShorter(before, saved.path("scheduler").path("steps").longValue(schedule.steps()));
+        for (Map.Entry<String, String> hash : sources.hashes().entrySet()) {
+            if (!saved.path("data_sha256").path(hash.getKey()).asString("").equals(hash.getValue())) {
+                throw new TrainException(checkpoint + ": was trained on other data: " + hash.getKey() + " has changed");
+            }
+        }
+        String deviceBefore = saved.path("device").asString("");
+        if (!deviceBefore.equals(device.name())) {
+            notes.accept("the run was started on " + deviceBefore + " and continues on " + device.name()
+                    + ": losses will agree, but not bit for bit");
+        }
+        Trainable.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
+        trainer.restore(saved.path("updates").intValue());
+        trainer.lossScale()
+                .restore(
+                        saved.path("loss_scale").doubleValue(1),
+                        saved.path("loss_scale_good_steps").intValue(0));
+        state.read(saved);
+    }
+
+    private void requireSameSettings(RunConfig before) {
+        for (Key<?> key : Keys.ALL) {
+            if (!FREE.contains(key) && !LENGTH.contains(key) && !before.get(key).equals(config.get(key))) {
+                throw config.wrong(
+                        key,
+                        "the run in " + run + " was started with " + before.get(key)
+                                + "; it cannot be resumed with another value");
+            }
+        }
+    }
+
+    /** A run may become longer. From here on it has the rates of the longer schedule, which it did not start with. */
+    private void requireNotShorter(RunConfig before, long stepsBefore) {
+        long steps = schedule.steps();
+        for (Key<Integer> key : LENGTH) {
+            if (!before.get(key).equals(config.get(key)) && steps < stepsBefore) {
+                throw config.wrong(
+                        key,
+                        "the run in " + run + " was started with " + before.get(key)
+                                + "; it can become longer, but not shorter");
+            }
+        }
+        if (steps > stepsBefore) {
+            notes.accept("the run continues to step " + steps + " instead of " + stepsBefore
+                    + ": from here on the learning rate is that of the longer schedule, so the result is not that "
+                    + "of a run that was as long from the start");
+        }
+    }
+}

@@ -1,0 +1,489 @@
+package dev.starforge.train.run;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.train.Key;
+import dev.starforge.train.Keys;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.corpus.Example;
+import dev.starforge.train.corpus.FimTokens;
+import dev.starforge.train.corpus.RunData;
+import dev.starforge.train.plan.Machine;
+import dev.starforge.train.plan.Preflight;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.function.LongSupplier;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * A training run from the first step to the last, or from a checkpoint on. Everything it does is a function of the settings,
+ * the data and the step, so a resumed run gives the losses of one that was never interrupted, bit for bit.
+ *
+ * <p>A step is a number of sequences; how many of them are computed at a time is a matter of memory, and halves when there
+ * is too little. {@link #stop} may come from another thread; the rest is serial.
+ */
+public final class TrainRun implements AutoCloseable {
+    private static final int NOT_FINITE = 3;
+
+    private final Setup setup;
+    private final RunConfig config;
+    private final Path run;
+    private final Device device;
+    private final ModelFiles files;
+    private final Trainable subject;
+    private final RunData data;
+    private final Validation validation;
+    private final StepMemory memory;
+    private final Trainer trainer;
+    private final Checkpoints checkpoints;
+    private final SavedState saved;
+    private final Schedule schedule;
+    private final long steps;
+    private final Samples samples;
+    private Metrics metrics;
+    private volatile boolean stopping;
+
+    private final RunState state = new RunState();
+    private List<List<Integer>> sequences = List.of();
+    private int plannedEpoch = -1;
+    private long begun;
+    private double elapsedBefore;
+
+    /**
+     * What a run is made of.
+     *
+     * @param config the effective settings
+     * @param model a folder or a file
+     * @param memoryBytes what may be planned with; 0 when unknown
+     * @param resume whether to go on from the newest checkpoint, where there is one
+     */
+    public record Setup(
+            RunConfig config,
+            Path model,
+            Optional<Tokenizer> tokenizer,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            long memoryBytes,
+            boolean resume,
+            Checkpoints.Disk disk,
+            LongSupplier nanoTime,
+            RunEvents events) {}
+
+    /** How a run ended. */
+    public enum End {
+        FINISHED,
+        STOPPED_EARLY,
+        INTERRUPTED
+    }
+
+    public TrainRun(Setup setup) {
+        this.setup = setup;
+        this.config = setup.config();
+        this.run = Path.of(config.get(Keys.OUTPUT));
+        this.device = setup.device();
+        List<AutoCloseable> opened = new ArrayList<>();
+        try {
+            files = ModelFiles.open(setup.model());
+            opened.add(files);
+            subject = load();
+            opened.add(subject);
+            int vocabulary = subject.model().facts().vocabulary();
+            Preflight.requireFit(config, subject.model().facts());
+            data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
+            opened.add(data);
+            validation = new Validation(data.validation(), data.sample());
+            memory = new StepMemory(config, subject, setup.memoryBytes());
+            trainer = memory.trainer(setup);
+            opened.add(trainer);
+            steps = countSteps();
+            schedule = Schedule.of(config, steps);
+            state.sequencesAtATime = config.get(Keys.BATCH);
+            saved = new SavedState(run, config, trainer, schedule, data.sources(), device, setup.events()::note);
+            checkpoints = new Checkpoints(run, setup.disk(), config.get(Keys.SAVE_LIMIT));
+            checkpoints.clean();
+            samples = new Samples(run, config, setup, subject.model(), data.sources());
+            Optional<Path> from = setup.resume() ? checkpoints.newest(setup.events()::note) : Optional.empty();
+            if (setup.resume() && from.isEmpty() && !checkpoints.all().isEmpty()) {
+                throw new TrainException(run + ": cannot be resumed: none of its checkpoints is complete; set "
+                        + "output.overwrite, without --resume, to start again");
+            }
+            from.ifPresent(checkpoint -> {
+                saved.restore(checkpoint, state);
+                subject.restore(checkpoint);
+                elapsedBefore = state.elapsedSeconds;
+            });
+            tellData(from.isPresent());
+            Checkpoints.writeWhole(run.resolve(RunFolder.CONFIG), config.yaml());
+            metrics = new Metrics(
+                    run,
+                    from.map(path -> Metrics.lines(path.resolve(Metrics.FILE))).orElse(List.of()));
+            opened.add(metrics);
+            begun = setup.nanoTime().getAsLong();
+        } catch (RuntimeException failure) {
+            for (AutoCloseable each : opened.reversed()) {
+                closeQuietly(each, failure);
+            }
+            throw failure;
+        }
+    }
+
+    private static void closeQuietly(AutoCloseable each, RuntimeException failure) {
+        try {
+            each.close();
+        } catch (Exception further) {
+            failure.addSuppressed(further);
+        }
+    }
+
+    private Trainable load() {
+        if (!config.get(Keys.LORA)) {
+            return Trainable.Full.load(files, setup.model(), device);
+        }
+        Trainable.Lora adapted = Trainable.Lora.load(
+                files,
+                config.get(Keys.MODEL),
+                config.quantization(),
+                Trainable.lora(config, files.architecture()),
+                config.get(Keys.SEED),
+                device,
+                setup.precision());
+        if (!config.get(Keys.ADAPTER).isEmpty()) {
+            Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
+            adapted.restore(from);
+            Quantization before = LoraAdapter.trainedOn(from);
+            if (!before.equals(adapted.quantization())) {
+                setup.events()
+                        .note("the adapter was trained on weights quantized to " + before + " and continues on "
+                                + adapted.quantization());
+            }
+        }
+        return adapted;
+    }
+
+    /** What is read, what is left out and what is not done, before the first step. */
+    private void tellData(boolean resumed) {
+        if (setup.resume() && !resumed) {
+            setup.events().note("no checkpoint was written yet: the run starts from the beginning");
+        }
+        if (config.get(Keys.FIM_RATE) > 0
+                && setup.tokenizer().flatMap(FimTokens::of).isEmpty()) {
+            setup.events().note("fill-in-the-middle is off: the tokenizer has no tokens for it");
+        }
+        setup.events().data("train", data.train().facts());
+        if (data.sources().validation().count() > 0) {
+            setup.events().data("validation", data.validation().facts());
+        }
+        if (!data.sample().windows().isEmpty()) {
+            setup.events().note("evaluations are on " + data.sample().describe());
+        }
+    }
+
+    private int perStep() {
+        return config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION);
+    }
+
+    private long countSteps() {
+        if (config.get(Keys.MAX_STEPS) > 0) {
+            return config.get(Keys.MAX_STEPS);
+        }
+        long count = 0;
+        for (int e = 0; e < config.get(Keys.EPOCHS); e++) {
+            count += (data.train().epoch(e).size() + perStep() - 1) / perStep();
+        }
+        return count;
+    }
+
+    /** Asks the run to end after the present step. */
+    public void stop() {
+        stopping = true;
+    }
+
+    public long steps() {
+        return steps;
+    }
+
+    /** How many steps are done. */
+    public long step() {
+        return state.step;
+    }
+
+    /** Where it is, the model it trains and how long an epoch is, in words. */
+    public String describe() {
+        long trained = subject.parameters().values().stream()
+                .mapToLong(parameter -> parameter.shape().size())
+                .sum();
+        return String.format(
+                Locale.ROOT,
+                "%s, %,d parameters trained; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
+                files.architecture(),
+                trained,
+                data.train().facts().lossTokens(),
+                steps,
+                perStep(),
+                state.step > 0 ? "; resumes at step " + state.step : "");
+    }
+
+    /** Whether an adapter is trained, and not the model itself. */
+    public boolean hasAdapter() {
+        return config.get(Keys.LORA);
+    }
+
+    /** The split to evaluate the result on: the test split where there is one. */
+    public Optional<String> heldOut() {
+        return data.sources().test().count() > 0
+                ? Optional.of("test")
+                : data.sources().validation().count() > 0 ? Optional.of("validation") : Optional.empty();
+    }
+
+    /** What to do with a run that is resumed after its last step; empty while there are steps to do. */
+    public String whenFinished() {
+        if (state.step < steps) {
+            return "";
+        }
+        Key<Integer> length = config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
+        return "the run has done all of its " + steps + " steps; to continue, raise " + length.path() + " (now "
+                + config.get(length) + ") with --resume, or start a new run with "
+                + (hasAdapter() ? "model.adapter" : "model.pretrained_model") + " set to "
+                + (hasAdapter() ? run : run.resolve("latest"));
+    }
+
+    public End run() {
+        if (state.step == 0 && !samples.before(() -> stopping)) {
+            return interrupted();
+        }
+        End end = End.FINISHED;
+        while (state.step < steps) {
+            if (due(config.get(Keys.EVAL_STEPS)) && isToEvaluate() && !evaluate()) {
+                return interrupted();
+            }
+            if (impatient()) {
+                end = End.STOPPED_EARLY;
+                break;
+            }
+            if (due(config.get(Keys.SAVE_STEPS))) {
+                save();
+            }
+            if (stopping) {
+                return interrupted();
+            }
+            next();
+        }
+        if (isToEvaluate()) {
+            save(); // an evaluation takes its time, and must not be able to cost the run
+            if (!evaluate()) {
+                return interrupted();
+            }
+        }
+        save(data.sample().windows().isEmpty());
+        if (!samples.after(() -> stopping)) {
+            return interrupted();
+        }
+        writeSummary(end);
+        return end;
+    }
+
+    private End interrupted() {
+        save();
+        writeSummary(End.INTERRUPTED);
+        return End.INTERRUPTED;
+    }
+
+    private boolean isToEvaluate() {
+        return state.evaluatedAt != state.step && !data.sample().windows().isEmpty();
+    }
+
+    private boolean due(int every) {
+        return every > 0 && state.step > 0 && state.step % every == 0;
+    }
+
+    private boolean impatient() {
+        return config.get(Keys.PATIENCE) > 0 && state.withoutGain >= config.get(Keys.PATIENCE);
+    }
+
+    private void next() {
+        if (plannedEpoch != state.epoch) {
+            sequences = data.train().epoch(state.epoch);
+            plannedEpoch = state.epoch;
+        }
+        int end = Math.min(sequences.size(), state.position + perStep());
+        List<List<Example>> read = new ArrayList<>();
+        long seen = 0;
+        for (List<Integer> sequence : sequences.subList(state.position, end)) {
+            read.add(data.train().read(sequence, state.epoch));
+            seen += read.getLast().stream()
+                    .mapToLong(example -> example.ids().length)
+                    .sum();
+        }
+        long began = setup.nanoTime().getAsLong();
+        double cpu = Machine.cpuSeconds();
+        double rate = schedule.rate(state.step);
+        Trainer.Report report = attempt(read, rate);
+        double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
+        state.trainingSeconds += took;
+        state.tokens += seen;
+        state.lossTokens += report.targets();
+        state.position = end;
+        if (state.position == sequences.size()) {
+            state.epoch++;
+            state.position = 0;
+        }
+        state.step++;
+        double within = plannedEpoch == state.epoch ? (double) state.position / sequences.size() : 0;
+        double used = cpu < 0
+                ? -1
+                : (Machine.cpuSeconds() - cpu) / took / Runtime.getRuntime().availableProcessors();
+        RunEvents.Step told = new RunEvents.Step(
+                state.step,
+                steps,
+                state.epoch + within,
+                state.tokens,
+                state.lossTokens,
+                report.loss(),
+                rate,
+                report.gradientNorm(),
+                seen / took,
+                subject.weightBytes() + trainer.reservedBytes() + device.workspaceBytes(),
+                Machine.residentBytes(),
+                used,
+                report.moved());
+        metrics.step(told);
+        setup.events().step(told);
+        watch(report);
+    }
+
+    /** One bad step is skipped; several in a row mean that there is no way on from here. */
+    private void watch(Trainer.Report report) {
+        state.notFinite = report.moved() || report.scaledDown() ? 0 : state.notFinite + 1;
+        if (!report.moved()) {
+            setup.events()
+                    .note("step " + state.step + " skipped: loss " + report.loss() + ", gradient norm "
+                            + report.gradientNorm()
+                            + (report.scaledDown()
+                                    ? "; the loss is scaled by "
+                                            + trainer.lossScale().value() + " from here on"
+                                    : ""));
+        }
+        if (state.notFinite >= NOT_FINITE) {
+            Path good = save();
+            throw new TrainException(
+                    "step " + state.step + ": " + state.notFinite + " steps in a row were not finite; the state "
+                            + "before them is in " + good + "; a lower learning rate or a higher precision may help");
+        }
+    }
+
+    private Trainer.Report attempt(List<List<Example>> read, double rate) {
+        while (true) {
+            List<List<Example>> batches = new ArrayList<>();
+            for (int from = 0; from < read.size(); from += state.sequencesAtATime) {
+                batches.add(read.subList(from, Math.min(read.size(), from + state.sequencesAtATime)).stream()
+                        .flatMap(List::stream)
+                        .toList());
+            }
+            try {
+                return trainer.step(batches, rate, state.step);
+            } catch (MemoryException full) {
+                if (state.sequencesAtATime == 1) {
+                    throw new TrainException(
+                            full.getMessage() + "; one sequence of " + config.get(Keys.CONTEXT)
+                                    + " tokens does not fit: " + memory.whatFits(trainer),
+                            full);
+                }
+                state.sequencesAtATime = (state.sequencesAtATime + 1) / 2;
+                setup.events()
+                        .note("out of memory (" + full.getMessage() + "): going on with " + state.sequencesAtATime
+                                + " sequences at a time, and accordingly more of them for a step");
+            }
+        }
+    }
+
+    /** False when it was stopped, which changes nothing but the time that is gone. */
+    private boolean evaluate() {
+        long began = setup.nanoTime().getAsLong();
+        OptionalDouble found = validation.loss(
+                trainer,
+                state.sequencesAtATime,
+                () -> stopping,
+                done -> setup.events()
+                        .evaluating(state.step, done, data.sample().tokens(), since(began)));
+        state.evaluationSeconds += since(began);
+        if (found.isEmpty()) {
+            return false;
+        }
+        double loss = found.getAsDouble();
+        state.evaluatedAt = state.step;
+        state.lastEvaluation = loss;
+        boolean best = loss < state.bestLoss - config.get(Keys.MIN_DELTA);
+        state.withoutGain = best ? 0 : state.withoutGain + 1;
+        if (best) {
+            state.bestLoss = loss;
+            state.bestStep = state.step;
+        }
+        metrics.evaluated(state.step, loss, best);
+        setup.events().evaluated(state.step, loss, best);
+        if (best) {
+            save(true);
+        }
+        return true;
+    }
+
+    private double since(long began) {
+        return (setup.nanoTime().getAsLong() - began) * 1e-9;
+    }
+
+    private Path save() {
+        return save(false);
+    }
+
+    private Path save(boolean best) {
+        long bytes = trainer.stateBytes()
+                + subject.parameters().values().stream()
+                        .mapToLong(Tensor::bytes)
+                        .sum();
+        state.elapsedSeconds = elapsedBefore + since(begun);
+        Path checkpoint = checkpoints.has(state.step)
+                ? checkpoints.amend(state.step, folder -> saved.write(folder, state))
+                : checkpoints.save(state.step, bytes, this::write);
+        if (best) {
+            checkpoints.markBest(checkpoint);
+        }
+        checkpoints.prune();
+        return checkpoint;
+    }
+
+    private void write(Path folder) {
+        setup.events().note("saving step " + state.step);
+        subject.save(folder);
+        saved.writeOptimizer(folder);
+        saved.write(folder, state);
+    }
+
+    private void writeSummary(End end) {
+        state.elapsedSeconds = elapsedBefore + since(begun);
+        ObjectNode summary = Summary.of(run, end, config, state, data, device.name());
+        Checkpoints.writeWhole(run.resolve("summary.json"), Jackson.indented(summary) + "\n");
+        Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary));
+    }
+
+    @Override
+    public void close() {
+        metrics.close();
+        trainer.close();
+        data.close();
+        subject.close();
+        files.close();
+    }
+}

@@ -1,0 +1,407 @@
+package dev.starforge.train.run;
+
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tape;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Training;
+import dev.starforge.train.corpus.Example;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Moves parameters, an adapter's or a whole model's, against the loss of examples; everything else stays as it is. The loss
+ * of a step is the mean over all of its target tokens, however they are spread over micro-batches. Examples are packed:
+ * they lie end to end and do not see each other.
+ *
+ * <p>Logits are never there for all tokens: the product with the vocabulary, its loss and its gradient are computed some
+ * rows at a time, at once, since the gradient of a mean is known before the rest of the mean is.
+ */
+public final class Trainer implements AutoCloseable {
+    private static final int LOGITS = 1 << 24;
+
+    private final Model model;
+    private final Device device;
+    private final Precision precision;
+    private final Fallback fallback;
+    private final TrainerSettings settings;
+    private final int logits;
+    private final Map<String, Tensor> parameters;
+    private final Set<Tensor> headParameters;
+    private final Optimizer optimizer;
+    private Scope step;
+    private EagerOps ops;
+    private final LossScale lossScale;
+    private int hiddenSize;
+
+    /**
+     * What a step found before it moved anything.
+     *
+     * @param loss the mean over all target tokens
+     * @param gradientNorm before clipping
+     * @param targets how many predictions counted
+     * @param moved false when loss or gradient was not finite, and nothing was changed
+     * @param scaledDown whether that was for the loss being scaled too much, which has been changed
+     */
+    public record Report(double loss, double gradientNorm, long targets, boolean moved, boolean scaledDown) {}
+
+    public Trainer(
+            Model model,
+            Map<String, Tensor> parameters,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            TrainerSettings settings) {
+        this(model, parameters, device, precision, fallback, settings, LOGITS);
+    }
+
+    /** With at most {@code logits} numbers of logits at one time, but for 64 rows. */
+    Trainer(
+            Model model,
+            Map<String, Tensor> parameters,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            TrainerSettings settings,
+            int logits) {
+        this.logits = logits;
+        this.model = model;
+        this.device = device;
+        this.precision = precision;
+        this.fallback = fallback;
+        this.settings = settings;
+        this.lossScale = settings.scaled() ? LossScale.dynamic() : LossScale.none();
+        this.parameters = new LinkedHashMap<>(parameters);
+        this.headParameters = usedByHead();
+        optimizer = new Optimizer(this.parameters, device, settings);
+        step = new Scope(device);
+        ops = device.ops(step, precision, fallback);
+    }
+
+    /** The parameters that the product with the vocabulary reads, found by running it with shapes alone. */
+    private Set<Tensor> usedByHead() {
+        Set<Tensor> used = new HashSet<>();
+        Ops shapes = new NullOps(device, precision, fallback);
+        hiddenSize = Math.toIntExact(shapes.scope()
+                .within(() -> hidden(
+                        shapes, TrainBatch.of(model, shapes.scope(), List.of(new Example(new int[1], new int[1])), 1)))
+                .dim(1));
+        Ops recording = new RecordingOps(shapes, used);
+        model.logits(recording, shapes.run(new Plain.Fill(Spec.f32(1, hiddenSize), 0)));
+        used.retainAll(Set.copyOf(parameters.values()));
+        return used;
+    }
+
+    /** One optimizer step over examples that fit one batch. */
+    public Report step(List<Example> examples, double learningRate) {
+        return step(List.of(examples), learningRate, optimizer.updates());
+    }
+
+    /**
+     * One optimizer step over micro-batches.
+     *
+     * @param number of the step, which its noise depends on
+     * @throws MemoryException when the device has not enough; nothing has changed then
+     */
+    public Report step(List<List<Example>> batches, double learningRate, long number) {
+        try {
+            return tryStep(batches, learningRate, number);
+        } catch (MemoryException full) {
+            step.close(); // a tape that did not run backward still holds tensors
+            step = new Scope(device);
+            ops = device.ops(step, precision, fallback);
+            throw full;
+        }
+    }
+
+    private Report tryStep(List<List<Example>> batches, double learningRate, long number) {
+        return step.within(() -> {
+            double scale = lossScale.value();
+            double divisor = divisor(batches) / scale;
+            double[] loss = {0};
+            List<Tensor> gradients = new ArrayList<>();
+            for (List<Example> batch : batches) {
+                gradients.addAll(List.of(step.within(() -> {
+                    Pass pass = backward(ops, batch, divisor, number, settings.checkpointing());
+                    loss[0] += value(pass.losses());
+                    return gradients.isEmpty() ? own(pass.gradients()) : sum(gradients, pass.gradients());
+                })));
+            }
+            loss[0] /= scale;
+            double norm = device.floats(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)))[0] / scale;
+            boolean finite = Double.isFinite(loss[0]) && Double.isFinite(norm);
+            if (finite) {
+                optimizer.update(ops, gradients, scale, learningRate);
+                optimizer.restore(optimizer.updates() + 1); // last: what throws before has changed nothing
+            }
+            boolean scaledDown = lossScale.after(Double.isFinite(loss[0]), Double.isFinite(norm));
+            long targets = batches.stream()
+                    .flatMap(List::stream)
+                    .mapToLong(Example::targets)
+                    .sum();
+            return new Report(loss[0], norm, targets, finite, scaledDown);
+        });
+    }
+
+    /** Gradients that may be added to: none shares its memory with another. */
+    private Tensor[] own(List<Tensor> gradients) {
+        Map<Memory, Set<Long>> taken = new IdentityHashMap<>();
+        return gradients.stream()
+                .map(gradient -> taken.computeIfAbsent(gradient.memory(), memory -> new HashSet<>())
+                                .add(gradient.offset())
+                        ? gradient
+                        : ops.scale(gradient, 1))
+                .toArray(Tensor[]::new);
+    }
+
+    /** Adds to the gradients of the batches before; nothing new is kept. */
+    private Tensor[] sum(List<Tensor> sums, List<Tensor> gradients) {
+        for (int i = 0; i < gradients.size(); i++) {
+            ops.runAll(new Training.Accumulate(), sums.get(i), gradients.get(i));
+        }
+        return new Tensor[0];
+    }
+
+    /** The sum of all weights: what makes the loss of a step a mean. */
+    private static double divisor(List<List<Example>> batches) {
+        double sum = 0;
+        for (List<Example> batch : batches) {
+            for (Example example : batch) {
+                sum += (double) example.weight() * example.targets();
+            }
+        }
+        if (!(sum > 0)) {
+            throw new ShapeException(
+                    "loss: none of " + batches.stream().mapToInt(List::size).sum() + " examples has a target token");
+        }
+        return sum;
+    }
+
+    /** The mean loss of examples, with nothing recorded and nothing moved. */
+    public double loss(List<Example> examples) {
+        double divisor = divisor(List.of(examples));
+        return step.within(() -> {
+            double sum = 0;
+            for (float part : losses(examples, divisor)) {
+                sum += part;
+            }
+            return sum;
+        });
+    }
+
+    /** The loss of every token, in nats: that of predicting it, 0 where it does not count. Example after example. */
+    public List<float[]> tokenLosses(List<Example> examples) {
+        float[] all = step.within(() -> losses(examples, 1));
+        List<float[]> each = new ArrayList<>();
+        int at = 0;
+        for (Example example : examples) {
+            float[] own = new float[example.ids().length];
+            for (int i = 1; i < own.length; i++) {
+                own[i] = all[at + i - 1] / example.weight();
+            }
+            at += own.length;
+            each.add(own);
+        }
+        return each;
+    }
+
+    private float[] losses(List<Example> examples, double divisor) {
+        TrainBatch batch = TrainBatch.of(model, step, examples, divisor);
+        Tensor hidden = step.within(() -> hidden(ops, batch));
+        float[] losses = new float[Math.toIntExact(hidden.dim(0))];
+        int rows = rows();
+        for (int from = 0; from < losses.length; from += rows) {
+            int begin = from;
+            int count = Math.min(rows, losses.length - from);
+            float[] part = step.within(() -> device.floats(ops.runAll(
+                            new Fused.CrossEntropy(),
+                            model.logits(ops, part(hidden, begin, count)),
+                            part(batch.labels(), begin, count),
+                            part(batch.weights(), begin, count))[0]));
+            System.arraycopy(part, 0, losses, from, count);
+        }
+        return losses;
+    }
+
+    /** The gradient of every parameter by name, with nothing moved. */
+    public Map<String, float[]> gradients(List<Example> examples) {
+        return step.within(() -> {
+            List<Tensor> gradients = backward(ops, examples, divisor(List.of(examples)), 0, settings.checkpointing())
+                    .gradients();
+            Map<String, float[]> byName = new LinkedHashMap<>();
+            for (String name : parameters.keySet()) {
+                byName.put(name, device.floats(gradients.get(byName.size())));
+            }
+            return byName;
+        });
+    }
+
+    /** The same with checkpointing as it is set. */
+    public NullOps.Plan plan(List<Example> examples) {
+        return plan(examples, settings.checkpointing());
+    }
+
+    /** Of sequences that fill the context. */
+    public NullOps.Plan plan(int sequences, int context, boolean checkpointing) {
+        return plan(Collections.nCopies(sequences, new Example(new int[context], new int[context])), checkpointing);
+    }
+
+    /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
+    public NullOps.Plan plan(List<Example> examples, boolean checkpointing) {
+        NullOps plan = new NullOps(device, precision, fallback);
+        plan.scope().within(() -> {
+            Pass pass = backward(plan, examples, 1, 0, checkpointing);
+            optimizer.update(plan, pass.gradients(), lossScale.value(), 0);
+            return pass;
+        });
+        return plan.plan();
+    }
+
+    /** Bytes of the parameters' optimizer state. */
+    public long stateBytes() {
+        return optimizer.stateBytes();
+    }
+
+    /** How often each operation ran as its expansion. */
+    public Map<String, Long> fallbacks() {
+        return ops.fallbacks();
+    }
+
+    /** The most bytes of tensors that steps so far had alive at one time. */
+    public long peakBytes() {
+        return step.peakBytes();
+    }
+
+    /** Bytes of optimizer state and of steps, as taken from the device. */
+    public long reservedBytes() {
+        return optimizer.reservedBytes() + step.reservedBytes();
+    }
+
+    public Map<String, Tensor> parameters() {
+        return parameters;
+    }
+
+    /** The optimizer's state by name: what must be saved and restored, besides {@link #updates}. */
+    public Map<String, Tensor> state() {
+        return optimizer.state();
+    }
+
+    /** How often parameters were moved. */
+    public int updates() {
+        return optimizer.updates();
+    }
+
+    public void restore(int updates) {
+        optimizer.restore(updates);
+    }
+
+    LossScale lossScale() {
+        return lossScale;
+    }
+
+    private record Pass(List<Tensor> losses, List<Tensor> gradients) {}
+
+    private double value(List<Tensor> losses) {
+        double sum = 0;
+        for (Tensor loss : losses) {
+            sum += device.floats(loss)[0];
+        }
+        return sum;
+    }
+
+    /**
+     * Forward and backward of one batch. The tape goes to the last hidden state; from there on each piece of rows has a
+     * tape of its own, which runs backward at once.
+     */
+    private Pass backward(Ops ops, List<Example> examples, double divisor, long number, boolean checkpointing) {
+        Scope scope = ops.scope();
+        TrainBatch batch = TrainBatch.of(model, scope, examples, divisor);
+        List<Tensor> all = List.copyOf(parameters.values());
+        List<Tensor> headOnly = all.stream().filter(headParameters::contains).toList();
+        Tape tape = new Tape(ops, all, checkpointing);
+        Ops noisy = settings.dropout() == 0 && settings.neftune() == 0
+                ? tape
+                : new NoisyOps(tape, batch.noise(tape.scope(), settings, hiddenSize, number));
+        Tensor hidden = scope.within(() -> hidden(noisy, batch));
+        int count = Math.toIntExact(hidden.dim(0));
+        int rows = rows();
+        List<Tensor> losses = new ArrayList<>();
+        List<Tensor> pieces = new ArrayList<>();
+        List<Tensor> headGradients = new ArrayList<>();
+        for (int from = 0; from < count; from += rows) {
+            int begin = from;
+            int size = Math.min(rows, count - from);
+            Tensor[] results = scope.within(() -> {
+                Tensor leaf = part(hidden, begin, size);
+                List<Tensor> leaves = new ArrayList<>(List.of(leaf));
+                leaves.addAll(headOnly);
+                Tape head = new Tape(ops, leaves, false);
+                Tensor loss = head.crossEntropy(
+                        model.logits(head, leaf),
+                        part(batch.labels(), begin, size),
+                        part(batch.weights(), begin, size));
+                List<Tensor> kept = new ArrayList<>(List.of(loss));
+                kept.addAll(head.backward(loss));
+                return kept.toArray(Tensor[]::new);
+            });
+            losses.add(results[0]);
+            pieces.add(results[1]);
+            for (int i = 0; i < headOnly.size(); i++) {
+                if (begin == 0) {
+                    headGradients.add(results[2 + i]);
+                } else {
+                    ops.runAll(new Training.Accumulate(), headGradients.get(i), results[2 + i]);
+                }
+            }
+        }
+        Tensor dHidden =
+                pieces.size() == 1 ? pieces.getFirst() : ops.run(new Plain.Concat(), pieces.toArray(Tensor[]::new));
+        List<Tensor> gradients = new ArrayList<>(tape.backward(hidden, dHidden));
+        for (int i = 0; i < headOnly.size(); i++) {
+            int at = all.indexOf(headOnly.get(i));
+            gradients.set(at, ops.add(gradients.get(at), headGradients.get(i)));
+        }
+        return new Pass(losses, gradients);
+    }
+
+    private Tensor hidden(Ops ops, TrainBatch batch) {
+        return model.hidden(ops, batch.batch(), KvCache.NONE);
+    }
+
+    /** How many rows of logits are there at one time. */
+    private int rows() {
+        int vocabulary = model.facts().vocabulary();
+        return Math.max(64, logits / vocabulary / 64 * 64);
+    }
+
+    /** Rows of a matrix, or elements of a vector, as a tensor of their own that shares the memory. */
+    private static Tensor part(Tensor x, long from, long count) {
+        long width = x.shape().rank() == 1 ? 1 : x.dim(1);
+        return x.view(from * width, x.shape().withFirst(count));
+    }
+
+    @Override
+    public void close() {
+        step.close();
+        optimizer.close();
+    }
+}

@@ -1,0 +1,39 @@
+package dev.starforge.train.run;
+
+import dev.starforge.train.corpus.Corpus;
+import dev.starforge.train.corpus.Example;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalDouble;
+import java.util.function.BooleanSupplier;
+
+/** The mean loss on the sample of held-out documents, the same one every time, in batches between which it can be stopped. */
+record Validation(Corpus corpus, Corpus.Sample sample) {
+    /** Told how many of the sample's tokens are done. */
+    interface Watcher {
+        void done(long tokens);
+    }
+
+    /** Nothing when it was stopped. */
+    OptionalDouble loss(Trainer trainer, int sequences, BooleanSupplier stopping, Watcher watcher) {
+        double sum = 0;
+        long targets = 0;
+        long done = 0;
+        List<Integer> windows = sample.windows();
+        for (int from = 0; from < windows.size(); from += sequences) {
+            if (stopping.getAsBoolean()) {
+                return OptionalDouble.empty();
+            }
+            List<Example> batch = new ArrayList<>();
+            for (int window : windows.subList(from, Math.min(windows.size(), from + sequences))) {
+                batch.addAll(corpus.read(List.of(window), 0));
+                done += corpus.length(window);
+            }
+            long count = batch.stream().mapToLong(Example::targets).sum();
+            sum += trainer.loss(batch) * count;
+            targets += count;
+            watcher.done(done);
+        }
+        return OptionalDouble.of(sum / targets);
+    }
+}

@@ -1,0 +1,84 @@
+package dev.starforge.train.text;
+
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.gguf.GgufFile;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/** The chat template that comes with a model: a file or a setting of its folder, or metadata of its GGUF file. */
+public final class ChatTemplates {
+    private static final String GGUF_KEY = "tokenizer.chat_template";
+
+    private ChatTemplates() {}
+
+    /** The text of the template, if the model has one. */
+    public static Optional<String> source(Path model) {
+        if (!Files.isDirectory(model)) {
+            try (GgufFile file = GgufFile.open(model)) {
+                return file.hasKey(GGUF_KEY) ? Optional.of(file.text(GGUF_KEY)) : Optional.empty();
+            }
+        }
+        Path alone = model.resolve("chat_template.jinja");
+        Path settings = model.resolve("tokenizer_config.json");
+        try {
+            if (Files.exists(alone)) {
+                return Optional.of(Files.readString(alone));
+            }
+        } catch (IOException failure) {
+            throw new ModelException(alone, "cannot be read: " + failure, failure);
+        }
+        return Files.exists(settings) && Config.read(settings).has("chat_template")
+                ? Optional.of(Config.read(settings).text("chat_template"))
+                : Optional.empty();
+    }
+
+    /** The template, which conversations cannot do without. */
+    public static ChatTemplate require(Path model, Tokenizer tokenizer) {
+        String source = source(model)
+                .orElseThrow(() -> new ModelException(
+                        model,
+                        "has no chat template, and data with messages needs one (chat_template.jinja, "
+                                + "tokenizer_config.json, or " + GGUF_KEY + " of a GGUF file)"));
+        return ChatTemplate.parse(model, source, tokens(model, tokenizer));
+    }
+
+    /** Texts of the special tokens that templates name. */
+    private static Map<String, String> tokens(Path model, Tokenizer tokenizer) {
+        Map<String, String> tokens = new TreeMap<>();
+        for (String name : List.of("bos", "eos", "pad", "unk")) {
+            text(model, tokenizer, name).ifPresent(text -> tokens.put(name + "_token", text));
+        }
+        return tokens;
+    }
+
+    private static Optional<String> text(Path model, Tokenizer tokenizer, String name) {
+        if (!Files.isDirectory(model)) {
+            String key = "tokenizer.ggml."
+                    + Map.of("pad", "padding", "unk", "unknown").getOrDefault(name, name) + "_token_id";
+            try (GgufFile file = GgufFile.open(model)) {
+                return file.hasKey(key) ? Optional.of(tokenizer.token(file.integer(key))) : Optional.empty();
+            }
+        }
+        Path settings = model.resolve("tokenizer_config.json");
+        if (Files.exists(settings)) {
+            Config config = Config.read(settings);
+            String key = name + "_token";
+            if (config.has(key)) {
+                // a token, or an object that describes one
+                return Optional.of(config.isObject(key) ? config.section(key).text("content") : config.text(key));
+            }
+        }
+        return Config.read(model.resolve("config.json")).integers(name + "_token_id").stream()
+                .findFirst()
+                .filter(tokenizer::has)
+                .map(tokenizer::token);
+    }
+}

@@ -1,0 +1,157 @@
+package dev.starforge.train.text;
+
+import dev.starforge.data.GgufVocabularies;
+import dev.starforge.data.GgufVocabulary;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufValue;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The tokenizer that comes with a model: {@code tokenizer.json} in its folder, or the vocabulary of its GGUF file; and each as
+ * the other.
+ */
+public final class Tokenizers {
+    private static final String PREFIX = "tokenizer.ggml.";
+    private static final String NONE = "no_vocab";
+
+    private Tokenizers() {}
+
+    public static Optional<Tokenizer> find(Path model) {
+        if (!Files.isDirectory(model)) {
+            try (GgufFile file = GgufFile.open(model)) {
+                return file.text(PREFIX + "model", NONE).equals(NONE)
+                        ? Optional.empty()
+                        : Optional.of(Tokenizer.of(vocabulary(file)));
+            }
+        }
+        Path file = model.resolve("tokenizer.json");
+        return Files.exists(file) ? Optional.of(Tokenizer.read(file)) : Optional.empty();
+    }
+
+    /** The tokenizer, which {@code what} cannot do without. */
+    public static Tokenizer require(Path model, String what) {
+        Path file = Files.isDirectory(model) ? model.resolve("tokenizer.json") : model;
+        return find(model)
+                .orElseThrow(() -> new ModelException(
+                        file, "there is no tokenizer here, and " + what + " needs it; see --prompt-ids"));
+    }
+
+    private static GgufVocabulary vocabulary(GgufFile file) {
+        String model = file.text(PREFIX + "model");
+        String pre = file.text(PREFIX + "pre", "default");
+        return new GgufVocabulary(
+                file.path(),
+                model,
+                pre,
+                texts(file, "tokens"),
+                floats(file, "scores"),
+                ints(file, "token_type"),
+                texts(file, "merges"),
+                file.integer(PREFIX + "bos_token_id", -1),
+                file.integer(PREFIX + "eos_token_id", -1),
+                file.integer(PREFIX + "unknown_token_id", -1),
+                file.flag(PREFIX + "add_bos_token", GgufVocabulary.addsBosByDefault(model, pre)),
+                file.flag(PREFIX + "add_eos_token", false),
+                file.flag(PREFIX + "add_space_prefix", GgufVocabulary.addsSpaceByDefault(model)));
+    }
+
+    /** The metadata of a GGUF file for the tokenizer of a folder; without one the file says that it has none. */
+    public static Map<String, GgufValue> metadata(Path folder) {
+        Map<String, GgufValue> metadata = new LinkedHashMap<>();
+        Path file = folder.resolve("tokenizer.json");
+        if (!Files.exists(file)) {
+            metadata.put(PREFIX + "model", GgufValue.text(NONE));
+            return metadata;
+        }
+        Config config = Config.read(folder.resolve("config.json"));
+        GgufVocabulary vocabulary = GgufVocabularies.read(
+                file, config.size("vocab_size"), id(config, "bos_token_id"), id(config, "eos_token_id"));
+        metadata.put(PREFIX + "model", GgufValue.text(vocabulary.model()));
+        metadata.put(PREFIX + "pre", GgufValue.text(vocabulary.pre()));
+        metadata.put(PREFIX + "tokens", new GgufValue.Texts(List.of(vocabulary.tokens())));
+        if (vocabulary.scores().length > 0) {
+            metadata.put(PREFIX + "scores", GgufValue.Numbers.of(vocabulary.scores()));
+        }
+        metadata.put(PREFIX + "token_type", GgufValue.Numbers.of(vocabulary.types()));
+        if (vocabulary.merges().length > 0) {
+            metadata.put(PREFIX + "merges", new GgufValue.Texts(List.of(vocabulary.merges())));
+        }
+        put(metadata, "bos_token_id", vocabulary.bos());
+        put(metadata, "eos_token_id", vocabulary.eos());
+        put(metadata, "unknown_token_id", vocabulary.unknown());
+        put(metadata, "padding_token_id", id(config, "pad_token_id"));
+        metadata.put(PREFIX + "add_bos_token", GgufValue.flag(vocabulary.addBos()));
+        metadata.put(PREFIX + "add_eos_token", GgufValue.flag(vocabulary.addEos()));
+        metadata.put(PREFIX + "add_space_prefix", GgufValue.flag(vocabulary.addSpacePrefix()));
+        ChatTemplates.source(folder)
+                .ifPresent(template -> metadata.put("tokenizer.chat_template", GgufValue.text(template)));
+        return metadata;
+    }
+
+    private static void put(Map<String, GgufValue> metadata, String key, int id) {
+        if (id >= 0) {
+            metadata.put(PREFIX + key, GgufValue.u32(id));
+        }
+    }
+
+    /** Of several ids the first one: a GGUF file has room for one, and llama.cpp finds the others by their names. */
+    private static int id(Config config, String key) {
+        return config.integers(key).stream().findFirst().orElse(-1);
+    }
+
+    /** Writes the tokenizer of a GGUF file into a folder, and its chat template; whether there was one that a folder can have. */
+    public static boolean writeJson(Path gguf, Path folder) {
+        try (GgufFile file = GgufFile.open(gguf)) {
+            if (file.text(PREFIX + "model", NONE).equals(NONE)) {
+                return false;
+            }
+            if (file.hasKey(PREFIX + "chat_template")) {
+                Files.writeString(folder.resolve("chat_template.jinja"), file.text(PREFIX + "chat_template"));
+            }
+            Optional<String> json = GgufVocabularies.tokenizerJson(vocabulary(file));
+            if (json.isPresent()) {
+                Files.writeString(folder.resolve("tokenizer.json"), json.get());
+            }
+            return json.isPresent();
+        } catch (IOException failure) {
+            throw new ModelException(folder, "tokenizer.json cannot be written: " + failure, failure);
+        }
+    }
+
+    private static String[] texts(GgufFile file, String key) {
+        return file.hasKey(PREFIX + key) ? file.texts(PREFIX + key).toArray(String[]::new) : new String[0];
+    }
+
+    private static float[] floats(GgufFile file, String key) {
+        if (!file.hasKey(PREFIX + key)) {
+            return new float[0];
+        }
+        GgufValue.Numbers numbers = file.numbers(PREFIX + key);
+        float[] values = new float[numbers.size()];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = (float) numbers.real(i);
+        }
+        return values;
+    }
+
+    private static int[] ints(GgufFile file, String key) {
+        if (!file.hasKey(PREFIX + key)) {
+            return new int[0];
+        }
+        GgufValue.Numbers numbers = file.numbers(PREFIX + key);
+        int[] values = new int[numbers.size()];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = (int) numbers.whole(i);
+        }
+        return values;
+    }
+}

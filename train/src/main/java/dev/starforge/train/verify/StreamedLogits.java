@@ -1,0 +1,90 @@
+package dev.starforge.train.verify;
+
+import dev.starforge.model.Batches;
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
+import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Tensor;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
+ * whose result may be larger than memory, runs for some rows at a time as they are asked for.
+ */
+public final class StreamedLogits implements SafetensorsWriter.Body {
+    private static final String IN_ORDER = "logits: expected to be read in order, from the first row";
+
+    private final Model model;
+    private final EagerOps ops;
+    private final Scope step;
+    private final int[] ids;
+    private final int vocabulary;
+    private final int rowsAtOnce;
+    private @Nullable Tensor hidden;
+    private @Nullable Tensor logits;
+    private int firstRow;
+    private int endRow;
+
+    /** @param elements logits to have at one time; at least a row is */
+    public StreamedLogits(Model model, EagerOps ops, Scope step, int[] ids, int elements) {
+        this.model = model;
+        this.ops = ops;
+        this.step = step;
+        this.ids = ids;
+        vocabulary = model.facts().vocabulary();
+        rowsAtOnce = Math.max(1, elements / vocabulary);
+    }
+
+    public SafetensorsWriter.Entry entry(String name) {
+        return new SafetensorsWriter.Entry(name, DType.F32.name(), shape(), this);
+    }
+
+    private Shape shape() {
+        return Shape.of(ids.length, vocabulary);
+    }
+
+    @Override
+    public void put(long first, int count, ByteBuffer into) {
+        if (first == 0) {
+            step.mark();
+            hidden = step.within(() -> model.hidden(ops, Batches.packed(model, step, List.of(ids)), KvCache.NONE));
+        }
+        for (long at = first; at < first + count; ) {
+            if (at / vocabulary >= endRow) {
+                compute();
+            }
+            Tensor rows = Objects.requireNonNull(logits, IN_ORDER);
+            long from = at - (long) firstRow * vocabulary;
+            int taken = (int) Math.min(first + count - at, rows.shape().size() - from);
+            int bytes = taken * Float.BYTES;
+            step.device().read(rows.view(from, Shape.of(taken)), into.slice(into.position(), bytes));
+            into.position(into.position() + bytes);
+            at += taken;
+        }
+        if (first + count == shape().size()) {
+            step.release();
+            step.release();
+        }
+    }
+
+    /** The next rows, in place of the ones before. */
+    private void compute() {
+        if (endRow > 0) {
+            step.release();
+        }
+        step.mark();
+        firstRow = endRow;
+        endRow = Math.min(firstRow + rowsAtOnce, ids.length);
+        Tensor all = Objects.requireNonNull(hidden, IN_ORDER);
+        long width = all.shape().last();
+        Tensor rows = all.view(firstRow * width, Shape.of(endRow - firstRow, width));
+        logits = step.within(() -> model.logits(ops, rows));
+    }
+}

@@ -1,0 +1,113 @@
+package dev.starforge.train.plan;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.Quantization;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.train.KnownModels;
+import dev.starforge.train.RunConfig;
+import dev.starforge.train.corpus.Example;
+import dev.starforge.train.run.Tiny;
+import dev.starforge.train.run.Trainable;
+import dev.starforge.train.run.Trainer;
+import dev.starforge.train.run.TrainerSettings;
+import java.util.Collections;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** What was planned against what was taken. */
+final class MemoryPlanTest {
+    @ParameterizedTest
+    @CsvSource({
+        "true, none, adamw, false",
+        "true, nf4-double, adamw_8bit, true",
+        "true, nf4-double, adamw, false",
+        "true, int8-64, adamw, false",
+        "false, none, adamw, true",
+        "false, none, adamw_8bit, false"
+    })
+    void isWhatARunTakes(boolean lora, String base, String optimizer, boolean checkpointing) {
+        RunConfig config = RunConfig.defaults()
+                .set(List.of(
+                        "quantization.lora_enabled=" + lora,
+                        "quantization.lora_rank=8",
+                        "optimization.gradient_accumulation_steps=2",
+                        "optimization.optimizer=" + optimizer,
+                        "model.dtype=bf16"))
+                .quantizedAs(Quantization.parse(base));
+        int batch = 3;
+        int context = 100;
+        try (Device device = Tiny.cpu(2);
+                ModelFiles files = ModelFiles.open(Tiny.STARCODER)) {
+            MemoryPlan plan = MemoryPlan.of(
+                    ModelSpec.read(Tiny.STARCODER.resolve("config.json")),
+                    config,
+                    batch,
+                    context,
+                    checkpointing,
+                    device);
+            Trainable subject = lora
+                    ? Trainable.Lora.load(
+                            files,
+                            "base",
+                            config.quantization(),
+                            Trainable.lora(config, "starcoder2"),
+                            1,
+                            device,
+                            config.precision())
+                    : Trainable.Full.load(files, Tiny.STARCODER, device);
+            try (subject;
+                    Trainer trainer = new Trainer(
+                            subject.model(),
+                            subject.parameters(),
+                            device,
+                            config.precision(),
+                            Fallback.FORBIDDEN,
+                            TrainerSettings.of(config, checkpointing))) {
+                List<Example> full = Collections.nCopies(batch, new Example(new int[context], new int[context]));
+                trainer.step(List.of(full, full), 1e-3, 0);
+                long weights = switch (subject) {
+                    case Trainable.Lora adapted -> adapted.scope().usedBytes();
+                    case Trainable.Full whole -> whole.scope().usedBytes();
+                };
+                long taken = weights + trainer.stateBytes() + trainer.peakBytes() + device.workspaceBytes();
+                assertThat((double) plan.total() / taken).isBetween(0.85, 1.15);
+                if (subject instanceof Trainable.Lora adapted) {
+                    assertThat(plan.weights() + plan.trained()).isEqualTo(weights);
+                    long others = plan.trained() + (1 << 20); // an adapter is reserved as it comes
+                    assertThat(adapted.scope().reservedBytes()).isLessThan(plan.weights() + 2 * others);
+                }
+            }
+        }
+    }
+
+    @Test
+    void aModelThatIsNotHereIsPlannedWithoutTakingItsMemory() {
+        ModelSpec model = KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
+        try (Device device = Tiny.cpu(2)) {
+            long before = Machine.residentBytes();
+            RunConfig config = RunConfig.defaults().set(List.of("model.dtype=bf16"));
+            MemoryPlan plan = MemoryPlan.of(model, config, 2, 2048, true, device);
+            assertThat(Machine.residentBytes() - before).isLessThan(1L << 30);
+            long matrices = 30L * (2 * 3072 * 3072 + 2 * 256 * 3072 + 2 * 3072 * 12288);
+            long vectors = 30L * (2 * 3072 + 2 * 256 + 12288 + 3072 + 4 * 3072) + 2 * 3072;
+            // NF4 in blocks of 64 with a float32 magnitude each, the embedding in 16 bits, vectors and frequencies in
+            // 32
+            long weights = matrices / 64 * 36 + 2L * 49152 * 3072 + 4 * vectors;
+            assertThat(plan.weights()).isBetween(weights, weights + 4096);
+            assertThat(plan.trained()).isEqualTo(4L * 30 * 32 * (2 * 6144 + 2 * (3072 + 256) + 2 * 15360));
+            assertThat(plan.state()).isEqualTo(2 * plan.trained());
+            assertThat(plan.total()).isBetween(4L << 30, 7L << 30);
+            MemoryPlan kept = MemoryPlan.of(model, config, 2, 2048, false, device);
+            assertThat(kept.step()).isGreaterThan(4 * plan.step());
+            MemoryPlan int8 =
+                    MemoryPlan.of(model, config.quantizedAs(new Quantization.Int8(128)), 2, 2048, true, device);
+            assertThat(int8.weights() - plan.weights()).isEqualTo(matrices / 32 * 34 - matrices / 64 * 36);
+        }
+    }
+}
