@@ -2,8 +2,8 @@
 module dev.starforge.train {
     requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
-    requires org.snakeyaml.engine;
     requires transitive tools.jackson.databind;
 
     exports dev.starforge.train;
+    exports dev.starforge.train.config;
 }

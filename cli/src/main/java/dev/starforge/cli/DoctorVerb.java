@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.DeviceException;
@@ -8,11 +9,10 @@ import dev.starforge.tensor.DeviceOptions;
 import dev.starforge.tensor.Probe;
 import dev.starforge.tensor.Selection;
 import dev.starforge.train.Checkpoints;
-import dev.starforge.train.ConfigException;
 import dev.starforge.train.MachineFacts;
 import dev.starforge.train.Preflight;
 import dev.starforge.train.Preflight.Level;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -12,7 +12,7 @@ import dev.starforge.train.Checkpoints;
 import dev.starforge.train.Evaluation;
 import dev.starforge.train.LimitedDevice;
 import dev.starforge.train.MachineFacts;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;

@@ -1,5 +1,6 @@
 package dev.starforge.train;
 
+import dev.starforge.data.config.Key;
 import dev.starforge.model.Blueprint;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
@@ -11,6 +12,8 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Support;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

@@ -1,5 +1,7 @@
 package dev.starforge.train;
 
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayDeque;
 import java.util.Comparator;
 import java.util.Deque;
@@ -88,7 +90,7 @@ final class Behaviour {
     }
 
     /** The languages that have a grammar. */
-    static Stream<String> grammars() {
+    static Stream<String> languages() {
         return KNOWN.keySet().stream().sorted();
     }
 

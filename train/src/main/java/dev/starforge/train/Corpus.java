@@ -2,6 +2,7 @@ package dev.starforge.train;
 
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.tensor.Philox;
 import java.util.ArrayList;
 import java.util.Arrays;

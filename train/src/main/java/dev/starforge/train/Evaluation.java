@@ -12,6 +12,8 @@ import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;

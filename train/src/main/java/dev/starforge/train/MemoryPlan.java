@@ -9,6 +9,8 @@ import dev.starforge.tensor.Fallback;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -1,6 +1,8 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Tokenizer;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.nio.file.Path;
 import java.util.Optional;
 

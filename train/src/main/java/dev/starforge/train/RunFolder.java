@@ -2,6 +2,8 @@ package dev.starforge.train;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.FolderLock;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -5,6 +5,8 @@ import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Generator;
 import dev.starforge.model.Model;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;

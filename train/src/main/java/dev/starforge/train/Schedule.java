@@ -1,5 +1,8 @@
 package dev.starforge.train;
 
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+
 /**
  * The learning rate of every step: a linear rise, then a fall.
  *

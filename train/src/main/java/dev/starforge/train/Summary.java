@@ -1,5 +1,7 @@
 package dev.starforge.train;
 
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

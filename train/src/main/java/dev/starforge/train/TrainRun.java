@@ -1,6 +1,7 @@
 package dev.starforge.train;
 
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.config.Key;
 import dev.starforge.model.LoraAdapter;
 import dev.starforge.model.LoraSettings;
 import dev.starforge.model.ModelFiles;
@@ -12,6 +13,8 @@ import dev.starforge.tensor.MemoryException;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

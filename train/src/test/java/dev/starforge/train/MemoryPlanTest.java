@@ -7,6 +7,7 @@ import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Device;
 import dev.starforge.tensor.Fallback;
+import dev.starforge.train.config.RunConfig;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

@@ -3,8 +3,10 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.tensor.Device;
 import dev.starforge.train.Runs.Said;
+import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,6 +3,7 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.starforge.train.config.RunConfig;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

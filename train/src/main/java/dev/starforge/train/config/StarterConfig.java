@@ -1,5 +1,6 @@
-package dev.starforge.train;
+package dev.starforge.train.config;
 
+import dev.starforge.data.config.Key;
 import java.util.List;
 
 /** A file to begin with: the settings that most runs change, each with its default and what it does. */
@@ -60,6 +61,6 @@ public final class StarterConfig {
     private static void line(StringBuilder yaml, String indent, Key<?> key, RunConfig shown) {
         String name = key.path().substring(key.path().indexOf('.') + 1);
         yaml.append("  # ").append(key.doc()).append('\n');
-        yaml.append(indent).append(name).append(": ").append(shown.yamlOf(key)).append('\n');
+        yaml.append(indent).append(name).append(": ").append(shown.yaml(key)).append('\n');
     }
 }
