@@ -125,6 +125,7 @@ final class TrainVerb implements Callable<Integer> {
                     spec.commandLine(), "--init " + init + ": is there already; name another file", there);
         }
         out.println("wrote " + init + ": set model.pretrained_model and data.path in it, then");
+        out.println("  starforge dataset --repo . --config " + Shell.quoted(init));
         out.println("  starforge doctor --config " + Shell.quoted(init));
         out.println("  starforge train --config " + Shell.quoted(init));
         out.flush();

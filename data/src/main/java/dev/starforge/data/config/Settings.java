@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -64,7 +65,8 @@ public final class Settings {
                     .newDecoder()
                     .decode(ByteBuffer.wrap(bytes))
                     .toString();
-            Yaml.compose(file.toString(), text).ifPresent(node -> changed.section(file.toString(), "", node));
+            Yaml.compose(file.toString(), text)
+                    .ifPresent(node -> changed.section(file.toString(), "", node, new HashMap<>()));
         } catch (CharacterCodingException failure) {
             throw new ConfigException(file + ": is not YAML: expected UTF-8", failure);
         } catch (IOException failure) {
@@ -117,7 +119,12 @@ public final class Settings {
                 .isPresent();
     }
 
-    private void section(String file, String prefix, Node node) {
+    /**
+     * Takes the settings of a section.
+     *
+     * @param named keys of the file so far, with the names they stand under, since one may stand under two
+     */
+    private void section(String file, String prefix, Node node, Map<String, String> named) {
         if (!(node instanceof MappingNode mapping)) {
             throw new ConfigException(
                     at(file, node) + ": expected " + (prefix.isEmpty() ? "sections" : "keys of " + prefix));
@@ -130,8 +137,12 @@ public final class Settings {
             if (!seen.add(name)) {
                 throw new ConfigException(at(file, tuple.getKeyNode()) + ": key " + path + ": is there twice");
             }
+            schema.key(path).map(key -> named.put(key.path(), path)).ifPresent(other -> {
+                throw new ConfigException(
+                        at(file, tuple.getKeyNode()) + ": key " + path + ": is there twice, before as " + other);
+            });
             if (!schema.knows(path) && value instanceof MappingNode) {
-                section(file, path, value);
+                section(file, path, value, named);
             } else if (!schema.hasSection(path) || !value(path, value).equals("")) {
                 put(at(file, tuple.getKeyNode()), path, value(path, value));
             }

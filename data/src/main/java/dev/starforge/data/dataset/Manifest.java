@@ -163,7 +163,7 @@ final class Manifest {
     }
 
     /** What decides the content. */
-    private static ObjectNode settings(DatasetConfig config) {
+    static ObjectNode settings(DatasetConfig config) {
         ObjectNode node = Jackson.JSON.createObjectNode();
         for (Key<?> key : DatasetKeys.deciding()) {
             String name = DatasetKeys.shortName(key);

@@ -265,6 +265,9 @@ final class RunConfigTest {
         assertThat(old.show("training.seed")).isEqualTo("42");
         assertThat(old.show("dataset.samples.span")).isEqualTo("line");
         assertThat(old.show("dataset.samples.order")).isEqualTo("dependency");
+        Path both = Files.writeString(folder.resolve("both.yaml"), "seed: 7\ndataset: {seed: 8}\n");
+        assertThatThrownBy(() -> RunConfig.datasetDefaults().with(both))
+                .hasMessageContaining("both.yaml:2: key dataset.seed: is there twice, before as seed");
         assertThatThrownBy(() -> RunConfig.datasetDefaults().set(List.of("sed=1")))
                 .hasMessageContaining("the nearest one is dataset.seed");
     }
