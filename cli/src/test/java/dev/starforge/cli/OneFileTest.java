@@ -137,10 +137,10 @@ final class OneFileTest {
     @CsvSource(delimiter = '|', textBlock = """
                     evaluation2: {x: 1}            | unknown key evaluation2.x; the nearest one is
                     'tune: {learning_rate: 1}'     | unknown key tune.learning_rate; the nearest one is optimization.learning_rate
-                    '"dataset.samples.span": word' | key dataset.samples.span: expected one of character, line, node, got word
+                    '"dataset.samples.order": any' | key dataset.samples.order: expected one of random, dependency, got any
                     '"dataset.samples.spam": 1'    | unknown key dataset.samples.spam; the nearest one is dataset.samples.spm
                     '"training.num_epochs": 0'     | key training.num_epochs: expected whole number 1..1048576, got 0
-                    '"device.force": tpu'          | key device.force: expected one of null, cpu, cuda, metal, reference, got tpu
+                    '"device.attention": fast'     | key device.attention: expected one of auto, flash, plain, got fast
                     trust_remote_code: true        | key trust_remote_code: true is refused: code that comes with a model is never executed
                     """)
     void everyVerbChecksEverySection(String line, String message) throws IOException {
