@@ -14,5 +14,6 @@ module dev.starforge.data {
 
     exports dev.starforge.data;
     exports dev.starforge.data.chat;
+    exports dev.starforge.data.config;
     exports dev.starforge.data.dataset;
 }

@@ -5,11 +5,11 @@ import org.jspecify.annotations.NullMarked;
 module dev.starforge.train {
     requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
-    requires org.snakeyaml.engine;
     requires transitive tools.jackson.databind;
     requires static transitive org.jspecify;
 
     exports dev.starforge.train;
+    exports dev.starforge.train.config;
     exports dev.starforge.train.corpus;
     exports dev.starforge.train.eval;
     exports dev.starforge.train.merge;

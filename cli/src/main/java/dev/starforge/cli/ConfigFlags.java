@@ -1,23 +1,17 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Yaml;
-import dev.starforge.train.RunConfig;
-import java.nio.file.Path;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The flags of every verb that takes a config: the file, and what is changed of it. */
+/** The flags of every verb that trains or measures: the settings, and short forms of some. */
 final class ConfigFlags {
-    @Option(names = "--config", paramLabel = "FILE", description = "Settings in YAML; docs/config.md has every key.")
-    private Path file;
-
-    @Option(
-            names = "--set",
-            paramLabel = "KEY=VALUE",
-            description = "One setting, such as optimization.learning_rate=1e-4; may be repeated.")
-    private List<String> assignments = new ArrayList<>();
+    @Mixin
+    private SettingFlags settings;
 
     @Option(names = "--dataset", paramLabel = "DIR", description = "Same as --set data.path=DIR.")
     private String dataset;
@@ -47,7 +41,7 @@ final class ConfigFlags {
 
     /** The same, where the settings of a file are changed before those of flags are applied. */
     RunConfig read(RunConfig otherwise, UnaryOperator<RunConfig> ofFile) {
-        List<String> all = new ArrayList<>(assignments);
+        List<String> all = new ArrayList<>();
         add(all, "data.path", dataset);
         add(all, "data.train", sequences);
         add(all, "output.output_dir", output);
@@ -57,7 +51,8 @@ final class ConfigFlags {
         if (device != null) {
             all.add("device.force=" + (device.equals("mps") ? "metal" : device.equals("auto") ? "null" : device));
         }
-        return (file == null ? otherwise : ofFile.apply(RunConfig.read(file))).set(all);
+        RunConfig begun = settings.hasFile() ? ofFile.apply(settings.file(RunConfig.defaults())) : otherwise;
+        return settings.flags(begun, all);
     }
 
     private static void add(List<String> all, String key, String value) {

@@ -6,15 +6,19 @@ import dev.starforge.data.Jackson;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
-import dev.starforge.data.dataset.ConfigFile;
+import dev.starforge.data.Yaml;
+import dev.starforge.data.config.Key;
+import dev.starforge.data.config.Settings;
 import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.DatasetConfig;
+import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.data.dataset.DatasetReport;
 import dev.starforge.data.dataset.Preview;
 import dev.starforge.data.dataset.Progress;
 import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.text.ChatTemplates;
-import dev.starforge.train.text.Tokenizers;
 import java.io.Console;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -24,12 +28,15 @@ import java.lang.management.MemoryType;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
+import java.util.OptionalInt;
 import java.util.concurrent.Callable;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -60,9 +67,10 @@ import tools.jackson.databind.node.ObjectNode;
                     + "older ones moves.",
             "",
         },
-        footerHeading = "%nSettings worth knowing, with --set or in a file; docs/dataset.md has all:%n",
+        footerHeading =
+                "%nSettings worth knowing, with --set, or in the section dataset of a file; docs/config.md has all:%n",
         footer = {
-            "  samples.context_length=4096  tokens of a document at most (2048)",
+            "  samples.context_length=4096  tokens of a document at most (those of model.context_window)",
             "  filters.exclude=docs/**,*.sql",
             "                               paths to leave out; filters.include: to take only",
             "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
@@ -72,7 +80,8 @@ import tools.jackson.databind.node.ObjectNode;
             "",
             "Examples:",
             "  starforge dataset --repo . --out data",
-            "  starforge dataset --repo . --out data --tokenizer MODEL --config dataset.yaml",
+            "  starforge dataset --repo . --out data --config train.yaml",
+            "  starforge dataset --repo . --out data --tokenizer MODEL",
             "  starforge dataset --repo . --out data --set samples.context_length=4096",
             "  starforge dataset --out data --preview 3 --split test",
             "",
@@ -80,8 +89,6 @@ import tools.jackson.databind.node.ObjectNode;
                     + "everything else that goes wrong: a sentence says what, and DIR is as it was.",
         })
 final class DatasetVerb implements Callable<Integer> {
-    private static final String TRAIN = "train:";
-
     /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
 
@@ -113,14 +120,14 @@ final class DatasetVerb implements Callable<Integer> {
     @Option(names = "--repo", paramLabel = "PATH", description = "A work tree or a bare repository.")
     private Path repository;
 
-    @Option(names = "--out", paramLabel = "DIR", required = true, description = "Where the dataset is or will be.")
+    @Option(
+            names = "--out",
+            paramLabel = "DIR",
+            description = "Where the dataset is or will be. Default: data.path of the settings.")
     private Path out;
 
-    @Option(names = "--config", paramLabel = "FILE", description = "Settings in YAML; docs/dataset.md lists them.")
-    private Path config;
-
-    @Option(names = "--set", paramLabel = "KEY=VALUE", description = "One setting; wins over the file.")
-    private Map<String, String> settings = Map.of();
+    @Mixin
+    private SettingFlags settings;
 
     @Option(
             names = "--rev",
@@ -139,9 +146,8 @@ final class DatasetVerb implements Callable<Integer> {
     @Option(
             names = "--tokenizer",
             paramLabel = "FILE|train:N",
-            defaultValue = "train:8192",
             description = "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
-                    + "split. Default: ${DEFAULT-VALUE}.")
+                    + "split. Default: that of model.pretrained_model where it is on this machine, else train:8192.")
     private String tokenizer;
 
     @Option(
@@ -181,19 +187,27 @@ final class DatasetVerb implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
+        RunConfig config = config();
+        if (out == null && config.get(Keys.DATASET).isEmpty()) {
+            throw new ParameterException(spec.commandLine(), "Missing required option: '--out=DIR'");
+        }
+        out = out == null ? Path.of(config.get(Keys.DATASET)) : out;
         if (preview != null) {
             if (preview < 1) {
                 throw new ParameterException(spec.commandLine(), "--preview: expected at least 1, got " + preview);
             }
-            preview(preview, split);
+            preview(config, preview, split);
             return 0;
         }
         if (repository == null) {
             throw new ParameterException(spec.commandLine(), "Missing required option: '--repo=PATH'");
         }
-        DatasetConfig effective = effective();
-        TokenizerChoice choice = choice();
+        DatasetConfig effective = new DatasetConfig(repository, out, revision, since, settings(config));
+        DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
         DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
+        if (!chosen.note().isEmpty()) {
+            progress.say(chosen.note());
+        }
         began = nanoTime.getAsLong();
         DatasetReport report;
         List<Path> made = DatasetBuilder.missing(out);
@@ -204,7 +218,7 @@ final class DatasetVerb implements Callable<Integer> {
                 spec.commandLine().getErr())) {
             report = new DatasetBuilder(
                             effective,
-                            choice,
+                            chosen.choice(),
                             GrammarProcess.starter(DatasetBuilder.parserFolder(out)),
                             new Interruptible(progress, interruption),
                             nanoTime)
@@ -223,66 +237,50 @@ final class DatasetVerb implements Callable<Integer> {
         return 0;
     }
 
-    private DatasetConfig effective() {
-        ConfigFile file = new ConfigFile();
-        if (config != null) {
-            file.read(config);
-        }
-        try {
-            settings.forEach(file::set);
-            if (licenses != null) {
-                file.set("filters.licenses", licenses);
-            }
-            if (skipMissing) {
-                file.set("history.skip_missing", "true");
-            }
-            if (threads != null) {
-                file.set("threads", threads.toString());
-            }
-        } catch (IllegalArgumentException wrong) {
-            throw new ParameterException(spec.commandLine(), "--set: " + wrong.getMessage(), wrong);
-        }
-        return file.config(repository, out, revision, since);
+    /** All settings; those of datasets need no section here. */
+    private RunConfig config() {
+        List<String> flags = new ArrayList<>();
+        add(flags, DatasetKeys.LICENSES, licenses);
+        add(flags, DatasetKeys.SKIP_MISSING, skipMissing ? "true" : null);
+        add(flags, DatasetKeys.THREADS, threads == null ? null : threads.toString());
+        add(flags, DatasetKeys.TOKENIZER, tokenizer == null ? null : Yaml.quoted(tokenizer));
+        return settings.flags(settings.file(RunConfig.datasetDefaults()), flags);
     }
 
-    private TokenizerChoice choice() {
-        if (tokenizer.startsWith(TRAIN)) {
-            try {
-                return new TokenizerChoice.Trained(Integer.parseInt(tokenizer.substring(TRAIN.length())));
-            } catch (NumberFormatException notOne) {
-                throw new ParameterException(
-                        spec.commandLine(), "--tokenizer: expected train:N with a number, got " + tokenizer, notOne);
-            } catch (IllegalArgumentException tooFew) {
-                throw new ParameterException(spec.commandLine(), "--tokenizer: " + tooFew.getMessage(), tooFew);
-            }
+    private static void add(List<String> flags, Key<?> key, @Nullable String value) {
+        if (value != null) {
+            flags.add(key.path() + "=" + value);
         }
-        Path path = Path.of(tokenizer);
-        if (!Files.exists(path)) {
-            throw new DatasetException(path, "there is no such tokenizer; train:N makes one");
-        }
-        if (path.toString().endsWith(".json")) {
-            return new TokenizerChoice.Given(path, Tokenizer.read(path));
-        }
-        Path file = Files.isDirectory(path) ? path.resolve("tokenizer.json") : path;
-        return new TokenizerChoice.Given(
-                file,
-                Tokenizers.find(path)
-                        .orElseThrow(
-                                () -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
     }
 
-    private void preview(int count, String name) {
+    /** Documents are as long as the model that they are for can read, unless the settings say otherwise. */
+    private static Settings settings(RunConfig config) {
+        if (config.get(DatasetKeys.CONTEXT_LENGTH).isPresent()) {
+            return config.settings();
+        }
+        int context = config.get(Keys.CONTEXT);
+        if (context < DatasetKeys.SHORTEST_CONTEXT) {
+            throw config.wrong(
+                    Keys.CONTEXT,
+                    "documents of a dataset have at least " + DatasetKeys.SHORTEST_CONTEXT + " tokens; set "
+                            + DatasetKeys.CONTEXT_LENGTH.path());
+        }
+        return config.settings().with(DatasetKeys.CONTEXT_LENGTH, OptionalInt.of(context));
+    }
+
+    private void preview(RunConfig config, int count, String name) {
         Split shown = List.of(Split.values()).stream()
                 .filter(each -> each.label().equals(name))
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(
                         spec.commandLine(), "--split: expected train, val or test, got " + split));
         if (out.toString().endsWith(".jsonl")) {
-            Path model = Path.of(tokenizer);
-            Tokenizer reader = choice() instanceof TokenizerChoice.Given given ? given.tokenizer() : null;
-            if (reader == null) {
+            DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
+            if (!(chosen.choice() instanceof TokenizerChoice.Given given)) {
                 throw new DatasetException(out, "is text, which needs a model's tokenizer; give --tokenizer");
             }
+            Tokenizer reader = given.tokenizer();
+            Path model = chosen.model().orElseThrow();
             Preview.print(
                     spec.commandLine().getOut(),
                     JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
@@ -292,15 +290,22 @@ final class DatasetVerb implements Callable<Integer> {
             return;
         }
         try (Dataset dataset = Dataset.open(out)) {
-            Path own = out.resolve("tokenizer.json");
-            Tokenizer reader = Files.exists(own) && tokenizer.startsWith(TRAIN)
-                    ? Tokenizer.read(own)
-                    : choice() instanceof TokenizerChoice.Given given ? given.tokenizer() : null;
-            if (reader == null) {
-                throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
-            }
-            Preview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
+            Preview.print(spec.commandLine().getOut(), dataset, reader(config), shown, count, terminal());
         }
+    }
+
+    /** The tokenizer that reads a dataset: its own, or the one that it was made with. */
+    private Tokenizer reader(RunConfig config) {
+        return switch (DatasetTokenizer.of(config, out).choice()) {
+            case TokenizerChoice.Given given -> given.tokenizer();
+            case TokenizerChoice.Trained _ -> {
+                Path own = out.resolve("tokenizer.json");
+                if (!Files.exists(own)) {
+                    throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
+                }
+                yield Tokenizer.read(own);
+            }
+        };
     }
 
     private static boolean terminal() {

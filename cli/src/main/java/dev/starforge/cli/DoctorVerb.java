@@ -2,14 +2,14 @@ package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Jackson;
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
-import dev.starforge.train.ConfigException;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
 import dev.starforge.train.plan.Preflight.Level;

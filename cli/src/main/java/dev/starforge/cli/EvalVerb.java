@@ -9,7 +9,7 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;

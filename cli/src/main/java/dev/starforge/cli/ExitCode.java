@@ -2,10 +2,9 @@ package dev.starforge.cli;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
-import dev.starforge.data.dataset.SettingException;
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
-import dev.starforge.train.ConfigException;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.util.Map;
@@ -37,7 +36,7 @@ final class ExitCode {
 
     static int of(Exception failure) {
         return switch (failure) {
-            case ConfigException _, SettingException _ -> WRONG_USE;
+            case ConfigException _ -> WRONG_USE;
             case Interruption.Interrupted _ -> INTERRUPTED;
             default -> FAILED;
         };

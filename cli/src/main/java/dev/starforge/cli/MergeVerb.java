@@ -4,6 +4,8 @@ import dev.starforge.data.Jackson;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.Merge;
 import dev.starforge.train.merge.MergeProof;
@@ -44,6 +46,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge merge RUN --out MERGED",
+            "  starforge merge --config train.yaml",
             "  starforge merge RUN --out MERGED --onto stored",
             "  starforge merge ADAPTER --base MODEL --out MERGED --type bf16",
             "  starforge merge RUN --out MERGED.gguf --type f16",
@@ -60,9 +63,16 @@ final class MergeVerb implements Callable<Integer> {
     @Mixin
     private PlaceFlags place;
 
+    @Mixin
+    private SettingFlags settings;
+
     @Parameters(
             paramLabel = "ADAPTER",
-            description = "A folder with an adapter, a checkpoint, or a run (its best one).")
+            arity = "0..1",
+            description = {
+                "A folder with an adapter, a checkpoint, or a run (its best one). Default with --config: output.output_dir, and",
+                "--out is then that name with -merged."
+            })
     private Path adapter;
 
     @Option(
@@ -129,8 +139,25 @@ final class MergeVerb implements Callable<Integer> {
         }
     }
 
+    /** A file of settings says where the run is, and where to compute. */
+    private void takeSettings() {
+        RunConfig config = settings.flags(settings.file(RunConfig.defaults()), List.of());
+        place.otherwise(config);
+        if (adapter != null) {
+            return;
+        }
+        if (!settings.hasFile() && !config.isSet(Keys.OUTPUT)) {
+            throw new ParameterException(spec.commandLine(), "Missing required parameter: 'ADAPTER'");
+        }
+        adapter = config.output();
+        if (out == null && ggufAdapter == null) {
+            out = adapter.resolveSibling(adapter.getFileName() + "-merged");
+        }
+    }
+
     @Override
     public Integer call() throws IOException {
+        takeSettings();
         if (out == null && ggufAdapter == null) {
             throw new ParameterException(spec.commandLine(), "expected --out, --gguf-adapter or both");
         }

@@ -4,12 +4,14 @@ import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.config.RunConfig;
 import java.util.List;
 import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.ParseResult;
 import picocli.CommandLine.Spec;
 
 /** The flags that say where to compute, for verbs in which how is not a matter of choice. */
@@ -38,6 +40,14 @@ final class PlaceFlags {
                     "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
                             + "Results do not depend on it.")
     private int threads;
+
+    /** Takes from settings what no flag says. */
+    void otherwise(RunConfig config) {
+        ParseResult given = verb.commandLine().getParseResult();
+        name = given.hasMatchedOption("--device") ? name : config.device();
+        index = given.hasMatchedOption("--device-index") ? index : config.deviceIndex();
+        threads = given.hasMatchedOption("--threads") ? threads : config.threads();
+    }
 
     Selection choose() {
         return choose(name, verb.commandLine());

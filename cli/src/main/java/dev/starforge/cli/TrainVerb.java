@@ -8,8 +8,8 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.KnownModels;
-import dev.starforge.train.RunConfig;
-import dev.starforge.train.StarterConfig;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.config.StarterConfig;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
@@ -126,6 +126,7 @@ final class TrainVerb implements Callable<Integer> {
                     spec.commandLine(), "--init " + init + ": is there already; name another file", there);
         }
         out.println("wrote " + init + ": set model.pretrained_model and data.path in it, then");
+        out.println("  starforge dataset --repo . --config " + Shell.quoted(init));
         out.println("  starforge doctor --config " + Shell.quoted(init));
         out.println("  starforge train --config " + Shell.quoted(init));
         out.flush();

@@ -192,7 +192,7 @@ final class VerbsTest {
                 "bench --random tiny --repeat 0 | 2 | expected at least 1",
                 "logits MODEL --ids IDS --out x | 2 | --ids: 300 tokens exceed the model's context of ",
                 "dataset --out x --preview -3 | 2 | --preview: expected at least 1, got -3",
-                "dataset --out x --repo . --threads -3 | 2 | threads: expected a whole number from 0 to 1024, got -3",
+                "dataset --out x --repo . --threads -3 | 2 | key dataset.threads: expected whole number 0..1024, got -3",
             })
     void wrongUseIsExplained(String line, int code, String message) {
         Outcome outcome = run(line.replace("MODEL", MODEL)

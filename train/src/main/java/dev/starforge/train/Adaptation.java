@@ -1,5 +1,6 @@
 package dev.starforge.train;
 
+import dev.starforge.data.config.Key;
 import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
@@ -11,6 +12,8 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Plain;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.MemoryPlan;
 import dev.starforge.train.run.Scratch;

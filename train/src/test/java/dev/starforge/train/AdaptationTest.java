@@ -3,12 +3,14 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.MemoryPlan;
 import dev.starforge.train.run.Tiny;

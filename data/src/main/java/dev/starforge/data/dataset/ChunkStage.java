@@ -77,7 +77,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         this.licences = licences;
         this.parsers = parsers;
         this.paths = paths;
-        filter = new FileFilter(config.filters());
+        filter = new FileFilter(config);
         shownBlobs = new ShownBlobs(reader.blobs());
         this.spools = spools;
         this.each = each;
@@ -109,7 +109,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         placed.clear();
         List<FileFact> files = new ArrayList<>();
         List<ChunkFact> chunks = new ArrayList<>();
-        for (FileChange change : reader.changes(commit, config.copies())) {
+        for (FileChange change : reader.changes(commit, config.get(DatasetKeys.COPIES))) {
             boolean gone = change.type() == FileChange.Type.D;
             if (!gone && reader.inherited(commit, change)) {
                 continue;
@@ -165,10 +165,10 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         if (reason.isPresent()) {
             return reason;
         }
-        if (config.filters().permissiveOnly() && !licences.permissive(path)) {
+        if (config.permissiveOnly() && !licences.permissive(path)) {
             return Optional.of(FileFilter.Reason.LICENCE);
         }
-        return secrets.strong() > config.filters().mostSecrets()
+        return secrets.strong() > config.get(DatasetKeys.MAX_SECRETS)
                 ? Optional.of(FileFilter.Reason.SECRETS)
                 : Optional.empty();
     }
@@ -224,7 +224,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
                     part.patch(),
                     imports,
                     part.newCode().isEmpty() ? List.of() : context(commit, path, language, part.newCode(), imports));
-            Compared compared = compared(chunk, config.duplicates().leastWords());
+            Compared compared = compared(chunk, config.get(DatasetKeys.MIN_WORDS));
             chunks.add(new ChunkFact(id, file, compared.hash, compared.grams));
             chunk.write(chunkLines);
             chunkLines.newline();
@@ -273,7 +273,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         int files = 0;
         for (String stem : mentioned) {
             for (String candidate : paths.named(stem)) {
-                if (files >= MOST_FILES || found.size() >= config.samples().signatures()) {
+                if (files >= MOST_FILES || found.size() >= config.get(DatasetKeys.SIGNATURES)) {
                     return found;
                 }
                 if (candidate.equals(path) || !Language.of(candidate).name().equals(language.name())) {
@@ -301,9 +301,7 @@ final class ChunkStage implements Ordered.Worker<List<ObjectId>, ChunkStage.Run>
         Outline outline = parsers.outline(blob, language, shown);
         for (Outline.Symbol symbol : outline.symbols()) {
             boolean declares = symbol.kind() == Outline.Kind.TYPE || symbol.kind() == Outline.Kind.FUNCTION;
-            if (declares
-                    && used.contains(symbol.name())
-                    && found.size() < config.samples().signatures()) {
+            if (declares && used.contains(symbol.name()) && found.size() < config.get(DatasetKeys.SIGNATURES)) {
                 String text = new String(
                         shown,
                         symbol.from(),

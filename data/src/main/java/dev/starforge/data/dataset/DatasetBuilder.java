@@ -97,7 +97,8 @@ public final class DatasetBuilder {
     /** Builds or grows the dataset; on failure what was there before is still there. */
     public DatasetReport build() {
         stageBegan = nanoTime.getAsLong();
-        try (GitHistory history = GitHistory.open(config.repository(), config.largestBlob(), config.skipMissing())) {
+        try (GitHistory history = GitHistory.open(
+                config.repository(), config.get(DatasetKeys.MAX_BLOB_BYTES), config.get(DatasetKeys.SKIP_MISSING))) {
             ObjectId head = history.resolve(config.revision());
             if (history.isShallow()) {
                 progress.say(
@@ -106,8 +107,7 @@ public final class DatasetBuilder {
             }
             if (choice instanceof TokenizerChoice.Given given) {
                 // fails now rather than after the long stages
-                new SampleFormat(
-                        given.tokenizer(), given.file(), config.samples().family());
+                new SampleFormat(given.tokenizer(), given.file(), config.get(DatasetKeys.FAMILY));
             }
             Manifest.refuseForeign(config.out(), work);
             List<Path> made = FolderLock.missing(config.out());
@@ -152,7 +152,7 @@ public final class DatasetBuilder {
                 }
                 return nothingNew(known.orElseThrow());
             }
-            if (!config.skipMissing()) {
+            if (!config.get(DatasetKeys.SKIP_MISSING)) {
                 begin("check", 0);
                 history.firstMissing(commits).ifPresent(blob -> {
                     throw history.missing(blob);
@@ -249,14 +249,14 @@ public final class DatasetBuilder {
         Manifest manifest = known.orElseGet(() -> Manifest.empty(config, choice));
         try (ParserPool parsers = new ParserPool(starter, PARSERS, PATIENCE)) {
             chunks(history, ledger, parsers, manifest);
-            Times split = Times.of(ledger.times(), ledger.usefulCommits(), config.shares());
+            Times split = Times.of(ledger.times(), ledger.usefulCommits(), config);
             ledger.dropRepeated(split);
             begin("snapshot", 0);
             Snapshot snapshot = Snapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
             ledger.drop(Ledger.SIMILAR_FILE, snapshot.similar());
             end("snapshot");
             Leakage leakage =
-                    new Leakage(config.shares().windowWords(), config.shares().boilerplateFiles());
+                    new Leakage(config.get(DatasetKeys.WINDOW_WORDS), config.get(DatasetKeys.BOILERPLATE_FILES));
             leaks(history, ledger, split, leakage, snapshot, manifest);
             ledger.finishChunks(split);
             ledger.finishFiles();
@@ -264,8 +264,7 @@ public final class DatasetBuilder {
             Path tokenizerFile = tokenizer(snapshot);
             Tokenizer tokenizer =
                     choice instanceof TokenizerChoice.Given given ? given.tokenizer() : Tokenizer.read(tokenizerFile);
-            SampleFormat format =
-                    new SampleFormat(tokenizer, tokenizerFile, config.samples().family());
+            SampleFormat format = new SampleFormat(tokenizer, tokenizerFile, config.get(DatasetKeys.FAMILY));
             if (choice instanceof TokenizerChoice.Trained trained
                     && tokenizerFile.startsWith(work)
                     && tokenizer.size() < trained.vocabularySize()) {
@@ -295,8 +294,8 @@ public final class DatasetBuilder {
             List<String> tombstones = check.tombstones();
             end("leakage check");
             begin("manifest", 0);
-            if (config.export() != DatasetConfig.Export.NONE) {
-                new Export(work, tokenizer).write(config.export());
+            if (config.get(DatasetKeys.EXPORT) != DatasetConfig.Export.NONE) {
+                new Export(work, tokenizer).write(config.get(DatasetKeys.EXPORT));
             }
             DatasetReport report = report(manifest, ledger, counts, tombstones, leakage, parsers, format);
             manifest.add(work, head.name(), report, split, tombstones, byBlob, tokenizerFile, tokenizer);
@@ -351,10 +350,9 @@ public final class DatasetBuilder {
         begin("chunks", ledger.commits().size());
         try (OutputStream chunkLines = ledger.openChunks();
                 OutputStream fileLines = ledger.openFiles();
-                Duplicates duplicates = new Duplicates(
-                        work.resolve("grams.part"), config.duplicates().similarity())) {
-            manifest.eachTrained(
-                    chunk -> ledger.older(chunk, duplicates, config.duplicates().leastWords()));
+                Duplicates duplicates =
+                        new Duplicates(work.resolve("grams.part"), config.get(DatasetKeys.SIMILARITY))) {
+            manifest.eachTrained(chunk -> ledger.older(chunk, duplicates, config.get(DatasetKeys.MIN_WORDS)));
             Ordered.run(
                     Ordered.runs(ledger.commits(), config.threads(), LONGEST_CHUNK_RUN),
                     config.threads(),

@@ -64,14 +64,14 @@ final class FileFilter {
 
     private static final String LFS = "version https://git-lfs.github.com/spec/";
 
-    private final DatasetConfig.Filters filters;
+    private final DatasetConfig config;
     private final List<Pattern> include;
     private final List<Pattern> exclude;
 
-    FileFilter(DatasetConfig.Filters filters) {
-        this.filters = filters;
-        include = patterns(filters.include());
-        exclude = patterns(filters.exclude());
+    FileFilter(DatasetConfig config) {
+        this.config = config;
+        include = patterns(config.get(DatasetKeys.INCLUDE));
+        exclude = patterns(config.get(DatasetKeys.EXCLUDE));
     }
 
     /** Globs of paths: {@code *} and {@code ?} stay within a folder, {@code **} does not. */
@@ -151,20 +151,21 @@ final class FileFilter {
         }
         longest = Math.max(longest, content.length - start);
         lines += start < content.length ? 1 : 0;
-        if (lines > filters.mostLines()) {
+        if (lines > config.get(DatasetKeys.MAX_LINES)) {
             return Optional.of(Reason.TOO_LONG);
         }
-        if ((double) characters / lines > filters.longestMean() || longest > filters.longestLine()) {
+        if ((double) characters / lines > config.get(DatasetKeys.MEAN_LINE)
+                || longest > config.get(DatasetKeys.LONGEST_LINE)) {
             return Optional.of(Reason.LONG_LINES);
         }
-        if (letters < filters.leastAlphabetic() * characters) {
+        if (letters < config.get(DatasetKeys.MIN_ALPHABETIC) * characters) {
             return Optional.of(Reason.LOW_ALPHABETIC);
         }
         String head = new String(content, 0, Math.min(marked, 2000), StandardCharsets.UTF_8);
         if (head.lines().anyMatch(line -> GENERATED.matcher(line).matches())) {
             return Optional.of(Reason.GENERATED);
         }
-        if (language.isData() && lines > filters.dataLines()) {
+        if (language.isData() && lines > config.get(DatasetKeys.DATA_LINES)) {
             return Optional.of(Reason.DATA_FILE);
         }
         return longest >= LEAST_RUN && encoded(content) ? Optional.of(Reason.ENCODED_DATA) : Optional.empty();
@@ -174,6 +175,7 @@ final class FileFilter {
     private boolean encoded(byte[] content) {
         long sum = 0;
         int run = 0;
+        int longest = config.get(DatasetKeys.MAX_ENCODED_RUN);
         boolean escapes = false;
         for (int i = 0; i <= content.length; i++) {
             int c = i < content.length ? content[i] : 0;
@@ -181,7 +183,7 @@ final class FileFilter {
                 run++;
                 continue;
             }
-            if (run > filters.longestRun()) {
+            if (run > longest) {
                 return true;
             }
             sum += run >= LEAST_RUN ? run : 0;
@@ -192,12 +194,12 @@ final class FileFilter {
         Matcher found = ESCAPES.matcher(escapes ? new String(content, StandardCharsets.ISO_8859_1) : "");
         while (found.find()) {
             int length = found.end() - found.start();
-            if (length > filters.longestRun()) {
+            if (length > longest) {
                 return true;
             }
             sum += length;
         }
-        return sum > filters.mostEncoded() * content.length;
+        return sum > config.get(DatasetKeys.MAX_ENCODED_SHARE) * content.length;
     }
 
     private static boolean startsWith(byte[] content, String text) {

@@ -102,7 +102,7 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
             }
         }
         json.put("branches", branches).put("tags", tags);
-        List<FileChange> changes = reader.changes(commit, config.copies());
+        List<FileChange> changes = reader.changes(commit, config.get(DatasetKeys.COPIES));
         List<String> paths = new ArrayList<>();
         long additions = 0;
         long deletions = 0;
@@ -129,13 +129,13 @@ final class HistoryStage implements Ordered.Worker<List<ObjectId>, HistoryStage.
     }
 
     private String person(String name, String placeholder) {
-        return config.redactPeople() ? placeholder : name;
+        return config.get(DatasetKeys.REDACT_PEOPLE) ? placeholder : name;
     }
 
     /** A commit message without secrets and, if so wished, names. */
     static String message(RevCommit commit, DatasetConfig config, Secrets secrets) {
         String message = commit.getFullMessage().strip();
-        if (config.redactPeople()) {
+        if (config.get(DatasetKeys.REDACT_PEOPLE)) {
             message = Secrets.withoutNames(
                     message,
                     known(commit.getAuthorIdent()).getName(),

@@ -38,7 +38,7 @@ final class LeakageCheck {
         this.manifest = manifest;
         this.tokenizer = tokenizer;
         this.each = each;
-        tested = new Leakage(config.shares().windowWords(), Integer.MAX_VALUE);
+        tested = new Leakage(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
         for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
             try (TokenShard shard = TokenShard.open(work.resolve(split.shard()))) {
                 tested.hold(shard, tokenizer);
@@ -72,8 +72,8 @@ final class LeakageCheck {
             if (!leaking(shard).isEmpty()) {
                 throw new DatasetException(
                         config.out(),
-                        "the leakage check failed: training documents share "
-                                + config.shares().windowWords() + " words in a row with what is tested");
+                        "the leakage check failed: training documents share " + config.get(DatasetKeys.WINDOW_WORDS)
+                                + " words in a row with what is tested");
             }
         }
         return ids;

@@ -7,6 +7,7 @@ import dev.starforge.data.Jackson;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.config.Key;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
@@ -21,6 +22,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -162,38 +164,27 @@ final class Manifest {
     }
 
     /** What decides the content. */
-    private static ObjectNode settings(DatasetConfig config) {
+    static ObjectNode settings(DatasetConfig config) {
         ObjectNode node = Jackson.object();
-        DatasetConfig.Filters filters = config.filters();
-        DatasetConfig.Samples samples = config.samples();
-        node.put("name", config.name()).put("seed", config.seed());
-        node.put("history.max_blob_bytes", config.largestBlob()).put("history.copies", config.copies());
-        node.put("redact.people", config.redactPeople());
-        node.put("filters.max_lines", filters.mostLines()).put("filters.mean_line", filters.longestMean());
-        node.put("filters.longest_line", filters.longestLine())
-                .put("filters.min_alphabetic", filters.leastAlphabetic());
-        node.put("filters.max_encoded_run", filters.longestRun())
-                .put("filters.max_encoded_share", filters.mostEncoded());
-        node.put("filters.data_lines", filters.dataLines()).put("filters.max_secrets", filters.mostSecrets());
-        filters.include().forEach(node.putArray("filters.include")::add);
-        filters.exclude().forEach(node.putArray("filters.exclude")::add);
-        node.put("filters.licenses", filters.permissiveOnly() ? "permissive" : "any");
-        node.put("duplicates.similarity", config.duplicates().similarity());
-        node.put("duplicates.min_words", config.duplicates().leastWords());
-        node.put("splits.train", config.shares().train())
-                .put("splits.validation", config.shares().validation());
-        node.put("splits.test", config.shares().test())
-                .put("splits.window_words", config.shares().windowWords());
-        node.put("splits.boilerplate_files", config.shares().boilerplateFiles());
-        node.put("samples.files", samples.files()).put("samples.commits", samples.commits());
-        node.put("samples.chunks", samples.chunks()).put("samples.context_length", samples.contextLength());
-        node.put("samples.metadata", samples.metadata()).put("samples.fim_documents", samples.fimDocuments());
-        node.put("samples.fim_files", samples.fimFiles()).put("samples.spm", samples.suffixFirst());
-        node.put("samples.span", samples.span().name().toLowerCase(Locale.ROOT));
-        node.put("samples.order", samples.order().name().toLowerCase(Locale.ROOT));
-        node.put("samples.whole_base", samples.wholeBase()).put("samples.base_lines", samples.baseLines());
-        node.put("samples.signatures", samples.signatures());
-        return node.put("samples.family", samples.family());
+        for (Key<?> key : DatasetKeys.deciding()) {
+            String name = DatasetKeys.shortName(key);
+            switch (config.get(key)) {
+                case String text -> node.put(name, text);
+                case Boolean flag -> node.put(name, flag);
+                case Integer number -> node.put(name, number);
+                case Long number -> node.put(name, number);
+                case Double number -> node.put(name, number);
+                case OptionalInt number -> node.put(name, number.orElseThrow());
+                case Enum<?> word -> node.put(name, word.name().toLowerCase(Locale.ROOT));
+                case List<?> list -> {
+                    ArrayNode array = node.putArray(name);
+                    list.forEach(item -> array.add(String.valueOf(item)));
+                }
+                case Object other ->
+                    throw new IllegalStateException("setting " + name + ": has no form here: " + other);
+            }
+        }
+        return node;
     }
 
     int generations() {
@@ -239,7 +230,7 @@ final class Manifest {
 
     /** What the older generations test. */
     Leakage tested(Optional<Tokenizer> tokenizer) {
-        Leakage tested = new Leakage(config.shares().windowWords(), Integer.MAX_VALUE);
+        Leakage tested = new Leakage(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
         for (JsonNode generation : root.path("generations")) {
             for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
                 try (TokenShard shard = TokenShard.open(folder(generation).resolve(split.shard()))) {

@@ -114,10 +114,10 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
     }
 
     private void samples(Commit commit) throws IOException {
-        if (config.samples().commits()) {
+        if (config.get(DatasetKeys.COMMITS)) {
             commit(commit);
         }
-        if (config.samples().chunks()) {
+        if (config.get(DatasetKeys.CHUNKS)) {
             for (Chunk chunk : commit.chunks()) {
                 chunk(commit, chunk);
             }
@@ -199,7 +199,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
                         .add(chunk));
         String body = task.body().length() > LONGEST_BODY ? task.body().substring(0, LONGEST_BODY) : task.body();
         int head = tokens(format.commit(config.name(), task.subject(), body, List.of()));
-        Sizes sizes = new Sizes(task, body, head, config.samples().contextLength() - head - 1);
+        Sizes sizes = new Sizes(task, body, head, config.contextLength() - head - 1);
         List<SampleFormat.ChangedFile> open = new ArrayList<>();
         List<String> blobs = new ArrayList<>();
         int used = 0;
@@ -290,8 +290,8 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
     /** The file before the commit: all of it, or some lines around what changed. */
     private String base(List<Chunk> chunks, SplittableRandom random) throws IOException {
         String old = shown(chunks.getFirst().oldBlob());
-        boolean whole = random.nextDouble() < config.samples().wholeBase();
-        int around = random.nextInt(config.samples().baseLines() + 1);
+        boolean whole = random.nextDouble() < config.get(DatasetKeys.WHOLE_BASE);
+        int around = random.nextInt(config.get(DatasetKeys.BASE_LINES) + 1);
         if (whole || old.isEmpty()) {
             return old;
         }
@@ -327,7 +327,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
         if (longest.to() > lines.count()) {
             return;
         }
-        int context = config.samples().contextLength();
+        int context = config.contextLength();
         int end = longest.to();
         String middle = Chunker.text(lines, longest.from(), end);
         int size = tokens(middle);
@@ -344,9 +344,8 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
             tooLong++;
             return;
         }
-        boolean metadata = random(chunk.id()).nextDouble() < config.samples().metadata();
-        boolean suffixFirst =
-                random(chunk.id() + " order").nextDouble() < config.samples().suffixFirst();
+        boolean metadata = random(chunk.id()).nextDouble() < config.get(DatasetKeys.METADATA);
+        boolean suffixFirst = random(chunk.id() + " order").nextDouble() < config.get(DatasetKeys.SPM);
         List<SampleFormat.Piece> before = context(chunk, (int) (CONTEXT_SHARE * room));
         room -= tokens(before) + tokens(chunk.path() + "\n");
         Encoded encoded;
@@ -451,7 +450,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
             String code = shown(file.blob().name());
             files.add(new SampleFormat.SourceFile(Secrets.path(file.path()), code));
             outlines.add(
-                    config.samples().span() == DatasetConfig.Span.NODE
+                    config.get(DatasetKeys.SPAN) == DatasetConfig.Span.NODE
                             ? parsers.outlineWithBlocks(
                                     file.blob(), Language.of(file.path()), code.getBytes(StandardCharsets.UTF_8))
                             : Outline.NOTHING);
@@ -475,7 +474,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
                 + Hashes.sha256(task.commit() + files.getFirst().path() + blobs + part)
                         .substring(0, 16);
         Encoded encoded = encode(Split.TRAIN, pieces(id, files, outlines));
-        if (encoded.ids.length <= config.samples().contextLength()) {
+        if (encoded.ids.length <= config.contextLength()) {
             SampleOrigin origin = new SampleOrigin(
                     task.commit(), task.time(), folder(files.getFirst().path()));
             emit(Split.TRAIN, id, "files", origin, blobs, encoded);
@@ -508,14 +507,13 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
 
     private List<SampleFormat.Piece> pieces(String id, List<SampleFormat.SourceFile> files, List<Outline> outlines) {
         SplittableRandom random = random(id);
-        DatasetConfig.Samples settings = config.samples();
-        boolean metadata = random.nextDouble() < settings.metadata();
-        boolean gaps = format.fillsIn() && random.nextDouble() < settings.fimDocuments();
+        boolean metadata = random.nextDouble() < config.get(DatasetKeys.METADATA);
+        boolean gaps = format.fillsIn() && random.nextDouble() < config.get(DatasetKeys.FIM_DOCUMENTS);
         List<SampleFormat.Piece> pieces = new ArrayList<>(format.begin(config.name(), metadata));
         for (int i = 0; i < files.size(); i++) {
             SampleFormat.SourceFile file = files.get(i);
-            if (gaps && random.nextDouble() < settings.fimFiles()) {
-                boolean suffixFirst = random.nextDouble() < settings.suffixFirst();
+            if (gaps && random.nextDouble() < config.get(DatasetKeys.FIM_FILES)) {
+                boolean suffixFirst = random.nextDouble() < config.get(DatasetKeys.SPM);
                 SampleFormat.Gap gap = gap(file.code(), outlines.get(i), random);
                 pieces.addAll(format.gap(file.path(), gap, metadata, suffixFirst, true));
             } else {
@@ -530,7 +528,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
         List<Outline.Symbol> nodes = outline.symbols().stream()
                 .filter(symbol -> symbol.kind() != Outline.Kind.IMPORT)
                 .toList();
-        if (config.samples().span() == DatasetConfig.Span.NODE && !nodes.isEmpty()) {
+        if (config.get(DatasetKeys.SPAN) == DatasetConfig.Span.NODE && !nodes.isEmpty()) {
             Outline.Symbol node = nodes.get(random.nextInt(nodes.size()));
             byte[] bytes = code.getBytes(StandardCharsets.UTF_8);
             return new SampleFormat.Gap(
@@ -541,7 +539,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
         int[] cuts = new int[2];
         for (int i = 0; i < 2; i++) {
             int at = random.nextInt(code.length() + 1);
-            if (config.samples().span() == DatasetConfig.Span.CHARACTER) {
+            if (config.get(DatasetKeys.SPAN) == DatasetConfig.Span.CHARACTER) {
                 boolean inside = at > 0 && at < code.length() && Character.isLowSurrogate(code.charAt(at));
                 cuts[i] = inside ? at - 1 : at;
             } else {

@@ -62,27 +62,27 @@ final class Snapshot {
             boolean later)
             throws IOException {
         int last = ledger.lastTraining(split);
-        if (!config.samples().files() || last < 0) {
+        if (!config.get(DatasetKeys.FILES) || last < 0) {
             return new Snapshot(history, config, Optional.empty(), new ArrayList<>(), 0);
         }
         ObjectId commit = ledger.commits().get(last);
         try (GitHistory.Reader reader = history.reader();
-                Duplicates duplicates = new Duplicates(
-                        work.resolve("snapshot.part"), config.duplicates().similarity())) {
+                Duplicates duplicates =
+                        new Duplicates(work.resolve("snapshot.part"), config.get(DatasetKeys.SIMILARITY))) {
             Set<String> touched = new HashSet<>();
             for (int i = 0; later && i <= last; i++) {
                 if (split.of(ledger.times()[i]) == Split.TRAIN) {
-                    reader.changes(reader.commit(ledger.commits().get(i)), config.copies())
+                    reader.changes(reader.commit(ledger.commits().get(i)), config.get(DatasetKeys.COPIES))
                             .forEach(change -> touched.add(GitPath.text(change.path())));
                 }
             }
             List<SampleStage.TreeFile> files = new ArrayList<>();
-            FileFilter filter = new FileFilter(config.filters());
+            FileFilter filter = new FileFilter(config);
             for (FileChange.Side side : reader.tree(reader.commit(commit))) {
                 String path = GitPath.text(side.path());
                 if (later && !touched.contains(path)
                         || filter.byName(path, side).isPresent()
-                        || config.filters().permissiveOnly() && !licences.permissive(path)) {
+                        || config.permissiveOnly() && !licences.permissive(path)) {
                     continue;
                 }
                 Optional<byte[]> content = reader.blobs().read(side);
@@ -93,7 +93,7 @@ final class Snapshot {
                 }
                 Secrets secrets = new Secrets();
                 Words words = Words.of(new String(secrets.redact(content.get()), StandardCharsets.UTF_8));
-                if (secrets.strong() <= config.filters().mostSecrets()) {
+                if (secrets.strong() <= config.get(DatasetKeys.MAX_SECRETS)) {
                     duplicates.add(0, words.hash(), words.grams());
                     files.add(new SampleStage.TreeFile(path, side.id()));
                 }
@@ -117,7 +117,7 @@ final class Snapshot {
     /** Every file of any commit that the filters let through, by its path and text. */
     static void each(GitHistory history, DatasetConfig config, ObjectId commit, BiConsumer<String, String> each)
             throws IOException {
-        FileFilter filter = new FileFilter(config.filters());
+        FileFilter filter = new FileFilter(config);
         try (GitHistory.Reader reader = history.reader()) {
             for (FileChange.Side side : reader.tree(reader.commit(commit))) {
                 String path = GitPath.text(side.path());
@@ -192,13 +192,13 @@ final class Snapshot {
         List<SampleStage.TreeFile> ordered = new ArrayList<>(files);
         Collections.shuffle(ordered, new Random(config.seed()));
         try (GitHistory.Reader reader = history.reader()) {
-            if (config.samples().order() == DatasetConfig.Order.DEPENDENCY) {
+            if (config.get(DatasetKeys.ORDER) == DatasetConfig.Order.DEPENDENCY) {
                 ordered = Dependencies.order(ordered, reader);
             }
             RevCommit from = reader.commit(commit.orElseThrow());
             List<SampleStage.TreeFile> open = new ArrayList<>();
             long size = 0;
-            long room = (long) config.samples().contextLength() * BYTES_PER_TOKEN;
+            long room = (long) config.contextLength() * BYTES_PER_TOKEN;
             for (SampleStage.TreeFile file : ordered) {
                 long length = reader.blobs().read(file.blob()).orElseThrow().length;
                 if (size + length > room && !open.isEmpty()) {

@@ -14,7 +14,7 @@ record Times(long train, long validation) {
      *
      * @param useful which commits count
      */
-    static Times of(long[] times, boolean[] useful, DatasetConfig.Shares shares) {
+    static Times of(long[] times, boolean[] useful, DatasetConfig config) {
         long[] sorted = IntStream.range(0, times.length)
                 .filter(i -> useful[i])
                 .mapToLong(i -> times[i])
@@ -23,11 +23,12 @@ record Times(long train, long validation) {
         if (sorted.length == 0) {
             return new Times(Long.MAX_VALUE, Long.MAX_VALUE);
         }
-        double all = shares.train() + shares.validation() + shares.test();
+        double testShare = config.get(DatasetKeys.TEST);
+        double validationShare = config.get(DatasetKeys.VALIDATION);
+        double all = config.get(DatasetKeys.TRAIN) + validationShare + testShare;
         int n = sorted.length;
-        int test = shares.test() == 0 || n < 3 ? 0 : Math.max(1, (int) Math.round(n * shares.test() / all));
-        int validation =
-                shares.validation() == 0 || n < 2 ? 0 : Math.max(1, (int) Math.round(n * shares.validation() / all));
+        int test = testShare == 0 || n < 3 ? 0 : Math.max(1, (int) Math.round(n * testShare / all));
+        int validation = validationShare == 0 || n < 2 ? 0 : Math.max(1, (int) Math.round(n * validationShare / all));
         int train = Math.max(1, n - test - validation);
         long first = sorted[train - 1];
         long second = test == 0 ? Long.MAX_VALUE : sorted[Math.min(n - 1, train + validation - 1)];

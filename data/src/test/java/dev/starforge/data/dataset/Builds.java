@@ -1,10 +1,13 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.config.Schema;
+import dev.starforge.data.config.Settings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
@@ -39,11 +42,16 @@ final class Builds {
     }
 
     static DatasetConfig config(Path repository, Path out, String... settings) {
-        ConfigFile file = new ConfigFile().set("name", "repo").set("threads", "2");
+        List<String> assignments = new ArrayList<>(List.of("name=repo", "threads=2"));
         for (int i = 0; i < settings.length; i += 2) {
-            file.set(settings[i], settings[i + 1]);
+            assignments.add(settings[i] + "=" + settings[i + 1]);
         }
-        return file.config(repository, out, "HEAD", "");
+        return new DatasetConfig(repository, out, "HEAD", "", settings(assignments));
+    }
+
+    static Settings settings(List<String> assignments) {
+        return Settings.of(Schema.of(DatasetKeys.ALL, Map.of()).withShorthand(DatasetKeys.SECTION))
+                .set(assignments);
     }
 
     static DatasetReport build(Path repository, Path out, String... settings) {

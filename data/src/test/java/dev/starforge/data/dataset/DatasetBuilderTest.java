@@ -545,7 +545,7 @@ final class DatasetBuilderTest {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 2);
         }
-        DatasetConfig config = new ConfigFile().config(repository(), out, "no-such-branch", "");
+        DatasetConfig config = new DatasetConfig(repository(), out, "no-such-branch", "", Builds.settings(List.of()));
         assertThatThrownBy(() -> Builds.build(config)).hasMessageContaining("has no commit called no-such-branch");
         Path foreign = Files.createDirectory(folder.resolve("foreign"));
         Files.writeString(foreign.resolve("thesis.txt"), "mine");

@@ -4,7 +4,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.git.FileChange;
-import java.util.List;
+import java.nio.file.Path;
 import java.util.Locale;
 import org.eclipse.jgit.lib.ObjectId;
 import org.junit.jupiter.api.Test;
@@ -15,8 +15,25 @@ import org.junit.jupiter.params.provider.CsvSource;
 final class FileFilterTest {
     private static final String LINE = "int value = other + one;\n";
 
-    private final FileFilter filter = new FileFilter(new DatasetConfig.Filters(
-            10, 40, 100, 0.25, 80, 0.5, 5, 0, List.of("src/**", "*.md"), List.of("**/skip?.java"), false));
+    private final FileFilter filter = new FileFilter(Builds.config(
+            Path.of("repo"),
+            Path.of("out"),
+            "filters.max_lines",
+            "10",
+            "filters.mean_line",
+            "40",
+            "filters.longest_line",
+            "100",
+            "filters.max_encoded_run",
+            "80",
+            "filters.data_lines",
+            "5",
+            "filters.max_secrets",
+            "0",
+            "filters.include",
+            "src/**,*.md",
+            "filters.exclude",
+            "**/skip?.java"));
 
     private String reason(String path, String content) {
         return filter.byContent(content.getBytes(UTF_8), Language.of(path))

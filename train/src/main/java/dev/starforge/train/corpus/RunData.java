@@ -1,8 +1,8 @@
 package dev.starforge.train.corpus;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.nio.file.Path;
 import java.util.Optional;
 

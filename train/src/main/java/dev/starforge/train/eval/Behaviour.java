@@ -1,7 +1,7 @@
 package dev.starforge.train.eval;
 
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayDeque;
 import java.util.Comparator;
 import java.util.Deque;
@@ -91,7 +91,7 @@ public final class Behaviour {
     }
 
     /** The languages that have a grammar. */
-    public static Stream<String> grammars() {
+    public static Stream<String> languages() {
         return KNOWN.keySet().stream().sorted();
     }
 

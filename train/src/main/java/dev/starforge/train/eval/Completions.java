@@ -4,7 +4,7 @@ import dev.starforge.data.Nearest;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.tensor.Philox;
-import dev.starforge.train.Keys;
+import dev.starforge.train.config.Keys;
 import dev.starforge.train.corpus.FimTokens;
 import java.util.ArrayList;
 import java.util.Arrays;

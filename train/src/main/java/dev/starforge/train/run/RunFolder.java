@@ -2,9 +2,9 @@ package dev.starforge.train.run;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.FolderLock;
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

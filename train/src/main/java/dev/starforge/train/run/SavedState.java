@@ -1,12 +1,12 @@
 package dev.starforge.train.run;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.data.config.Key;
 import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.tensor.device.Device;
-import dev.starforge.train.Key;
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.Sources;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -1,7 +1,7 @@
 package dev.starforge.train.run;
 
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 
 /**
  * The learning rate of every step: a linear rise, then a fall.

@@ -1,8 +1,8 @@
 package dev.starforge.train.run;
 
 import dev.starforge.tensor.NullOps;
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 
 /**
  * The memory of a run's steps: whether gradient checkpointing is needed, and what to set where a step does not fit.

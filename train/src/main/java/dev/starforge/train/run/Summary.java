@@ -1,8 +1,8 @@
 package dev.starforge.train.run;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.corpus.RunData;
 import java.nio.file.Path;

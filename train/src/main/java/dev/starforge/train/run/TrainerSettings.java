@@ -4,8 +4,8 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Training;
-import dev.starforge.train.Keys;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 
 /**
  * How to train.

@@ -5,7 +5,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.train.ConfigException;
+import dev.starforge.data.config.ConfigException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -230,5 +232,15 @@ final class CorpusTest {
         assertThat(corpus.sample(1, 42).windows()).as("one at least").hasSize(1);
         assertThat(new Corpus.Sample(List.of(1), 200_000, 150_000, 33_800_000, 42).describe())
                 .isEqualTo("200,000 of 33.8 M tokens (150,000 count in the loss), seed 42");
+    }
+
+    @Test
+    void anEmptySplitNamesTheKeyThatChoseIt() {
+        RunConfig files = RunConfig.defaults().set(List.of("data.train=a.jsonl"));
+        assertThat(Sources.empty(files, Keys.TRAIN)).hasMessageContaining("key data.train: a.jsonl: ");
+        RunConfig dataset = RunConfig.defaults().set(List.of("data.path=made"));
+        assertThat(Sources.empty(dataset, Keys.TRAIN))
+                .hasMessageContaining("key data.path: made: the train split of this dataset has no document");
+        assertThat(Sources.empty(dataset, Keys.TEST)).hasMessageContaining("the test split");
     }
 }

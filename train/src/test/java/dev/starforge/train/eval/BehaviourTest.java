@@ -2,13 +2,15 @@ package dev.starforge.train.eval;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -89,5 +91,11 @@ final class BehaviourTest {
                 .isEqualTo(Optional.empty());
         assertThat(Behaviour.parses(new Behaviour.Prompt("go", "x"), "y", false, grammar))
                 .isEqualTo(Optional.empty());
+    }
+
+    @Test
+    void theSettingHasTheLanguages() {
+        assertThat(Keys.PROMPT_LANGUAGE.kind())
+                .isEqualTo("one of null, " + Behaviour.languages().collect(Collectors.joining(", ")));
     }
 }

@@ -8,7 +8,7 @@ import dev.starforge.model.Quantization;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.train.KnownModels;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Tiny;
 import dev.starforge.train.run.Trainable;

@@ -5,8 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.device.Device;
-import dev.starforge.train.RunConfig;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.run.Runs;
 import dev.starforge.train.run.Tiny;
 import java.io.IOException;

@@ -3,9 +3,9 @@ package dev.starforge.train.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.train.ConfigException;
-import dev.starforge.train.RunConfig;
+import dev.starforge.data.config.ConfigException;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

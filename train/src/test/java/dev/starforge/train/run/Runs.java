@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.train.RunConfig;
+import dev.starforge.train.config.RunConfig;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

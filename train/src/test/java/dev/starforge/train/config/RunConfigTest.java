@@ -1,14 +1,14 @@
-package dev.starforge.train;
+package dev.starforge.train.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Yaml;
-import dev.starforge.train.corpus.Sources;
+import dev.starforge.data.config.ConfigException;
+import dev.starforge.data.dataset.DatasetKeys;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -18,6 +18,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 final class RunConfigTest {
     private static final Path DOCS = Path.of("..", "docs", "config.md");
+    private static final String GENERATED = "<!-- written by scripts/config-page from here on -->\n";
 
     @TempDir
     Path folder;
@@ -81,6 +82,10 @@ final class RunConfigTest {
                     training: {seed: 1, seed: 2}       | 2 | seed
                     training: [1, 2]                   | 2 | unknown key training
                     training: {seed: 1                 | 3 | is not YAML
+                    dataset: {samples: {spam: 0.5}}    | 2 | unknown key dataset.samples.spam; the nearest one is dataset.samples.spm
+                    dataset: {samples: {span: word}}   | 2 | key dataset.samples.span: expected one of character, line, node, got word
+                    dataset: {samples: {context_length: 5}} | 2 | expected whole number 64..16777216, or auto, got 5
+                    dataset: {history: 3}              | 2 | unknown key dataset.history
                     """)
     void saysWhichLineIsWrong(String line, int number, String message) throws IOException {
         assertThatThrownBy(() -> read("model: {dtype: bf16}\n" + line + "\n"))
@@ -107,7 +112,7 @@ final class RunConfigTest {
 
     @Test
     void aPathIsTakenAsItIs() throws IOException {
-        for (String path : List.of("a\nb", "a\tb", "a #b", "data/\u2028x")) {
+        for (String path : List.of("a\nb", "a\tb", "a #b", "data/\u2028x", "2024", "007")) {
             RunConfig plain = RunConfig.defaults().set(List.of("data.path=" + path));
             RunConfig quoted = RunConfig.defaults().set(List.of("data.path=" + Yaml.quoted(path)));
             assertThat(plain.show("data.path")).isEqualTo(path);
@@ -127,16 +132,6 @@ final class RunConfigTest {
         assertThatThrownBy(() -> read("model: &a {b: *a}"))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("*a is inside what it stands for");
-    }
-
-    @Test
-    void anEmptySplitNamesTheKeyThatChoseIt() {
-        RunConfig files = RunConfig.defaults().set(List.of("data.train=a.jsonl"));
-        assertThat(Sources.empty(files, Keys.TRAIN)).hasMessageContaining("key data.train: a.jsonl: ");
-        RunConfig dataset = RunConfig.defaults().set(List.of("data.path=made"));
-        assertThat(Sources.empty(dataset, Keys.TRAIN))
-                .hasMessageContaining("key data.path: made: the train split of this dataset has no document");
-        assertThat(Sources.empty(dataset, Keys.TEST)).hasMessageContaining("the test split");
     }
 
     @Test
@@ -175,6 +170,9 @@ final class RunConfigTest {
                     quantization.mps_quant_dtype=int8       | quantization.metal_storage       | int8
                     training.num_workers=3                  | device.threads                   | 3
                     model.torch_dtype=bfloat16              | model.dtype                      | bf16
+                    model.use_4bit=false                    | quantization.load_in_4bit        | false
+                    model.use_8bit=true                     | quantization.load_in_8bit        | true
+                    model.use_mps_int8_quant=false          | quantization.metal_storage       | nf4
                     """)
     void otherSpellingsAreOurs(String assignment, String key, String value) {
         assertThat(RunConfig.defaults().set(List.of(assignment)).show(key)).isEqualTo(value);
@@ -203,21 +201,75 @@ final class RunConfigTest {
                 .hasMessageContaining("refused: " + reason);
     }
 
+    /** The page is written from the tables: `-Ddocs=write` does so. */
     @Test
-    void everyKeyAndEverySpellingIsInTheDocs() throws IOException {
-        String docs = Files.readString(DOCS);
-        List<String> missing = new ArrayList<>();
-        for (Key<?> key : Keys.ALL) {
-            String row = "| `" + key.path() + "` | " + key.kind() + " | `"
-                    + RunConfig.defaults().show(key.path()) + "` | " + key.doc() + " |";
-            if (!docs.contains(row)) {
-                missing.add(row);
-            }
+    void thePageHasTheTables() throws IOException {
+        String page = Files.readString(DOCS);
+        int begin = page.indexOf(GENERATED) + GENERATED.length();
+        assertThat(begin).isGreaterThan(GENERATED.length());
+        String written = page.substring(0, begin) + "\n" + RunConfig.SCHEMA.markdown();
+        if (System.getProperty("docs", "").equals("write")) {
+            Files.writeString(DOCS, written);
         }
-        Spellings.BY_NAME.keySet().stream()
-                .filter(name -> !docs.contains("| `" + name + "` |"))
-                .forEach(missing::add);
-        assertThat(missing).isEmpty();
+        assertThat(Files.readString(DOCS))
+                .as("docs/config.md is out of date; write it again with: scripts/config-page")
+                .isEqualTo(written);
+    }
+
+    @Test
+    void sectionsOfADatasetAreNoSectionsOfRuns() {
+        assertThat(DatasetKeys.ALL).allMatch(key -> key.path().startsWith("dataset."));
+        List<String> ofRuns = Keys.ALL.stream().map(key -> first(key.path())).toList();
+        assertThat(DatasetKeys.ALL.stream().map(key -> first(key.path().substring("dataset.".length()))))
+                .doesNotContainAnyElementsOf(ofRuns);
+    }
+
+    private static String first(String path) {
+        return path.replaceAll("\\..*", "");
+    }
+
+    @Test
+    void oneFileHasTheSettingsOfADataset() throws IOException {
+        RunConfig config = read("""
+                model: {context_window: 512}
+                dataset:
+                  name: 2024
+                  samples: {span: line, fim_files: 1}
+                  filters: {exclude: ["*.sql", docs/**], include: src/**}
+                  splits:
+                """);
+        assertThat(config.show("dataset.samples.span")).isEqualTo("line");
+        assertThat(config.show("dataset.name")).isEqualTo("2024");
+        assertThat(config.show("dataset.filters.exclude")).isEqualTo("[*.sql, docs/**]");
+        assertThat(config.show("dataset.filters.include")).isEqualTo("[src/**]");
+        assertThat(config.show("dataset.samples.context_length")).isEqualTo("auto");
+        assertThat(read(config.yaml()).yaml()).isEqualTo(config.yaml());
+        RunConfig set = config.set(List.of(
+                "dataset.filters.exclude=*.md,a b/*",
+                "dataset.filters.include=[\"a,b\"]",
+                "dataset.samples.context_length=4096"));
+        assertThat(set.show("dataset.filters.exclude")).isEqualTo("[*.md, a b/*]");
+        assertThat(set.show("dataset.filters.include")).isEqualTo("[a,b]");
+        assertThat(read(set.yaml()).show("dataset.samples.context_length")).isEqualTo("4096");
+    }
+
+    @Test
+    void theSectionIsNeededButForDatasets() throws IOException {
+        assertThatThrownBy(() -> read("samples: {span: line}"))
+                .hasMessageContaining(
+                        "train.yaml:1: unknown key samples.span; the nearest one is dataset.samples.span");
+        assertThatThrownBy(() -> read("seed: 1")).hasMessageContaining("the nearest one is training.seed");
+        Path file = Files.writeString(folder.resolve("old.yaml"), "seed: 7\nsamples: {span: line}\nexport: both\n");
+        RunConfig old = RunConfig.datasetDefaults().with(file).set(List.of("samples.order=dependency"));
+        assertThat(old.show("dataset.seed")).isEqualTo("7");
+        assertThat(old.show("training.seed")).isEqualTo("42");
+        assertThat(old.show("dataset.samples.span")).isEqualTo("line");
+        assertThat(old.show("dataset.samples.order")).isEqualTo("dependency");
+        Path both = Files.writeString(folder.resolve("both.yaml"), "seed: 7\ndataset: {seed: 8}\n");
+        assertThatThrownBy(() -> RunConfig.datasetDefaults().with(both))
+                .hasMessageContaining("both.yaml:2: key dataset.seed: is there twice, before as seed");
+        assertThatThrownBy(() -> RunConfig.datasetDefaults().set(List.of("sed=1")))
+                .hasMessageContaining("the nearest one is dataset.seed");
     }
 
     @Test

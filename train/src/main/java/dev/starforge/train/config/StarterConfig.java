@@ -1,5 +1,6 @@
-package dev.starforge.train;
+package dev.starforge.train.config;
 
+import dev.starforge.data.config.Key;
 import java.util.List;
 
 /** A file to begin with: the settings that most runs change, each with its default and what it does. */
@@ -30,15 +31,17 @@ public final class StarterConfig {
     /** YAML that reads back to the defaults, but for the dataset. */
     public static String text() {
         StringBuilder yaml = new StringBuilder("""
-                # Settings for starforge train, eval and doctor; docs/config.md has every key.
+                # Settings for starforge dataset, doctor, train, eval and merge; docs/config.md has every key.
                 #
-                #   starforge dataset --repo . --out dataset --tokenizer models/starcoder2-3b
+                #   starforge dataset --repo . --config train.yaml
                 #   starforge doctor --config train.yaml
                 #   starforge train --config train.yaml
+                #   starforge merge --config train.yaml
                 #
                 # The model: a folder with config.json and safetensors (hf download bigcode/starcoder2-3b --local-dir
                 # models/starcoder2-3b), a .gguf file, or an id that is in the HF cache. Without one, `scratch` trains a new
-                # small model; its dataset is made with --tokenizer train:8192.
+                # small model, and dataset a tokenizer for it. Settings of datasets go into a section dataset:, such as
+                # dataset: {samples: {span: line}, filters: {exclude: ["*.sql"]}}.
 
                 """);
         RunConfig shown = RunConfig.defaults().with(Keys.DATASET, "dataset");
@@ -60,6 +63,6 @@ public final class StarterConfig {
     private static void line(StringBuilder yaml, String indent, Key<?> key, RunConfig shown) {
         String name = key.path().substring(key.path().indexOf('.') + 1);
         yaml.append("  # ").append(key.doc()).append('\n');
-        yaml.append(indent).append(name).append(": ").append(shown.yamlOf(key)).append('\n');
+        yaml.append(indent).append(name).append(": ").append(shown.yaml(key)).append('\n');
     }
 }

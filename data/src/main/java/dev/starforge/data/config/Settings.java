@@ -1,22 +1,21 @@
-package dev.starforge.train;
+package dev.starforge.data.config;
 
-import dev.starforge.data.Nearest;
 import dev.starforge.data.Yaml;
-import dev.starforge.model.Quantization;
-import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Precision;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.Set;
 import org.snakeyaml.engine.v2.common.ScalarStyle;
 import org.snakeyaml.engine.v2.exceptions.MarkedYamlEngineException;
@@ -28,37 +27,48 @@ import org.snakeyaml.engine.v2.nodes.ScalarNode;
 import org.snakeyaml.engine.v2.nodes.SequenceNode;
 
 /**
- * All settings of a run: from a YAML 1.2 file, changed by single assignments, with defaults for the rest. The file is
- * composed, not loaded, so that every complaint has its line: an unknown key with the nearest known one, a value of the
- * wrong type or out of range with what was expected. Immutable; {@link #with} gives a changed copy.
+ * The values of a schema's keys: from a YAML 1.2 file, changed by single assignments, with defaults for the rest. The file is
+ * composed, not loaded, so that every complaint has its line: an unknown key with the nearest known one, a value of the wrong
+ * type or out of range with what was expected. Immutable; whatever changes it gives a changed copy.
  */
-public final class RunConfig {
+public final class Settings {
     private static final int LONGEST_FILE = 1 << 20;
 
+    private final Schema schema;
     private final Map<String, Object> values;
     private final Map<String, String> places;
 
-    private RunConfig(Map<String, Object> values, Map<String, String> places) {
+    private Settings(Schema schema, Map<String, Object> values, Map<String, String> places) {
+        this.schema = schema;
         this.values = values;
         this.places = places;
     }
 
     /** Nothing but defaults. */
-    public static RunConfig defaults() {
-        return new RunConfig(new LinkedHashMap<>(), new LinkedHashMap<>());
+    public static Settings of(Schema schema) {
+        return new Settings(schema, new LinkedHashMap<>(), new LinkedHashMap<>());
     }
 
-    /** The settings of a file; paths in it are relative to where the program runs. */
-    public static RunConfig read(Path file) {
-        RunConfig config = new RunConfig(new LinkedHashMap<>(), new LinkedHashMap<>());
+    private Settings copy() {
+        return new Settings(schema, new LinkedHashMap<>(values), new LinkedHashMap<>(places));
+    }
+
+    /** With those of a file; paths in it are relative to where the program runs. */
+    public Settings read(Path file) {
+        Settings changed = copy();
         try (InputStream in = Files.newInputStream(file)) {
             byte[] bytes = in.readNBytes(LONGEST_FILE + 1);
             if (bytes.length > LONGEST_FILE) {
                 throw new ConfigException(file + ": expected settings, at most " + LONGEST_FILE + " bytes, got more");
             }
-            String text = new String(bytes, StandardCharsets.UTF_8);
-            Optional<Node> root = Yaml.compose(file.toString(), text);
-            root.ifPresent(node -> config.section(file.toString(), "", node));
+            String text = StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(bytes))
+                    .toString();
+            Yaml.compose(file.toString(), text)
+                    .ifPresent(node -> changed.section(file.toString(), "", node, new HashMap<>()));
+        } catch (CharacterCodingException failure) {
+            throw new ConfigException(file + ": is not YAML: expected UTF-8", failure);
         } catch (IOException failure) {
             throw new ConfigException(file + ": cannot be read: " + failure, failure);
         } catch (MarkedYamlEngineException failure) {
@@ -69,24 +79,32 @@ public final class RunConfig {
         } catch (YamlEngineException failure) {
             throw new ConfigException(file + ": is not YAML: " + failure.getMessage(), failure);
         }
-        return config;
+        return changed;
     }
 
     /** With single settings as {@code section.key=value}, the value in YAML. */
-    public RunConfig set(List<String> assignments) {
-        RunConfig changed = copy();
+    public Settings set(List<String> assignments) {
+        Settings changed = copy();
         for (String assignment : assignments) {
             int equals = assignment.indexOf('=');
             if (equals < 1) {
                 throw new ConfigException("--set " + assignment + ": expected section.key=value");
             }
             String place = "--set " + assignment;
+            String path = assignment.substring(0, equals);
+            String text = assignment.substring(equals + 1);
+            if (divided(path, text)) {
+                List<String> items = Arrays.stream(text.split(","))
+                        .filter(item -> !item.isEmpty())
+                        .toList();
+                changed.put(place, path, items);
+                continue;
+            }
             try {
-                String text = assignment.substring(equals + 1);
                 Object value = Yaml.compose(place, text)
-                        .map(node -> unquoted(node) ? plain(text.strip()) : value(node))
+                        .map(node -> unquoted(node) ? plain(path, text.strip()) : value(path, node))
                         .orElse("");
-                changed.put(place, assignment.substring(0, equals), value);
+                changed.put(place, path, value);
             } catch (YamlEngineException failure) {
                 throw new ConfigException(place + ": is not YAML: " + failure.getMessage(), failure);
             }
@@ -94,27 +112,39 @@ public final class RunConfig {
         return changed;
     }
 
-    private RunConfig copy() {
-        return new RunConfig(new LinkedHashMap<>(values), new LinkedHashMap<>(places));
+    /** Patterns begin with what YAML takes for something else. */
+    private boolean divided(String path, String text) {
+        return schema.key(path)
+                .filter(key -> key.form() == Key.Form.PATTERNS && !(text.startsWith("[") && text.endsWith("]")))
+                .isPresent();
     }
 
-    private void section(String file, String prefix, Node node) {
+    /**
+     * Takes the settings of a section.
+     *
+     * @param named keys of the file so far, with the names they stand under, since one may stand under two
+     */
+    private void section(String file, String prefix, Node node, Map<String, String> named) {
         if (!(node instanceof MappingNode mapping)) {
             throw new ConfigException(
                     at(file, node) + ": expected " + (prefix.isEmpty() ? "sections" : "keys of " + prefix));
         }
         Set<String> seen = new HashSet<>();
         for (NodeTuple tuple : mapping.getValue()) {
-            String name = String.valueOf(value(tuple.getKeyNode()));
+            String name = String.valueOf(value("", tuple.getKeyNode()));
             String path = prefix.isEmpty() ? name : prefix + "." + name;
+            Node value = tuple.getValueNode();
             if (!seen.add(name)) {
                 throw new ConfigException(at(file, tuple.getKeyNode()) + ": key " + path + ": is there twice");
             }
-            boolean isKey = known(path).isPresent() || Spellings.of(path).isPresent();
-            if (!isKey && tuple.getValueNode() instanceof MappingNode) {
-                section(file, path, tuple.getValueNode());
-            } else {
-                put(at(file, tuple.getKeyNode()), path, value(tuple.getValueNode()));
+            schema.key(path).map(key -> named.put(key.path(), path)).ifPresent(other -> {
+                throw new ConfigException(
+                        at(file, tuple.getKeyNode()) + ": key " + path + ": is there twice, before as " + other);
+            });
+            if (!schema.knows(path) && value instanceof MappingNode) {
+                section(file, path, value, named);
+            } else if (!schema.hasSection(path) || !value(path, value).equals("")) {
+                put(at(file, tuple.getKeyNode()), path, value(path, value));
             }
         }
     }
@@ -130,21 +160,29 @@ public final class RunConfig {
     }
 
     /** A node as Boolean, Long, Double, String, List or Map; null is the empty text. */
-    private static Object value(Node node) {
+    private Object value(String path, Node node) {
         return switch (node) {
-            case ScalarNode scalar when scalar.getScalarStyle() != ScalarStyle.PLAIN -> scalar.getValue();
-            case ScalarNode scalar -> plain(scalar.getValue());
+            case ScalarNode scalar when !unquoted(scalar) -> scalar.getValue();
+            case ScalarNode scalar -> plain(path, scalar.getValue());
             case SequenceNode sequence ->
-                sequence.getValue().stream().map(RunConfig::value).toList();
+                sequence.getValue().stream().map(item -> value(path, item)).toList();
             case MappingNode mapping -> {
                 Map<String, Object> map = new LinkedHashMap<>();
                 for (NodeTuple tuple : mapping.getValue()) {
-                    map.put(String.valueOf(value(tuple.getKeyNode())), value(tuple.getValueNode()));
+                    map.put(String.valueOf(value("", tuple.getKeyNode())), value("", tuple.getValueNode()));
                 }
                 yield map;
             }
             default -> node.toString();
         };
+    }
+
+    private Object plain(String path, String text) {
+        Object value = plain(text);
+        boolean isText = schema.key(path)
+                .filter(key -> key.form() == Key.Form.TEXT || key.form() == Key.Form.PATTERNS)
+                .isPresent();
+        return isText && value instanceof Number ? text : value;
     }
 
     private static Object plain(String text) {
@@ -164,35 +202,35 @@ public final class RunConfig {
         };
     }
 
-    private static Optional<Key<?>> known(String path) {
-        return Keys.ALL.stream().filter(key -> key.path().equals(path)).findFirst();
-    }
-
     private void put(String place, String path, Object value) {
-        Optional<Key<?>> key = known(path);
+        var key = schema.key(path);
         if (key.isPresent()) {
             accept(place, path, key.get(), value);
             return;
         }
-        Spellings.Answer answer = Spellings.of(path)
-                .orElseThrow(() ->
-                        new ConfigException(place + ": unknown key " + path + "; the nearest one is " + nearest(path)));
+        var alias = schema.alias(path);
+        if (alias.isPresent()) {
+            Schema.Named named = alias.get();
+            accept(place, path, named.key(), named.words().getOrDefault(String.valueOf(value), value));
+            return;
+        }
+        Foreign answer = schema.foreign(path)
+                .orElseThrow(() -> new ConfigException(
+                        place + ": unknown key " + path + "; the nearest one is " + schema.nearest(path)));
         switch (answer) {
-            case Spellings.Answer.Alias(String ours, Map<String, Object> words) ->
-                accept(place, path, known(ours).orElseThrow(), words.getOrDefault(String.valueOf(value), value));
-            case Spellings.Answer.Only(List<String> allowed, String reason) -> {
+            case Foreign.Only(List<String> allowed, String reason) -> {
                 if (!allowed.contains(String.valueOf(value))) {
                     throw new ConfigException(place + ": key " + path + ": " + value + " is refused: " + reason);
                 }
             }
-            case Spellings.Answer.Never(String reason) ->
+            case Foreign.Never(String reason) ->
                 throw new ConfigException(place + ": key " + path + ": is refused: " + reason);
-            case Spellings.Answer.Adds() -> {
+            case Foreign.Adds(Key<Integer> to, String _) -> {
                 if (!(value instanceof Long more && more >= 0 && more <= 1 << 20)) {
                     throw new ConfigException(
                             place + ": key " + path + ": expected whole number 0.." + (1 << 20) + ", got " + value);
                 }
-                accept(place, path, Keys.CONTEXT, (long) get(Keys.CONTEXT) + more);
+                accept(place, path, to, get(to) + more);
             }
         }
     }
@@ -212,10 +250,6 @@ public final class RunConfig {
         }
     }
 
-    private static String nearest(String path) {
-        return Nearest.key(path, Keys.ALL.stream().map(Key::path).toList());
-    }
-
     @SuppressWarnings("unchecked") // only values that the key accepted are put under its path
     public <T> T get(Key<T> key) {
         return (T) values.getOrDefault(key.path(), key.missing());
@@ -223,129 +257,48 @@ public final class RunConfig {
 
     /** The value under a path, as text; for tables and tests. */
     public String show(String path) {
-        Key<?> key = known(path).orElseThrow(() -> new ConfigException("unknown key " + path));
-        return String.valueOf(get(key));
-    }
-
-    /** Where the run is written. */
-    public Path output() {
-        return Path.of(get(Keys.OUTPUT));
-    }
-
-    /** The model's name as it is set. */
-    public String model() {
-        return get(Keys.MODEL);
-    }
-
-    /** The device's name as it is set; {@code auto} when it is not. */
-    public String device() {
-        return get(Keys.FORCE).equals("null") ? "auto" : get(Keys.FORCE);
-    }
-
-    public int deviceIndex() {
-        return get(Keys.INDEX);
-    }
-
-    public int threads() {
-        return get(Keys.THREADS);
-    }
-
-    /** Bytes that may be taken; 0 when there is no limit. */
-    public long memoryLimit() {
-        return (long) (get(Keys.MEMORY_LIMIT) * (1L << 30));
-    }
-
-    /** Steps between lines where there is no terminal. */
-    public int loggingSteps() {
-        return get(Keys.LOGGING_STEPS);
+        return Key.shown(get(schema.key(path).orElseThrow(() -> new ConfigException("unknown key " + path))));
     }
 
     /** Whether somebody set it. */
-    boolean isSet(Key<?> key) {
+    public boolean isSet(Key<?> key) {
         return values.containsKey(key.path());
+    }
+
+    /** With one value changed. */
+    public <T> Settings with(Key<T> key, T value) {
+        Settings changed = copy();
+        changed.values.put(key.path(), Objects.requireNonNull(value));
+        return changed;
     }
 
     /** An error about the value of a key, with the place it comes from. */
     public ConfigException wrong(Key<?> key, String message) {
-        return new ConfigException(
-                places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": " + get(key) + ": " + message);
-    }
-
-    /** How frozen projections are quantized while they are loaded. */
-    public Quantization quantization() {
-        if (!get(Keys.LORA)) {
-            return Quantization.NONE;
-        }
-        if (get(Keys.EIGHT_BIT)) {
-            if (get(Keys.GROUP) % DType.Q8_0.blockElements() != 0) {
-                throw wrong(Keys.GROUP, "expected a multiple of " + DType.Q8_0.blockElements());
-            }
-            return new Quantization.Int8(get(Keys.GROUP));
-        }
-        return get(Keys.FOUR_BIT) ? new Quantization.Nf4(get(Keys.DOUBLE)) : Quantization.NONE;
-    }
-
-    /** These settings with another quantization of the base. */
-    public RunConfig quantizedAs(Quantization quantization) {
-        RunConfig plain = with(Keys.FOUR_BIT, false).with(Keys.EIGHT_BIT, false);
-        return switch (quantization) {
-            case Quantization.None none -> plain;
-            case Quantization.Nf4(boolean doubled) ->
-                plain.with(Keys.FOUR_BIT, true).with(Keys.DOUBLE, doubled);
-            case Quantization.Int8(int group) ->
-                plain.with(Keys.EIGHT_BIT, true).with(Keys.GROUP, group);
-        };
-    }
-
-    /** How effective settings keep numbers: what is frozen as stored or as {@code dtype} says, all else in float32. */
-    public Precision precision() {
-        if (!get(Keys.LORA)) {
-            return Precision.FLOAT32;
-        }
-        DType dtype = switch (get(Keys.DTYPE)) {
-            case "bf16" -> DType.BF16;
-            case "fp16" -> DType.F16;
-            default -> DType.F32;
-        };
-        return Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
-    }
-
-    /** These settings with what another run was fitted to a machine by: batch, accumulation, context, checkpointing. */
-    public RunConfig fittedAs(RunConfig other) {
-        return with(Keys.BATCH, other.get(Keys.BATCH))
-                .with(Keys.ACCUMULATION, other.get(Keys.ACCUMULATION))
-                .with(Keys.CONTEXT, other.get(Keys.CONTEXT))
-                .with(Keys.CHECKPOINTING, other.get(Keys.CHECKPOINTING));
-    }
-
-    <T> RunConfig with(Key<T> key, T value) {
-        RunConfig changed = copy();
-        changed.values.put(key.path(), Objects.requireNonNull(value));
-        return changed;
+        return new ConfigException(places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": "
+                + Key.shown(get(key)) + ": " + message);
     }
 
     /** Every setting with its value, as a file that reads back to the same. */
     public String yaml() {
         StringBuilder yaml = new StringBuilder();
-        String section = "";
-        for (Key<?> key : Keys.ALL) {
-            int dot = key.path().indexOf('.');
-            if (!key.path().substring(0, dot).equals(section)) {
-                section = key.path().substring(0, dot);
-                yaml.append(section).append(":\n");
+        List<String> open = List.of();
+        for (Key<?> key : schema.keys()) {
+            List<String> path = List.of(key.path().split("\\."));
+            List<String> sections = path.subList(0, path.size() - 1);
+            for (int depth = 0; depth < sections.size(); depth++) {
+                if (!sections.subList(0, depth + 1).equals(open.subList(0, Math.min(depth + 1, open.size())))) {
+                    yaml.repeat("  ", depth).append(sections.get(depth)).append(":\n");
+                }
             }
-            yaml.append("  ")
-                    .append(key.path().substring(dot + 1))
-                    .append(": ")
-                    .append(yamlOf(key))
-                    .append('\n');
+            open = sections;
+            yaml.repeat("  ", sections.size()).append(path.getLast() + ": " + yaml(key) + "\n");
         }
         return yaml.toString();
     }
 
     /** The value of a key as it stands in a file. */
-    String yamlOf(Key<?> key) {
-        return key.kind().startsWith("one of") ? get(key).toString() : text(get(key));
+    public String yaml(Key<?> key) {
+        return key.form() == Key.Form.WORD ? Key.shown(get(key)) : text(get(key));
     }
 
     private static String text(Object value) {

@@ -1,4 +1,4 @@
-package dev.starforge.train;
+package dev.starforge.data.config;
 
 /** A setting that cannot be obeyed; the message begins with where it stands and names the key. */
 public final class ConfigException extends RuntimeException {
