@@ -302,15 +302,12 @@ public final class Preflight {
         if (model.isPresent() && adapted.isPresent()) {
             RunConfig effective = adapted.get().config();
             try (ModelFiles files = ModelFiles.open(model.get());
-                    Trainable.Lora subject = Trainable.Lora.load(
+                    Trainable.Lora lora = Trainable.Lora.load(
+                            effective,
                             files,
-                            effective.get(Keys.MODEL),
-                            effective.quantization(),
-                            Trainable.lora(effective, files.architecture()),
-                            effective.get(Keys.SEED),
                             shapes().scope().device(),
                             adapted.get().precisionOfRun())) {
-                subject.restore(from);
+                lora.restore(from);
             }
         }
         return ready("adapter", "continues from " + from);

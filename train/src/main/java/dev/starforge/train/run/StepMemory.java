@@ -9,7 +9,7 @@ import dev.starforge.train.config.RunConfig;
  *
  * @param memoryBytes what there is; 0 when unknown
  */
-record StepMemory(RunConfig config, Trainable subject, long memoryBytes) {
+record StepMemory(RunConfig config, Trainable trainable, long memoryBytes) {
     private static final double USABLE = 0.9;
 
     /** With gradient checkpointing as set; {@code auto} turns it off where a step fits without. */
@@ -20,7 +20,7 @@ record StepMemory(RunConfig config, Trainable subject, long memoryBytes) {
             return trainer;
         }
         NullOps.Plan plan = trainer.plan(config.get(Keys.BATCH), config.get(Keys.CONTEXT), false);
-        long needed = plan.totalBytes() + trainer.reservedBytes() + subject.weightBytes();
+        long needed = plan.totalBytes() + trainer.reservedBytes() + trainable.weightBytes();
         boolean fits = memoryBytes == 0 || needed <= USABLE * memoryBytes;
         setup.events()
                 .note("gradient checkpointing is " + (fits ? "off" : "on") + ": without it a step needs "
@@ -34,8 +34,8 @@ record StepMemory(RunConfig config, Trainable subject, long memoryBytes) {
 
     private Trainer trainer(TrainRun.Setup setup, boolean checkpointing) {
         return new Trainer(
-                subject.model(),
-                subject.parameters(),
+                trainable.model(),
+                trainable.parameters(),
                 setup.device(),
                 setup.precision(),
                 setup.fallback(),
@@ -47,7 +47,7 @@ record StepMemory(RunConfig config, Trainable subject, long memoryBytes) {
         if (memoryBytes == 0) {
             return "set model.context_window lower, or optimization.gradient_checkpointing: true";
         }
-        long left = memoryBytes - subject.weightBytes() - trainer.stateBytes();
+        long left = memoryBytes - trainable.weightBytes() - trainer.stateBytes();
         for (int context = config.get(Keys.CONTEXT) / 2; context >= 16; context /= 2) {
             long needed = trainer.plan(1, context, true).totalBytes();
             if (needed <= left) {

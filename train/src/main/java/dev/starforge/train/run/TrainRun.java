@@ -4,8 +4,6 @@ import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.config.Key;
 import dev.starforge.model.ModelFiles;
-import dev.starforge.model.Quantization;
-import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
@@ -43,7 +41,7 @@ public final class TrainRun implements AutoCloseable {
     private final Path run;
     private final Device device;
     private final ModelFiles files;
-    private final Trainable subject;
+    private final Trainable trainable;
     private final RunData data;
     private final Validation validation;
     private final StepMemory memory;
@@ -99,14 +97,14 @@ public final class TrainRun implements AutoCloseable {
         try {
             files = ModelFiles.open(setup.model());
             opened.add(files);
-            subject = load();
-            opened.add(subject);
-            int vocabulary = subject.model().facts().vocabulary();
-            Preflight.requireFit(config, subject.model().facts());
+            trainable = Trainable.of(setup, files);
+            opened.add(trainable);
+            int vocabulary = trainable.model().facts().vocabulary();
+            Preflight.requireFit(config, trainable.model().facts());
             data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
             opened.add(data);
             validation = new Validation(data.validation(), data.sample());
-            memory = new StepMemory(config, subject, setup.memoryBytes());
+            memory = new StepMemory(config, trainable, setup.memoryBytes());
             trainer = memory.trainer(setup);
             opened.add(trainer);
             steps = countSteps();
@@ -115,7 +113,7 @@ public final class TrainRun implements AutoCloseable {
             saved = new SavedState(run, config, trainer, schedule, data.sources(), device, setup.events()::note);
             checkpoints = new Checkpoints(run, setup.disk(), config.get(Keys.SAVE_LIMIT));
             checkpoints.clean();
-            samples = new Samples(run, config, setup, subject.model(), data.sources());
+            samples = new Samples(run, config, setup, trainable.model(), data.sources());
             Optional<Path> from = setup.resume() ? checkpoints.newest(setup.events()::note) : Optional.empty();
             if (setup.resume() && from.isEmpty() && !checkpoints.all().isEmpty()) {
                 throw new TrainException(run + ": cannot be resumed: none of its checkpoints is complete; set "
@@ -123,10 +121,10 @@ public final class TrainRun implements AutoCloseable {
             }
             from.ifPresent(checkpoint -> {
                 saved.restore(checkpoint, state);
-                subject.restore(checkpoint);
+                trainable.restore(checkpoint);
                 elapsedBefore = state.elapsedSeconds;
             });
-            tellData(from.isPresent());
+            reportData(from.isPresent());
             Checkpoints.writeWhole(run.resolve(RunFolder.CONFIG), config.yaml());
             metrics = new Metrics(
                     run,
@@ -149,33 +147,8 @@ public final class TrainRun implements AutoCloseable {
         }
     }
 
-    private Trainable load() {
-        if (!config.get(Keys.LORA)) {
-            return Trainable.Full.load(files, setup.model(), device);
-        }
-        Trainable.Lora adapted = Trainable.Lora.load(
-                files,
-                config.get(Keys.MODEL),
-                config.quantization(),
-                Trainable.lora(config, files.architecture()),
-                config.get(Keys.SEED),
-                device,
-                setup.precision());
-        if (!config.get(Keys.ADAPTER).isEmpty()) {
-            Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
-            adapted.restore(from);
-            Quantization before = LoraAdapter.trainedOn(from);
-            if (!before.equals(adapted.quantization())) {
-                setup.events()
-                        .note("the adapter was trained on weights quantized to " + before + " and continues on "
-                                + adapted.quantization());
-            }
-        }
-        return adapted;
-    }
-
     /** What is read, what is left out and what is not done, before the first step. */
-    private void tellData(boolean resumed) {
+    private void reportData(boolean resumed) {
         if (setup.resume() && !resumed) {
             setup.events().note("no checkpoint was written yet: the run starts from the beginning");
         }
@@ -223,7 +196,7 @@ public final class TrainRun implements AutoCloseable {
 
     /** Where it is, the model it trains and how long an epoch is, in words. */
     public String describe() {
-        long trained = subject.parameters().values().stream()
+        long trained = trainable.parameters().values().stream()
                 .mapToLong(parameter -> parameter.shape().size())
                 .sum();
         return String.format(
@@ -267,10 +240,10 @@ public final class TrainRun implements AutoCloseable {
         }
         End end = End.FINISHED;
         while (state.step < steps) {
-            if (due(config.get(Keys.EVAL_STEPS)) && isToEvaluate() && !evaluate()) {
+            if (due(config.get(Keys.EVAL_STEPS)) && needsEvaluation() && !evaluate()) {
                 return interrupted();
             }
-            if (impatient()) {
+            if (patienceIsExhausted()) {
                 end = End.STOPPED_EARLY;
                 break;
             }
@@ -282,7 +255,7 @@ public final class TrainRun implements AutoCloseable {
             }
             next();
         }
-        if (isToEvaluate()) {
+        if (needsEvaluation()) {
             save(); // an evaluation takes its time, and must not be able to cost the run
             if (!evaluate()) {
                 return interrupted();
@@ -302,7 +275,7 @@ public final class TrainRun implements AutoCloseable {
         return End.INTERRUPTED;
     }
 
-    private boolean isToEvaluate() {
+    private boolean needsEvaluation() {
         return state.evaluatedAt != state.step && !data.sample().windows().isEmpty();
     }
 
@@ -310,7 +283,7 @@ public final class TrainRun implements AutoCloseable {
         return every > 0 && state.step > 0 && state.step % every == 0;
     }
 
-    private boolean impatient() {
+    private boolean patienceIsExhausted() {
         return config.get(Keys.PATIENCE) > 0 && state.withoutGain >= config.get(Keys.PATIENCE);
     }
 
@@ -331,7 +304,7 @@ public final class TrainRun implements AutoCloseable {
         long began = setup.nanoTime().getAsLong();
         double cpu = Machine.cpuSeconds();
         double rate = schedule.rate(state.step);
-        Trainer.Report report = attempt(read, rate);
+        Trainer.Report report = stepThatFits(read, rate);
         double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
         state.trainingSeconds += took;
         state.tokens += seen;
@@ -346,7 +319,7 @@ public final class TrainRun implements AutoCloseable {
         double used = cpu < 0
                 ? -1
                 : (Machine.cpuSeconds() - cpu) / took / Runtime.getRuntime().availableProcessors();
-        RunEvents.Step told = new RunEvents.Step(
+        RunEvents.Step event = new RunEvents.Step(
                 state.step,
                 steps,
                 state.epoch + within,
@@ -356,17 +329,17 @@ public final class TrainRun implements AutoCloseable {
                 rate,
                 report.gradientNorm(),
                 seen / took,
-                subject.weightBytes() + trainer.reservedBytes() + device.workspaceBytes(),
+                trainable.weightBytes() + trainer.reservedBytes() + device.workspaceBytes(),
                 Machine.residentBytes(),
                 used,
                 report.moved());
-        metrics.step(told);
-        setup.events().step(told);
-        watch(report);
+        metrics.step(event);
+        setup.events().step(event);
+        checkFinite(report);
     }
 
     /** One bad step is skipped; several in a row mean that there is no way on from here. */
-    private void watch(Trainer.Report report) {
+    private void checkFinite(Trainer.Report report) {
         state.notFinite = report.moved() || report.scaledDown() ? 0 : state.notFinite + 1;
         if (!report.moved()) {
             setup.events()
@@ -385,7 +358,7 @@ public final class TrainRun implements AutoCloseable {
         }
     }
 
-    private Trainer.Report attempt(List<List<Example>> read, double rate) {
+    private Trainer.Report stepThatFits(List<List<Example>> read, double rate) {
         while (true) {
             List<List<Example>> batches = new ArrayList<>();
             for (int from = 0; from < read.size(); from += state.sequencesAtATime) {
@@ -404,8 +377,8 @@ public final class TrainRun implements AutoCloseable {
                 }
                 state.sequencesAtATime = (state.sequencesAtATime + 1) / 2;
                 setup.events()
-                        .note("out of memory (" + full.getMessage() + "): going on with " + state.sequencesAtATime
-                                + " sequences at a time, and accordingly more of them for a step");
+                        .note("out of memory (" + full.getMessage() + "): continuing with " + state.sequencesAtATime
+                                + " sequences a batch, and more gradient accumulation");
             }
         }
     }
@@ -450,7 +423,7 @@ public final class TrainRun implements AutoCloseable {
 
     private Path save(boolean best) {
         long bytes = trainer.stateBytes()
-                + subject.parameters().values().stream()
+                + trainable.parameters().values().stream()
                         .mapToLong(Tensor::bytes)
                         .sum();
         state.elapsedSeconds = elapsedBefore + since(begun);
@@ -466,7 +439,7 @@ public final class TrainRun implements AutoCloseable {
 
     private void write(Path folder) {
         setup.events().note("saving step " + state.step);
-        subject.save(folder);
+        trainable.save(folder);
         saved.writeOptimizer(folder);
         saved.write(folder, state);
     }
@@ -483,7 +456,7 @@ public final class TrainRun implements AutoCloseable {
         metrics.close();
         trainer.close();
         data.close();
-        subject.close();
+        trainable.close();
         files.close();
     }
 }

@@ -46,6 +46,26 @@ public sealed interface Trainable extends AutoCloseable {
         return scope().reservedBytes();
     }
 
+    /** What the settings ask to be trained: an adapter, new or one to continue from, or the whole model. */
+    static Trainable of(TrainRun.Setup setup, ModelFiles files) {
+        RunConfig config = setup.config();
+        if (!config.get(Keys.LORA)) {
+            return Full.load(files, setup.model(), setup.device());
+        }
+        Lora lora = Lora.load(config, files, setup.device(), setup.precision());
+        if (!config.get(Keys.ADAPTER).isEmpty()) {
+            Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
+            lora.restore(from);
+            Quantization before = LoraAdapter.trainedOn(from);
+            if (!before.equals(lora.quantization())) {
+                setup.events()
+                        .note("the adapter was trained on weights quantized to " + before + " and continues on "
+                                + lora.quantization());
+            }
+        }
+        return lora;
+    }
+
     /** The adapter that the settings ask for. */
     static LoraSettings lora(RunConfig config, String architecture) {
         List<String> targets = config.get(Keys.TARGETS);
@@ -121,6 +141,18 @@ public sealed interface Trainable extends AutoCloseable {
             Scope scope)
             implements Trainable {
         private static final String PREFIX = "base_model.model.";
+
+        /** A new adapter on the base that the settings name. */
+        public static Lora load(RunConfig config, ModelFiles files, Device device, Precision precision) {
+            return load(
+                    files,
+                    config.get(Keys.MODEL),
+                    config.quantization(),
+                    lora(config, files.architecture()),
+                    config.get(Keys.SEED),
+                    device,
+                    precision);
+        }
 
         public static Lora load(
                 ModelFiles files,
