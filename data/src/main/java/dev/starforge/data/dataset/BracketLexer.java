@@ -124,10 +124,9 @@ final class BracketLexer {
                 }
             }
             case '\\' -> {
-                // a line that ends so goes on in the next
-                boolean ends = at + 1 < text.length && text[at + 1] == '\n';
-                at += 2;
-                line += ends ? 1 : 0;
+                if (!continued()) {
+                    at += 2;
+                }
             }
             default -> at++;
         }
@@ -212,7 +211,7 @@ final class BracketLexer {
         at++;
         while (at < text.length && text[at] != '\n' && (set || text[at] != '/')) {
             set = text[at] == '[' || set && text[at] != ']';
-            at += text[at] == '\\' ? 2 : 1;
+            at += text[at] == '\\' && at + 1 < text.length && text[at + 1] != '\n' ? 2 : 1;
         }
         at += at < text.length && text[at] == '/' ? 1 : 0;
     }
@@ -337,6 +336,17 @@ final class BracketLexer {
         at = Math.min(text.length, at + 1);
     }
 
+    /** Passes over a backslash that ends a line, which goes on in the next; false if this is none. */
+    private boolean continued() {
+        int end = at + 1 < text.length && text[at + 1] == '\r' ? at + 2 : at + 1;
+        if (text[at] != '\\' || end >= text.length || text[end] != '\n') {
+            return false;
+        }
+        at = end + 1;
+        line++;
+        return true;
+    }
+
     /** Reads a preprocessor line, if this is one. */
     private boolean directive() {
         int begin = at;
@@ -350,11 +360,10 @@ final class BracketLexer {
         while (word < text.length && (text[word] == ' ' || text[word] == '\t')) {
             word++;
         }
-        int first = line;
         at = word;
         String name = new String(text, word, Math.min(6, text.length - word), StandardCharsets.ISO_8859_1);
         boolean condition = name.startsWith("if") || name.startsWith("el") || name.startsWith("endif");
-        directives[first] = condition;
+        directives[line] = condition;
         if (name.startsWith("if")) {
             conditions.push(List.copyOf(open));
         } else if (name.startsWith("el") && !conditions.isEmpty()) {
@@ -368,10 +377,11 @@ final class BracketLexer {
                 at += 2;
                 skipPast("*/");
             } else {
-                boolean goesOn = text[at] == '\\' && at + 1 < text.length && text[at + 1] == '\n';
-                at += goesOn ? 2 : 1;
-                line += goesOn ? 1 : 0;
-                if (goesOn && condition) {
+                int first = line;
+                if (!continued()) {
+                    at++;
+                }
+                if (condition && line > first && line < directives.length) {
                     directives[line] = true;
                 }
             }

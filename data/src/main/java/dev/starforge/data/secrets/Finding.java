@@ -1,7 +1,8 @@
 package dev.starforge.data.secrets;
 
-import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 /** A stretch of a line that must not be learned. */
 public record Finding(int from, int to, Rule rule) {
@@ -20,17 +21,17 @@ public record Finding(int from, int to, Rule rule) {
 
     /** The findings of a line, the surest first: what overlaps an earlier one is not added. */
     static final class Set {
-        private final List<Finding> findings = new ArrayList<>();
+        private final TreeMap<Integer, Finding> byStart = new TreeMap<>();
 
         void add(int from, int to, Rule rule) {
-            if (from < to && findings.stream().noneMatch(other -> from < other.to && other.from < to)) {
-                findings.add(new Finding(from, to, rule));
+            Map.Entry<Integer, Finding> before = byStart.lowerEntry(to);
+            if (from < to && (before == null || before.getValue().to <= from)) {
+                byStart.put(from, new Finding(from, to, rule));
             }
         }
 
         List<Finding> inOrder() {
-            findings.sort((a, b) -> Integer.compare(a.from, b.from));
-            return findings;
+            return List.copyOf(byStart.values());
         }
     }
 }

@@ -91,9 +91,9 @@ public final class PrivateKeys {
             return same.end();
         }
         List<Part> found = new ArrayList<>();
+        int closes = text.indexOf(CLOSES, end);
         for (int from = end + 1; from < text.length(); from = end + 1) {
             end = lineEnd(text, from);
-            int closes = text.indexOf(CLOSES, from);
             if (closes >= 0 && closes < end || closes < 0 && end == text.length()) {
                 break;
             }

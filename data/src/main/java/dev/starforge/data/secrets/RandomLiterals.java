@@ -27,6 +27,9 @@ final class RandomLiterals {
                 findings.add(bot.start(), bot.end(), Rule.PROVIDER_KEY);
             }
         }
+        if (DATA.matcher(line).find()) {
+            return;
+        }
         Matcher literal = LITERAL.matcher(line);
         while (literal.find()) {
             String value = literal.group(2);
@@ -37,8 +40,7 @@ final class RandomLiterals {
                     && made.isStrange()
                     && !Values.isPlaceholder(value)
                     && !Values.isCode(value)
-                    && !Values.isEncodedText(value)
-                    && !DATA.matcher(line).find()) {
+                    && !Values.isEncodedText(value)) {
                 findings.add(literal.start(2), literal.end(2), Rule.RANDOM_LITERAL);
             }
         }

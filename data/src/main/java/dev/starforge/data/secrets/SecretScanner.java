@@ -50,7 +50,7 @@ public final class SecretScanner {
     private static Keywords keywords() {
         Map<String, Integer> groups = new HashMap<>();
         for (String name :
-                "pass pwd psw secret token key cred auth psk salt bearer jwt pw= pw\" pw: pw ' _pat sig= sonar.login"
+                "pass pwd psw secret token key cred auth psk salt bearer jwt pw _pat sig= sonar.login"
                         .split(" ")) {
             groups.merge(name, NAMED, (a, b) -> a | b);
         }

@@ -138,6 +138,13 @@ final class TopLevelTest {
     }
 
     @Test
+    void linesMayEndAsOnWindows() {
+        String code = "#define M(x) do { \\\r\n    x; \\\r\n  (\r\n\r\nint f(int a) {\r\n    return a;\r\n}\r\n\r\n";
+        byte[] text = code.repeat(500).getBytes(StandardCharsets.UTF_8);
+        assertThat(TopLevel.parts(text, "c")).hasSize(1000);
+    }
+
+    @Test
     void whatDoesNotMatchIsLeftWhole() {
         byte[] text = ("void f() {\n\n".repeat(2000)).getBytes(StandardCharsets.UTF_8);
         assertThat(TopLevel.parts(text, "c")).containsExactly(new TopLevel.Part(0, text.length, "", "", -1, -1));
