@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
+import dev.starforge.data.Hashes;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
@@ -290,14 +291,22 @@ final class DatasetVerb implements Callable<Integer> {
             return;
         }
         try (Dataset dataset = Dataset.open(out)) {
-            Preview.print(spec.commandLine().getOut(), dataset, reader(config), shown, count, terminal());
+            Tokenizer reader = reader(config, dataset.tokenizerHash());
+            Preview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
         }
     }
 
     /** The tokenizer that reads a dataset: its own, or the one that it was made with. */
-    private Tokenizer reader(RunConfig config) {
+    private Tokenizer reader(RunConfig config, String hash) {
         return switch (DatasetTokenizer.of(config, out).choice()) {
-            case TokenizerChoice.Given given -> given.tokenizer();
+            case TokenizerChoice.Given given -> {
+                if (!hash.isEmpty() && !hash.equals(Hashes.sha256(given.file()))) {
+                    throw new DatasetException(
+                            out,
+                            "was made with another tokenizer than " + given.file() + "; give its own with --tokenizer");
+                }
+                yield given.tokenizer();
+            }
             case TokenizerChoice.Trained _ -> {
                 Path own = out.resolve("tokenizer.json");
                 if (!Files.exists(own)) {

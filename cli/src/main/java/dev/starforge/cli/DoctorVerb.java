@@ -3,6 +3,7 @@ package dev.starforge.cli;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.config.ConfigException;
+import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
@@ -58,6 +59,9 @@ final class DoctorVerb implements Callable<Integer> {
     @Option(names = "--repo", paramLabel = "DIR", description = "A git repository that a dataset is to be made of.")
     private Path repository;
 
+    @Option(names = "--resume", description = "Whether the run in output.output_dir can be gone on with.")
+    private boolean resume;
+
     @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
@@ -95,13 +99,13 @@ final class DoctorVerb implements Callable<Integer> {
                     selection.backend().name() + ": " + found.name() + ", " + found.detail() + " (" + selection.reason()
                             + ")"));
             if (repository != null) {
-                findings.add(repository());
+                findings.add(repository(config));
             }
             Preflight preflight = Preflight.of(new Preflight.Setup(
                     config,
                     MachineFacts.of(selection.backend().name(), found),
                     device,
-                    false,
+                    resume,
                     new TrainingModels(),
                     Checkpoints.REAL));
             preflight.time(System::nanoTime);
@@ -118,9 +122,9 @@ final class DoctorVerb implements Callable<Integer> {
         return new Preflight.Finding(Level.READY, subject, text);
     }
 
-    private Preflight.Finding repository() {
+    private Preflight.Finding repository(RunConfig config) {
         try {
-            RepositoryFacts facts = RepositoryFacts.of(repository);
+            RepositoryFacts facts = RepositoryFacts.of(repository, config.get(DatasetKeys.SKIP_MISSING));
             String languages = facts.lines().entrySet().stream()
                     .sorted(Map.Entry.<String, Long>comparingByValue().reversed())
                     .limit(4)

@@ -14,6 +14,8 @@ import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.Scratch;
+import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -100,7 +102,9 @@ final class EvalVerb implements Callable<Integer> {
             config = config.set(List.of("evaluation.max_tokens=" + maxTokens));
         }
         PrintWriter err = spec.commandLine().getErr();
-        Path model = ModelPlace.find(config.model());
+        Path model = config.model().equals(Scratch.NAME)
+                ? TunedModel.whole(config.output())
+                : ModelPlace.find(config.model());
         Selection selection = Selection.choose(config.device());
         try (ExternalTools tools = new ExternalTools();
                 Device opened = selection

@@ -22,7 +22,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
         name = "starforge",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
-        description = "Turns a git repository into a code model tuned on it, and serves that model.",
+        description = "Turns a git repository into a code model tuned on it.",
         exitCodeListHeading = "%nExit codes:%n",
         footerHeading = "%nExamples:%n",
         footer = {

@@ -179,7 +179,7 @@ final class MergeVerb implements Callable<Integer> {
             OutPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
         }
         Path checkpoint = Checkpoints.resolve(adapter);
-        if (ModelExport.isModel(checkpoint)) {
+        if (ModelExport.isModel(checkpoint) && Checkpoints.isOne(checkpoint)) {
             return export(checkpoint);
         }
         Path lora = TunedModel.adapterOf(
@@ -246,7 +246,8 @@ final class MergeVerb implements Callable<Integer> {
         }
         Format target = target(checkpoint);
         ObjectNode report = Jackson.object();
-        try (Device device = place.open(place.choose(), false)) {
+        try (Interruption _ = Interruption.removing(out, spec.commandLine().getErr());
+                Device device = place.open(place.choose(), false)) {
             ModelExport.Result result =
                     new ModelExport(checkpoint, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, target);
             report.put("model", checkpoint.toString()).put("out", out.toString());

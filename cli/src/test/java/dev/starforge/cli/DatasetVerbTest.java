@@ -116,7 +116,7 @@ final class DatasetVerbTest {
                 new Case(
                         List.of("--repo", part.toString()),
                         1,
-                        "it is a part of " + repo + ": give that, with --set 'filters.include=src/core/**'"),
+                        "it is a part of " + repo + ": give that, with --set 'dataset.filters.include=src/core/**'"),
                 new Case(List.of("--preview", "-3"), 2, "--preview: expected at least 1, got -3"),
                 new Case(List.of("--repo", folder.resolve("none").toString()), 1, "none: is not a git repository"),
                 new Case(List.of("--repo", folder.toString()), 1, "is not a git repository"),

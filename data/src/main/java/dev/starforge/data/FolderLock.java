@@ -33,8 +33,18 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
     public static FolderLock take(Path folder, String holder) throws IOException {
         FileChannel channel = locked(folder);
         String text = holder + ", process " + ProcessHandle.current().pid() + "\n";
-        channel.truncate(0).write(ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8)), 0);
+        try {
+            channel.truncate(0).write(ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8)), 0);
+        } catch (IOException failure) {
+            channel.close();
+            throw failure;
+        }
         return new FolderLock(channel);
+    }
+
+    /** Takes back that anybody was here: what came to nothing has no claim on what others put there. */
+    public void forget() throws IOException {
+        channel.truncate(0);
     }
 
     /**

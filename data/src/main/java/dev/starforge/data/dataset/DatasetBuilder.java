@@ -153,8 +153,8 @@ public final class DatasetBuilder {
                 return nothingNew(known.orElseThrow());
             }
             if (!config.get(DatasetKeys.SKIP_MISSING)) {
-                begin("check", 0);
-                history.firstMissing(commits).ifPresent(blob -> {
+                begin("check", commits.size());
+                history.firstMissing(commits, progress::advance).ifPresent(blob -> {
                     throw history.missing(blob);
                 });
                 end("check");

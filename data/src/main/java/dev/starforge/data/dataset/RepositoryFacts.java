@@ -27,14 +27,17 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
         lines = Map.copyOf(lines);
     }
 
-    public static RepositoryFacts of(Path repository) {
-        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, false);
+    /** @param skipMissing whether a dataset would be made without what a partial clone lacks */
+    public static RepositoryFacts of(Path repository, boolean skipMissing) {
+        try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, skipMissing);
                 GitHistory.Reader reader = history.reader()) {
             ObjectId head = history.resolve("HEAD");
             List<ObjectId> commits = history.commits(head, List.of());
-            history.firstMissing(commits).ifPresent(blob -> {
-                throw history.missing(blob);
-            });
+            if (!skipMissing) {
+                history.firstMissing(commits, () -> {}).ifPresent(blob -> {
+                    throw history.missing(blob);
+                });
+            }
             Map<String, Long> lines = new TreeMap<>();
             int files = 0;
             for (FileChange.Side side : reader.tree(reader.commit(head))) {

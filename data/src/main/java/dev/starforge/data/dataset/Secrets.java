@@ -83,10 +83,7 @@ final class Secrets implements Patch.Shown {
                 PrivateKeys.Part part = keys.get(key++);
                 findings = List.of(new Finding(part.from() - from, part.to() - from, Rule.PRIVATE_KEY));
             } else {
-                int look = SecretScanner.firstLook(bytes, from, to);
-                if (look != 0) {
-                    findings = SecretScanner.scan(latin(bytes, from, to), look);
-                }
+                findings = SecretScanner.scan(bytes, from, to);
             }
             if (!findings.isEmpty()) {
                 out = out == null ? new Bytes() : out;
@@ -147,16 +144,14 @@ final class Secrets implements Patch.Shown {
     public void append(Bytes out, Lines lines, int line) {
         int from = lines.start(line);
         int to = lines.end(line);
-        int look = SecretScanner.firstLook(lines.bytes(), from, to);
-        if (look == 0) {
+        int end = to > from && lines.bytes()[to - 1] == '\n' ? to - 1 : to;
+        List<Finding> findings = SecretScanner.scan(lines.bytes(), from, end);
+        if (findings.isEmpty()) {
             out.add(lines.bytes(), from, to);
-            return;
+        } else {
+            out.addLatin(replace(latin(lines.bytes(), from, end), findings, line + 1))
+                    .add(lines.bytes(), end, to);
         }
-        String text = latin(lines.bytes(), from, to);
-        String end = text.endsWith("\n") ? "\n" : "";
-        String content = text.substring(0, text.length() - end.length());
-        out.addLatin(replace(content, SecretScanner.scan(content, look), line + 1))
-                .addLatin(end);
     }
 
     /** A commit message without the names in its trailers, and those given wherever they stand as words. */

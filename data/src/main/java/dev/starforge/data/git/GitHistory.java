@@ -107,7 +107,8 @@ public final class GitHistory implements AutoCloseable {
             if (new File(folder, Constants.DOT_GIT).exists()) {
                 String inside =
                         folder.toPath().relativize(part.toPath()).toString().replace(File.separatorChar, '/');
-                return "; it is a part of " + folder + ": give that, with --set 'filters.include=" + inside + "/**'";
+                return "; it is a part of " + folder + ": give that, with --set 'dataset.filters.include=" + inside
+                        + "/**'";
             }
         }
         return "";
@@ -173,8 +174,10 @@ public final class GitHistory implements AutoCloseable {
     /**
      * The first blob that these commits wrote and that is not here. Only partial clones are searched: elsewhere a missing
      * blob is damage, and met when it is read.
+     *
+     * @param each is run after every commit
      */
-    public Optional<ObjectId> firstMissing(List<ObjectId> commits) {
+    public Optional<ObjectId> firstMissing(List<ObjectId> commits, Runnable each) {
         if (!isPartialClone()) {
             return Optional.empty();
         }
@@ -186,6 +189,7 @@ public final class GitHistory implements AutoCloseable {
                         return Optional.of(side.id());
                     }
                 }
+                each.run();
             }
             return Optional.empty();
         } catch (IOException failure) {
@@ -218,10 +222,10 @@ public final class GitHistory implements AutoCloseable {
                         ? "is a partial clone: blob " + id.name()
                                 + " is not in it, and maybe others. Fetch them with: git -C "
                                 + path + " fetch --refetch --no-filter " + remote
-                                + "; or leave those files out with --skip-missing"
+                                + "; or leave those files out with dataset --skip-missing"
                         : "lacks blob " + id.name()
                                 + ": it is damaged (git fsck says more). Clone it again, or leave such "
-                                + "files out with --skip-missing");
+                                + "files out with dataset --skip-missing");
     }
 
     private void skipOrRefuse(ObjectId id) {

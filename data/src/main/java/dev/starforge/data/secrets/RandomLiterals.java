@@ -27,11 +27,11 @@ final class RandomLiterals {
                 findings.add(bot.start(), bot.end(), Rule.PROVIDER_KEY);
             }
         }
-        if (DATA.matcher(line).find()) {
+        Matcher literal = LITERAL.matcher(line);
+        if (!literal.find() || DATA.matcher(line).find()) {
             return;
         }
-        Matcher literal = LITERAL.matcher(line);
-        while (literal.find()) {
+        do {
             String value = literal.group(2);
             Gibberish made = Gibberish.of(value);
             if (made.isMixed()
@@ -43,6 +43,6 @@ final class RandomLiterals {
                     && !Values.isEncodedText(value)) {
                 findings.add(literal.start(2), literal.end(2), Rule.RANDOM_LITERAL);
             }
-        }
+        } while (literal.find());
     }
 }

@@ -27,6 +27,7 @@ public final class SecretScanner {
 
     private static final int LONG_RUN = 16;
     private static final Keywords KEYWORDS = keywords();
+    private static final CleanLines CLEAN = new CleanLines();
     private static final byte[] IN_RUN = new byte[256];
 
     static {
@@ -50,8 +51,7 @@ public final class SecretScanner {
     private static Keywords keywords() {
         Map<String, Integer> groups = new HashMap<>();
         for (String name :
-                "pass pwd psw secret token key cred auth psk salt bearer jwt pw _pat sig= sonar.login"
-                        .split(" ")) {
+                "pass pwd psw secret token key cred auth psk salt bearer jwt pw _pat sig= sonar.login".split(" ")) {
             groups.merge(name, NAMED, (a, b) -> a | b);
         }
         for (String anchor : ProviderKeys.anchors()) {
@@ -69,7 +69,7 @@ public final class SecretScanner {
     }
 
     /** What is worth looking for between two places, of one line or many; mostly nothing, which is 0. */
-    public static int firstLook(byte[] bytes, int from, int to) {
+    private static int firstLook(byte[] bytes, int from, int to) {
         int state = 0;
         int groups = 0;
         int run = 0;
@@ -84,8 +84,24 @@ public final class SecretScanner {
         return longest >= LONG_RUN ? groups | LONG : groups & ~PROVIDER;
     }
 
-    /** The secrets of a line, in order and apart. */
-    public static List<Finding> scan(String line, int look) {
+    /** The secrets of a line of bytes, without its end, in order and apart; places are counted from the line's beginning. */
+    public static List<Finding> scan(byte[] bytes, int from, int to) {
+        int look = firstLook(bytes, from, to);
+        if (look == 0) {
+            return List.of();
+        }
+        long hash = CleanLines.hash(bytes, from, to);
+        if (CLEAN.contains(hash)) {
+            return List.of();
+        }
+        List<Finding> findings = scan(new String(bytes, from, to - from, StandardCharsets.ISO_8859_1), look);
+        if (findings.isEmpty()) {
+            CLEAN.add(hash);
+        }
+        return findings;
+    }
+
+    static List<Finding> scan(String line, int look) {
         Finding.Set findings = new Finding.Set();
         if ((look & PROVIDER) != 0) {
             ProviderKeys.find(line, findings);

@@ -116,7 +116,7 @@ final class DatasetInputsTest {
                 .hasMessageContaining(help)
                 .hasMessageContaining("--skip-missing");
         assertThat(out()).doesNotExist();
-        assertThatThrownBy(() -> RepositoryFacts.of(clone)).hasMessageContaining(help);
+        assertThatThrownBy(() -> RepositoryFacts.of(clone, false)).hasMessageContaining(help);
 
         DatasetReport report = Builds.build(clone, out(), "history.skip_missing", "true");
         assertThat(report.dropped()).containsEntry("missing", 15L);

@@ -24,7 +24,7 @@ final class RepositoryFactsTest {
             git.put("src/A.java", "class A {\n    int x;\n}\n").put("b.py", "x = 1\ny = 2"); // no line end
             git.put("image.py", new byte[] {1, 0, 2});
             git.commit("two");
-            RepositoryFacts facts = RepositoryFacts.of(repository);
+            RepositoryFacts facts = RepositoryFacts.of(repository, false);
             assertThat(facts.commits()).isEqualTo(2);
             assertThat(facts.head()).isEqualTo(git.head().name());
             assertThat(facts.files()).isEqualTo(2);
@@ -35,7 +35,7 @@ final class RepositoryFactsTest {
 
     @Test
     void aFolderThatIsNoRepositoryIsNamed() {
-        assertThatThrownBy(() -> RepositoryFacts.of(folder))
+        assertThatThrownBy(() -> RepositoryFacts.of(folder, false))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("is not a git repository");
     }
@@ -48,8 +48,8 @@ final class RepositoryFactsTest {
             git.commit("one");
         }
         Files.createDirectories(folder.resolve("inner/deeper"));
-        assertThat(RepositoryFacts.of(folder).commits()).isEqualTo(1);
-        assertThatThrownBy(() -> RepositoryFacts.of(folder.resolve("inner/../inner/deeper/..")))
+        assertThat(RepositoryFacts.of(folder, false).commits()).isEqualTo(1);
+        assertThatThrownBy(() -> RepositoryFacts.of(folder.resolve("inner/../inner/deeper/.."), false))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("is not a git repository");
     }

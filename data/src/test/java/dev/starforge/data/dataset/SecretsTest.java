@@ -222,7 +222,7 @@ final class SecretsTest {
 
     private static List<Finding> looked(String line) {
         byte[] bytes = line.getBytes(StandardCharsets.ISO_8859_1);
-        return SecretScanner.scan(line, SecretScanner.firstLook(bytes, 0, bytes.length));
+        return SecretScanner.scan(bytes, 0, bytes.length);
     }
 
     /** A minified file, or a hostile one. */

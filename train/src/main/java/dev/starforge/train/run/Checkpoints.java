@@ -3,6 +3,7 @@ package dev.starforge.train.run;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Hashes;
 import dev.starforge.data.Jackson;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
@@ -242,17 +243,27 @@ public final class Checkpoints {
         if (!Files.isDirectory(folder)) {
             throw new TrainException(folder + ": there is no such folder; expected a run, a checkpoint or an adapter");
         }
-        Optional<Path> named = Stream.of("best", "latest")
-                .flatMap(name -> target(folder, name).stream())
-                .findFirst();
+        // a model may have a file called latest that is another program's
+        boolean isModel = Files.isRegularFile(folder.resolve("config.json"))
+                || Files.isRegularFile(folder.resolve(LoraAdapter.CONFIG));
+        Optional<Path> named = isModel
+                ? Optional.empty()
+                : Stream.of("best", "latest")
+                        .flatMap(name -> target(folder, name).stream())
+                        .findFirst();
         Path found = named.orElse(folder);
-        boolean ours = Files.exists(found.resolve(MARKER)) || Files.exists(found.resolve(SavedState.FILE));
+        boolean ours = isOne(found) || Files.exists(found.resolve(SavedState.FILE));
         if (named.isPresent() || ours) {
             defect(found).ifPresent(defect -> {
                 throw new TrainException(found + ": is damaged: " + defect);
             });
         }
         return found;
+    }
+
+    /** Whether a folder is a complete checkpoint of a run. */
+    public static boolean isOne(Path folder) {
+        return Files.exists(folder.resolve(MARKER));
     }
 
     /** The newest complete checkpoint; each damaged one that is newer is named to {@code damaged} and left alone. */

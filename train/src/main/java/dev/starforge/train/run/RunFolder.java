@@ -99,9 +99,14 @@ public final class RunFolder implements AutoCloseable {
     }
 
     private static boolean hasBegun(Path run) {
-        return Files.exists(run.resolve(Metrics.FILE))
-                || Files.isDirectory(run.resolve(ASIDE))
-                || !new Checkpoints(run, Checkpoints.REAL, 1).all().isEmpty();
+        return Files.exists(run.resolve(Metrics.FILE)) || Files.isDirectory(run.resolve(ASIDE)) || hasCheckpoint(run);
+    }
+
+    /** One of ours: other programs call theirs the same. */
+    private static boolean hasCheckpoint(Path run) {
+        return new Checkpoints(run, Checkpoints.REAL, 1)
+                .all().stream()
+                        .anyMatch(each -> Checkpoints.isOne(each) || Files.exists(each.resolve(SavedState.FILE)));
     }
 
     /** The first names in a folder, other than a lock. */
@@ -169,9 +174,9 @@ public final class RunFolder implements AutoCloseable {
     @Override
     public void close() {
         try (lock) {
-            if (!Files.exists(run.resolve(Metrics.FILE))
-                    && new Checkpoints(run, Checkpoints.REAL, 1).all().isEmpty()) {
+            if (!Files.exists(run.resolve(Metrics.FILE)) && !hasCheckpoint(run)) {
                 discard();
+                lock.forget();
             }
             settle();
             FolderLock.removeIfAlone(made);

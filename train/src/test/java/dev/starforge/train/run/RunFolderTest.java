@@ -34,6 +34,19 @@ final class RunFolderTest {
     }
 
     @Test
+    void checkpointsOfAnotherProgramAreNotOurs() throws IOException {
+        RunConfig config = config("output.overwrite=true");
+        Path theirs = Files.createDirectories(run.resolve("checkpoint-500"));
+        Files.writeString(theirs.resolve("trainer_state.json"), "{}");
+        for (boolean resume : List.of(false, true)) {
+            assertThatThrownBy(() -> RunFolder.claim(config, resume))
+                    .isInstanceOf(ConfigException.class)
+                    .hasMessageContaining("is not empty and not a run: it has checkpoint-500");
+        }
+        assertThat(theirs.resolve("trainer_state.json")).exists();
+    }
+
+    @Test
     void aFolderWithOtherThingsIsRefusedAndLeftAsItIs() throws IOException {
         RunConfig config = config("output.overwrite=true");
         Files.createDirectories(run);
