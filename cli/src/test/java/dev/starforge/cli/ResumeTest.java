@@ -211,7 +211,7 @@ final class ResumeTest {
     }
 
     /** What a shell starts in the background ignores interrupts, and so do its children: Linux tells. */
-    private static boolean ignoresInterrupts() throws IOException {
+    static boolean ignoresInterrupts() throws IOException {
         Path status = Path.of("/proc/self/status");
         return Files.isReadable(status)
                 && Files.readAllLines(status).stream()

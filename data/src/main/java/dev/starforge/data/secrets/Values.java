@@ -13,7 +13,7 @@ final class Values {
 
     /** What a template, a format or a shell fills in later. */
     private static final Pattern TEMPLATE = Pattern.compile("<.*|.*[$#]\\{.*|.*\\$\\(.*|\\{\\{.*|\\[\\[.*"
-            + "|\\$[A-Za-z_]+[0-9]{0,2}|\\$[A-Z_][A-Z0-9_]*|\\$[a-z]+(?:_[a-z0-9]+)+|\\$[A-Za-z_]+(?:->|\\[|\\.).*"
+            + "|\\$[A-Za-z_]+[0-9]{0,2}|\\$[A-Z_][A-Z0-9_]*|\\$[a-z]+(?:_[a-z0-9]+)+|\\$[A-Za-z_]+(?:->|\\[|\\.|/).*"
             + "|.*\\{(?:[A-Za-z_][A-Za-z0-9_.:!-]*|[0-9]*)\\}.*"
             + "|%[sdvq](?![A-Za-z0-9]).*|%\\([A-Za-z0-9_]+\\)s.*|%[A-Za-z_][A-Za-z0-9_]*%|@{1,2}[A-Za-z0-9_.-]+@{1,2}");
 
