@@ -17,8 +17,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Cuts are made at blank lines outside of all brackets, and within the bodies of large namespaces, classes and functions.
  * A member of a class is parsed inside an empty class, and a statement inside an empty function, since outside of one they
- * would mean something else. Lines with {@code #if} and
- * the like between declarations belong to no part.
+ * would mean something else. Lines with {@code #if} and the like between declarations belong to no part.
  */
 final class TopLevel {
     /** Smaller files, and declarations, are parsed whole: that takes a few milliseconds. */

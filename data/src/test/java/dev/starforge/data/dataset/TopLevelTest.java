@@ -129,6 +129,26 @@ final class TopLevelTest {
                 .toList();
     }
 
+    /** The same on real code: the largest sources of this module. */
+    @Test
+    void findsWhatOurOwnSourcesHave() throws IOException {
+        Files.createDirectories(DatasetBuilder.parserFolder(folder));
+        List<Path> sources;
+        try (Stream<Path> files = Files.walk(Path.of("src"))) {
+            sources = files.filter(file -> file.toString().endsWith(".java") && file.toFile().length() > 12_000)
+                    .toList();
+        }
+        assertThat(sources).hasSizeGreaterThan(20);
+        try (ParserPool pool = new ParserPool(Builds.parsers(folder), 1, Duration.ofSeconds(20))) {
+            for (Path source : sources) {
+                byte[] text = Files.readAllBytes(source);
+                assertThat(names(pool.parse("java", "java", text)))
+                        .as(source.toString())
+                        .isEqualTo(names(pool.ask("java", text)));
+            }
+        }
+    }
+
     @Test
     void aFunctionWithTwoHeadsEnds() {
         byte[] text = "#if A\nint f(int a) {\n#else\nint f() {\n#endif\n    return 1;\n}\n\n"
