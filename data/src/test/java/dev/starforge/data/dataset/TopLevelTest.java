@@ -135,7 +135,8 @@ final class TopLevelTest {
         Files.createDirectories(DatasetBuilder.parserFolder(folder));
         List<Path> sources;
         try (Stream<Path> files = Files.walk(Path.of("src"))) {
-            sources = files.filter(file -> file.toString().endsWith(".java") && file.toFile().length() > 12_000)
+            sources = files.filter(file ->
+                            file.toString().endsWith(".java") && file.toFile().length() > 12_000)
                     .toList();
         }
         assertThat(sources).hasSizeGreaterThan(20);
