@@ -3,6 +3,7 @@ package dev.starforge.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -85,7 +86,7 @@ public final class CudaBackend implements Backend {
                 out.getString(0),
                 bytes,
                 integrated,
-                major >= 8,
+                List.of(DType.F32),
                 "plain",
                 "kernels that tile queries against keys (flash attention) are not written yet",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."
