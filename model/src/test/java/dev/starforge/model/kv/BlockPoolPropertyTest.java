@@ -1,0 +1,289 @@
+package dev.starforge.model.kv;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.model.kv.BlockPool.Append;
+import dev.starforge.model.kv.BlockPool.Copy;
+import dev.starforge.model.kv.BlockPool.Figures;
+import dev.starforge.model.kv.BlockPool.Sequence;
+import dev.starforge.tensor.DType;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.TreeMap;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * Random operations against a model that is too simple to be wrong: each sequence's tokens, and one int for each physical
+ * row. What is written there stands for keys and values, which depend on the root and on every token up to theirs: a number
+ * for each such prefix. Whatever the pool does, reading through a table must give the numbers of the sequence's own
+ * prefixes. Three tokens and few blocks, so that texts meet and part again and memory is always short.
+ */
+class BlockPoolPropertyTest {
+    private static final int BLOCKS = 20;
+    private static final List<PrefixRoot> ROOTS = List.of(
+            new PrefixRoot("", 0, DType.F16, ""),
+            new PrefixRoot("adapter", 0, DType.F16, ""),
+            new PrefixRoot("", 1, DType.F16, ""),
+            new PrefixRoot("", 0, DType.BF16, ""),
+            new PrefixRoot("", 0, DType.F16, "tenant"));
+
+    private static final class Oracle {
+        final PrefixRoot root;
+        final Sequence sequence;
+        final List<Integer> tokens = new ArrayList<>();
+
+        Oracle(PrefixRoot root, Sequence sequence, List<Integer> tokens) {
+            this.root = root;
+            this.sequence = sequence;
+            this.tokens.addAll(tokens);
+        }
+    }
+
+    private record Prefix(Object before, int token) {}
+
+    private final Map<Prefix, Integer> prefixes = new HashMap<>();
+    private final Map<String, Integer> seen = new TreeMap<>();
+    private final List<Oracle> open = new ArrayList<>();
+    private final List<int[]> texts = new ArrayList<>();
+    private Random random = new Random();
+    private BlockPool pool = new BlockPool(1, 1, List.of(new LayerCache(1, 1, 0, false)));
+    private int[] rows = {};
+    private int blockSize;
+    private int window;
+
+    @ParameterizedTest
+    @CsvSource({"4, 0, 1", "4, 6, 2", "1, 3, 3", "3, 1, 4"})
+    void everySequenceReadsItsOwnTokens(int blockSize, int window, int seed) {
+        this.blockSize = blockSize;
+        this.window = window;
+        random = new Random(seed);
+        pool = new BlockPool(BLOCKS, blockSize, List.of(new LayerCache(1, 1, window, false)));
+        rows = new int[BLOCKS * blockSize];
+        int[] text = random.ints(8 * blockSize, 0, 3).toArray();
+        for (int common = 2; common < 5; common++) {
+            int[] other = random.ints(text.length, 0, 3).toArray();
+            System.arraycopy(text, 0, other, 0, common * blockSize);
+            texts.add(other);
+        }
+        for (int i = 0; i < 25_000; i++) {
+            operate();
+            for (Oracle each : open) {
+                readsItsOwnTokens(each);
+            }
+            Invariants.check(pool, open.stream().map(each -> each.sequence).toList());
+        }
+        List<String> expected = new ArrayList<>(
+                List.of("fork", "truncate", "publish", "close", "step", "exhausted", "hit", "evicted", "shared block"));
+        expected.addAll(blockSize > 1 ? List.of("copy", "kept in place") : List.of());
+        expected.addAll(window > 0 ? List.of("release") : List.of());
+        assertThat(seen.keySet()).containsAll(expected);
+        assertThat(seen.values()).allMatch(count -> count >= 10, "each of " + seen + " often enough");
+    }
+
+    private void operate() {
+        int kind = random.nextInt(20);
+        if (open.isEmpty() || kind < 3 && open.size() < 8) {
+            open();
+            return;
+        }
+        Oracle one = open.get(random.nextInt(open.size()));
+        if (kind < 10) {
+            step();
+        } else if (kind < 12) {
+            fork(one);
+        } else if (kind < 14) {
+            truncate(one);
+        } else if (kind < 17) {
+            publish(one);
+        } else if (kind < 18 && window > 0) {
+            release(one);
+        } else {
+            close(one);
+        }
+    }
+
+    private void open() {
+        int[] text = texts.get(random.nextInt(texts.size()));
+        int[] prompt = Arrays.copyOf(text, random.nextInt(text.length + 1));
+        int compute = Math.min(prompt.length, random.nextInt(3));
+        PrefixRoot root = ROOTS.get(random.nextInt(ROOTS.size()));
+        long hits = pool.figures().hits();
+        Sequence sequence = pool.open(root, prompt, compute);
+        int found = sequence.length();
+        assertThat(found % blockSize).isZero();
+        assertThat(found).isBetween(0, prompt.length - compute);
+        assertThat(pool.figures().hits() - hits).isEqualTo(found);
+        saw("hit", found > 0);
+        Oracle opened = new Oracle(root, sequence, list(Arrays.copyOf(prompt, found)));
+        open.add(opened);
+        if (found < prompt.length) {
+            List<Runnable> writes = new ArrayList<>();
+            append(opened, Arrays.copyOfRange(prompt, found, prompt.length), writes);
+            writes.forEach(Runnable::run);
+        }
+    }
+
+    /** Several sequences grow in one step: all copies happen before all writes. */
+    private void step() {
+        saw("step", true);
+        List<Runnable> writes = new ArrayList<>();
+        for (int i = random.nextInt(4); i >= 0; i--) {
+            Oracle one = open.get(random.nextInt(open.size()));
+            int[] text = texts.get(random.nextInt(texts.size()));
+            int[] more = new int[1 + random.nextInt(2 * blockSize)];
+            for (int j = 0; j < more.length; j++) {
+                more[j] = text[(one.tokens.size() + j) % text.length];
+            }
+            append(one, more, writes);
+        }
+        writes.forEach(Runnable::run);
+        if (pool.figures().held() > BLOCKS - 2) {
+            close(open.get(random.nextInt(open.size())));
+        }
+    }
+
+    private void append(Oracle one, int[] more, List<Runnable> writes) {
+        Figures before = pool.figures();
+        int length = one.tokens.size();
+        int fresh = Math.ceilDiv(length + more.length, blockSize) - Math.ceilDiv(length, blockSize);
+        boolean partial = length % blockSize > 0;
+        boolean published = partial && pool.index.of(one.sequence.table.getLast()) != null;
+        int asked = fresh + (partial && holders(one.sequence.table.getLast()) > 1 ? 1 : 0);
+        boolean fits = asked <= BLOCKS - held().size();
+        Append appended;
+        try {
+            appended = one.sequence.append(more);
+        } catch (OutOfBlocksException full) {
+            saw("exhausted", true);
+            assertThat(fits).as("refused although it fits").isFalse();
+            assertThat(full.asked()).isEqualTo(asked);
+            assertThat(pool.figures()).isEqualTo(before);
+            return;
+        }
+        assertThat(fits).as("taken although it does not fit").isTrue();
+        boolean inPlace = published && appended.copy().isEmpty();
+        int taken = fresh + (appended.copy().isPresent() ? 1 : 0);
+        long evicted = pool.figures().evictions() - before.evictions();
+        if (!inPlace) {
+            assertThat(evicted).as("evicted no more than needed").isEqualTo(Math.max(0, taken - before.free()));
+        }
+        saw("kept in place", inPlace);
+        saw("evicted", evicted > 0);
+        saw("copy", appended.copy().isPresent());
+        appended.copy().ifPresent(this::copy);
+        for (int i = 0; i < more.length; i++) {
+            one.tokens.add(more[i]);
+        }
+        int[] values = values(one);
+        writes.add(() -> {
+            for (int i = 0; i < more.length; i++) {
+                rows[appended.rows()[i]] = values[length + i];
+            }
+        });
+    }
+
+    private void copy(Copy copy) {
+        System.arraycopy(rows, copy.from() * blockSize, rows, copy.to() * blockSize, copy.rows());
+    }
+
+    private void fork(Oracle one) {
+        if (open.size() < 8) {
+            saw("fork", true);
+            open.add(new Oracle(one.root, one.sequence.fork(), one.tokens));
+        }
+    }
+
+    private void truncate(Oracle one) {
+        int least = one.sequence.released() == 0 ? 0 : one.sequence.released() * blockSize + window - 1;
+        int to = one.tokens.size() - random.nextInt(one.tokens.size() - least + 1);
+        one.sequence.truncate(to);
+        one.tokens.subList(to, one.tokens.size()).clear();
+        saw("truncate", true);
+    }
+
+    /** What a sequence has published, the next one finds. */
+    private void publish(Oracle one) {
+        List<Integer> before = List.copyOf(one.sequence.table);
+        one.sequence.publish();
+        saw("publish", true);
+        saw("shared block", !one.sequence.table.equals(before));
+        if (one.sequence.released() == 0) {
+            int[] prompt = one.tokens.stream().mapToInt(Integer::intValue).toArray();
+            try (Sequence again = pool.open(one.root, prompt, 0)) {
+                assertThat(again.length()).isEqualTo(prompt.length / blockSize * blockSize);
+            }
+        }
+    }
+
+    private void release(Oracle one) {
+        int seen = Math.max(0, one.tokens.size() - window + 1);
+        int released = one.sequence.released();
+        one.sequence.releaseBefore(random.nextInt(seen + 1));
+        saw("release", one.sequence.released() > released);
+    }
+
+    private void close(Oracle one) {
+        one.sequence.close();
+        open.remove(one);
+        saw("close", true);
+    }
+
+    private void readsItsOwnTokens(Oracle one) {
+        assertThat(one.sequence.tokens()).isEqualTo(ints(one.tokens));
+        int[] table = one.sequence.table();
+        int[] values = values(one);
+        for (int p = one.sequence.released() * blockSize; p < values.length; p++) {
+            if (rows[table[p / blockSize] * blockSize + p % blockSize] != values[p]) {
+                throw new AssertionError(
+                        "position " + p + " of " + one.tokens + " under " + one.root + " reads another row");
+            }
+        }
+    }
+
+    /** The number of each prefix of a sequence: equal only for equal roots and equal tokens. */
+    private int[] values(Oracle one) {
+        int[] values = new int[one.tokens.size()];
+        Object before = one.root;
+        for (int i = 0; i < values.length; i++) {
+            values[i] = prefixes.computeIfAbsent(new Prefix(before, one.tokens.get(i)), _ -> prefixes.size() + 1);
+            before = values[i];
+        }
+        return values;
+    }
+
+    private Set<Integer> held() {
+        Set<Integer> held = new HashSet<>();
+        open.forEach(each -> held.addAll(blocks(each)));
+        return held;
+    }
+
+    private long holders(int block) {
+        return open.stream().filter(each -> blocks(each).contains(block)).count();
+    }
+
+    private static List<Integer> blocks(Oracle one) {
+        List<Integer> table = one.sequence.table;
+        return table.subList(one.sequence.released(), table.size());
+    }
+
+    private void saw(String what, boolean happened) {
+        if (happened) {
+            seen.merge(what, 1, Integer::sum);
+        }
+    }
+
+    private static List<Integer> list(int[] values) {
+        return Arrays.stream(values).boxed().toList();
+    }
+
+    private static int[] ints(List<Integer> values) {
+        return values.stream().mapToInt(Integer::intValue).toArray();
+    }
+}
