@@ -21,7 +21,8 @@ import java.util.Optional;
  *
  * <p>A step is: append for each sequence in it, carry out the copies in the order they were given, then write the new
  * rows. A copied block may have been evicted and be the target of a later copy or write of the same step, which is why
- * the order matters. All else (fork, publish, truncate, release, close, open) happens between steps.
+ * the order matters. A copy is carried out even if the step is then given up and its sequences are truncated. All else
+ * (fork, publish, truncate, release, close, open) happens between steps.
  *
  * <p>One pool is one group of layers with one table, since a {@link dev.starforge.tensor.Batch} has one: a window frees
  * blocks only where every layer has one (Mistral, Phi-3, StarCoder2), and where some layers see everything (Qwen2 with
@@ -218,7 +219,7 @@ public final class BlockPool {
         }
 
         /**
-         * Makes the last block writable where it is half full, given that so many fresh ones will be taken after. Where
+         * Makes the last block writable where it is partly full, given that so many fresh ones will be taken after. Where
          * there is no block left for a copy and nobody else holds it, it is unpublished instead: a sequence that is alone
          * never needs more blocks than it has tokens for.
          */
@@ -298,7 +299,7 @@ public final class BlockPool {
             length = to;
         }
 
-        /** Gives back the blocks that lie wholly before a position which no token to come sees beyond. */
+        /** Gives back the blocks that lie wholly before a position, when no token to come sees beyond it. */
         public void releaseBefore(int position) {
             requireOpen("releaseBefore");
             if (position < 0 || position > firstSeen(length)) {
