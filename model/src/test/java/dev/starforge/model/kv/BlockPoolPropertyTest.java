@@ -36,18 +36,32 @@ class BlockPoolPropertyTest {
             new PrefixRoot("", 0, DType.BF16, ""),
             new PrefixRoot("", 0, DType.F16, "tenant"));
 
-    private static final class Oracle {
+    /** A sequence as it should be: its tokens, and the number of each of their prefixes. */
+    private final class Oracle {
         final int root;
         final Sequence sequence;
         final List<Integer> tokens = new ArrayList<>();
+        final List<Integer> values = new ArrayList<>();
 
         Oracle(int root, Sequence sequence, List<Integer> tokens) {
             this.root = root;
             this.sequence = sequence;
-            this.tokens.addAll(tokens);
+            tokens.forEach(this::add);
+        }
+
+        void add(int token) {
+            int before = values.isEmpty() ? -1 - root : values.getLast();
+            tokens.add(token);
+            values.add(prefixes.computeIfAbsent(new Prefix(before, token), _ -> prefixes.size() + 1));
+        }
+
+        void truncate(int to) {
+            tokens.subList(to, tokens.size()).clear();
+            values.subList(to, values.size()).clear();
         }
     }
 
+    /** Numbered as they come, so that numbers are equal only for equal roots and equal tokens. */
     private record Prefix(int before, int token) {}
 
     private final Map<Prefix, Integer> prefixes = new HashMap<>();
@@ -183,12 +197,12 @@ class BlockPoolPropertyTest {
         saw("copy", appended.copy().isPresent());
         appended.copy().ifPresent(this::copy);
         for (int i = 0; i < more.length; i++) {
-            one.tokens.add(more[i]);
+            one.add(more[i]);
         }
-        int[] values = values(one);
+        List<Integer> values = List.copyOf(one.values);
         writes.add(() -> {
             for (int i = 0; i < more.length; i++) {
-                rows[appended.rows()[i]] = values[length + i];
+                rows[appended.rows()[i]] = values.get(length + i);
             }
         });
     }
@@ -211,7 +225,7 @@ class BlockPoolPropertyTest {
             return;
         }
         one.sequence.truncate(to);
-        one.tokens.subList(to, one.tokens.size()).clear();
+        one.truncate(to);
         saw("truncate", true);
     }
 
@@ -261,24 +275,12 @@ class BlockPoolPropertyTest {
             throw new AssertionError("a sequence has other tokens than were appended to it");
         }
         int[] table = one.sequence.table();
-        int[] values = values(one);
-        for (int p = one.sequence.released() * blockSize; p < values.length; p++) {
-            if (rows[table[p / blockSize] * blockSize + p % blockSize] != values[p]) {
+        for (int p = one.sequence.released() * blockSize; p < one.values.size(); p++) {
+            if (rows[table[p / blockSize] * blockSize + p % blockSize] != one.values.get(p)) {
                 throw new AssertionError(
                         "position " + p + " of " + one.tokens + " under root " + one.root + " reads another row");
             }
         }
-    }
-
-    /** The number of each prefix of a sequence: equal only for equal roots and equal tokens. */
-    private int[] values(Oracle one) {
-        int[] values = new int[one.tokens.size()];
-        int before = -1 - one.root;
-        for (int i = 0; i < values.length; i++) {
-            values[i] = prefixes.computeIfAbsent(new Prefix(before, one.tokens.get(i)), _ -> prefixes.size() + 1);
-            before = values[i];
-        }
-        return values;
     }
 
     private Set<Integer> held() {
