@@ -1,9 +1,11 @@
 package dev.starforge.model;
 
+import dev.starforge.model.kv.LayerCache;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.function.BiFunction;
 
@@ -57,11 +59,21 @@ public interface Model {
      *
      * @param vocabulary number of tokens it knows
      * @param context positions it was made for
+     * @param window positions that every layer sees back; 0 where one sees all
      * @param latent whether values are part of the cached keys, as in multi-head latent attention
      */
-    record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim, boolean latent) {
+    record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim, int window, boolean latent) {
         public static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
-            return new Facts(vocabulary, context, layers, kvHeads, headDim, false);
+            return new Facts(vocabulary, context, layers, kvHeads, headDim, 0, false);
+        }
+
+        public Facts withWindow(int positions) {
+            return new Facts(vocabulary, context, layers, kvHeads, headDim, positions, latent);
+        }
+
+        /** What each layer keeps of a position. */
+        public List<LayerCache> caches() {
+            return Collections.nCopies(layers, new LayerCache(kvHeads, headDim, window, latent));
         }
     }
 }

@@ -161,7 +161,7 @@ public final class DeepSeekV3 implements Model {
     @Override
     public Facts facts() {
         int cached = settings.latent() + settings.ropeDim();
-        return new Facts(settings.vocabulary(), settings.context(), settings.layers(), 1, cached, true);
+        return new Facts(settings.vocabulary(), settings.context(), settings.layers(), 1, cached, 0, true);
     }
 
     private record Norm(Tensor weight, float eps) {

@@ -112,7 +112,12 @@ public final class Mistral implements Model {
     @Override
     public Facts facts() {
         return Facts.of(
-                settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
+                        settings.vocabulary(),
+                        settings.context(),
+                        settings.layers(),
+                        settings.kvHeads(),
+                        settings.headDim())
+                .withWindow(settings.window());
     }
 
     private record Norm(Tensor weight, float eps) {

@@ -1,128 +1,59 @@
 package dev.starforge.model.generate;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.Model;
-import dev.starforge.model.PagedKvCache;
-import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
-import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Plain;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntPredicate;
 import java.util.function.IntSupplier;
 
 /**
- * Continues one sequence with the most likely tokens, or with those that a sampler chooses. The prompt goes through in
- * one step, then each token is a step of one row that the device may record once and replay: it reads its inputs from
- * tensors that stay, and leaves its token and logits in tensors that stay.
+ * Continues one sequence with the most likely tokens, or with those that a sampler chooses: an {@link Engine} that serves one.
+ * The prompt goes through in one step, then each token is a step of one row, which the device may record once and replay.
  */
 public final class Generator implements AutoCloseable {
     private final Model model;
     private final Device device;
-    private final Scope session;
-    private final Scope step;
-    private final EagerOps ops;
-    private final PagedKvCache cache;
-    private final PagedKvCache.Sequence sequence;
-    private final Tensor logits;
-    private final Tensor firstRow;
-    private final List<Integer> fed = new ArrayList<>();
-    private final int blocks;
-    private Batch single;
+    private final Engine engine;
+    private Engine.Sequence sequence;
+    private int rewinds;
 
     /** Room for {@code tokens} tokens, prompt included. */
     public Generator(Model model, Device device, Precision precision, Fallback fallback, int tokens) {
         this.model = model;
         this.device = device;
-        session = new Scope(device);
-        step = new Scope(device);
-        ops = device.ops(step, precision, fallback);
-        blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
-        try {
-            cache = new PagedKvCache(model.facts(), blocks, ops.precision().kv(), session);
-            sequence = cache.sequence();
-            logits = session.allocate(Spec.f32(1, model.facts().vocabulary()));
-            firstRow = session.allocate(Spec.i32(1));
-            device.write(firstRow, 0);
-            single = Batches.singles(session, 1, blocks, model.regime(0));
-        } catch (RuntimeException | Error failure) {
-            session.close();
-            throw failure;
-        }
+        engine = new Engine(model, device, precision, fallback, Math.max(1, Math.ceilDiv(tokens, Engine.BLOCK)));
+        sequence = engine.open("", salt());
+    }
+
+    /** What was fed before a rewind is computed again, so that a step is the same each time. */
+    private String salt() {
+        return String.valueOf(rewinds++);
     }
 
     /** Feeds tokens in one step. */
     public void feed(int... ids) {
-        remember(ids);
-        if (changesRegime()) {
-            restart();
-        } else {
-            prefill(ids);
-        }
+        sequence.add(ids);
+        engine.step(List.of(new Engine.Piece(sequence, sequence.pending(), 1)));
     }
 
     /** Feeds one token in a step that is recorded and replayed where the device can. */
     public void feedOne(int id) {
-        remember(id);
-        if (changesRegime()) {
-            restart();
-        } else {
-            Batches.refill(device, single, List.of(new Batches.Chunk(sequence, new int[] {id})));
-            replay();
-        }
-    }
-
-    private boolean changesRegime() {
-        return model.regime(fed.size()) != single.regime();
-    }
-
-    /** Everything again in the regime of the present length: the cache of another one is of no use. */
-    private void restart() {
-        device.forget(this);
-        sequence.close();
-        single = Batches.singles(session, 1, blocks, model.regime(fed.size()));
-        prefill(fed.stream().mapToInt(Integer::intValue).toArray());
-    }
-
-    private void prefill(int[] ids) {
-        step.within(() -> forward(Batches.cached(model, step, List.of(new Batches.Chunk(sequence, ids)))));
+        feed(id);
     }
 
     /** Runs the last {@link #feedOne} again, from the same inputs. */
     public void replay() {
-        device.replay(this, () -> step.within(() -> forward(single)));
-    }
-
-    private Batch forward(Batch batch) {
-        ops.store(logits, firstRow, model.forward(ops, batch, cache));
-        return batch;
-    }
-
-    private void remember(int... ids) {
-        for (int id : ids) {
-            if (id < 0 || id >= model.facts().vocabulary()) {
-                throw new TensorException("token " + id + " is outside the vocabulary of "
-                        + model.facts().vocabulary());
-            }
-        }
-        for (int id : ids) {
-            fed.add(id);
-        }
+        engine.repeat();
     }
 
     /** Forgets everything fed so far. */
     public void rewind() {
-        fed.clear();
-        device.forget(this);
         sequence.close();
-        single = Batches.singles(session, 1, blocks, model.regime(0));
+        sequence = engine.open("", salt());
     }
 
     /** Waits until the last step is done. */
@@ -136,10 +67,10 @@ public final class Generator implements AutoCloseable {
      * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
      */
     public int next() {
-        return step.within(() -> {
-            int best = device.ints(ops.run(new Plain.Argmax(), logits))[0];
-            if (!Float.isFinite(device.floats(ops.run(new Plain.LogSumExp(), logits))[0])) {
-                throw unusable(device.floats(logits));
+        return engine.within(ops -> {
+            int best = device.ints(ops.run(new Plain.Argmax(), engine.logits()))[0];
+            if (!Float.isFinite(device.floats(ops.run(new Plain.LogSumExp(), engine.logits()))[0])) {
+                throw unusable(device.floats(engine.logits()));
             }
             return best;
         });
@@ -156,17 +87,18 @@ public final class Generator implements AutoCloseable {
                 count++;
             }
         }
-        return new TensorException("generate: no token can follow token " + (fed.size() - 1) + " of the sequence: "
-                + (ruledOut == row.length
-                        ? "all " + ruledOut + " logits are -Infinity"
-                        : "expected finite logits, but " + count + " of " + row.length + " are not, the first is "
-                                + row[first] + " of token " + first)
-                + "; check the weights (and the adapter) for NaN, or try --weights f32");
+        return new TensorException(
+                "generate: no token can follow token " + (sequence.length() - 1) + " of the sequence: "
+                        + (ruledOut == row.length
+                                ? "all " + ruledOut + " logits are -Infinity"
+                                : "expected finite logits, but " + count + " of " + row.length
+                                        + " are not, the first is " + row[first] + " of token " + first)
+                        + "; check the weights (and the adapter) for NaN, or try --weights f32");
     }
 
     /** The logits after everything fed so far. */
     public float[] logits() {
-        return device.floats(logits);
+        return device.floats(engine.logits());
     }
 
     /** The prompt's most likely continuation, up to {@code count} tokens, each told to {@code each} until it says stop. */
@@ -182,7 +114,7 @@ public final class Generator implements AutoCloseable {
     }
 
     private int sampled(Sampler sampler, float[] row) {
-        device.floats(logits, row);
+        device.floats(engine.logits(), row);
         requireUsable(row);
         return sampler.next(row);
     }
@@ -213,8 +145,6 @@ public final class Generator implements AutoCloseable {
 
     @Override
     public void close() {
-        device.forget(this);
-        step.close();
-        session.close();
+        engine.close();
     }
 }

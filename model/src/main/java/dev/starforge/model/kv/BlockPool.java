@@ -314,6 +314,11 @@ public final class BlockPool {
             released = until;
         }
 
+        /** Gives back the blocks that no token to come sees. */
+        public void releaseUnseen() {
+            releaseBefore(firstSeen(length));
+        }
+
         /** Gives all blocks back; those that were published stay cached. */
         @Override
         public void close() {

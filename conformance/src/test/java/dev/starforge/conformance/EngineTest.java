@@ -1,0 +1,267 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.kv.BlockPool;
+import dev.starforge.model.kv.OutOfBlocksException;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Fallback;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** One step over many sequences: whatever the company, the blocks and the size that was recorded, the bits are the same. */
+final class EngineTest {
+    private static Engine engine(TinyModel tiny, int blocks) {
+        return engine(tiny, blocks, Precision.FLOAT32);
+    }
+
+    private static Engine engine(TinyModel tiny, int blocks, Precision precision) {
+        return new Engine(tiny.model, tiny.device, precision, Fallback.FORBIDDEN, blocks);
+    }
+
+    /** Some text of a sequence of its own. */
+    private static int[] text(TinyModel tiny, int seed, int length) {
+        int[] ids = new int[length];
+        for (int i = 0; i < length; i++) {
+            ids[i] =
+                    Math.floorMod(31 * seed + 17 * i + i * i, tiny.model.facts().vocabulary());
+        }
+        return ids;
+    }
+
+    private static float[] row(TinyModel tiny, Engine engine, int row) {
+        return tiny.rows(tiny.device.floats(engine.logits()), row, row + 1);
+    }
+
+    private static int best(float[] logits) {
+        int best = 0;
+        for (int id = 1; id < logits.length; id++) {
+            best = logits[id] > logits[best] ? id : best;
+        }
+        return best;
+    }
+
+    /** The prompt and its greedy continuation, with nobody else in any step. */
+    private static int[] alone(TinyModel tiny, int[] prompt, int count, Precision precision) {
+        int[] ids = Arrays.copyOf(prompt, prompt.length + count);
+        try (Engine engine = engine(tiny, 8, precision);
+                Engine.Sequence sequence = engine.open("", "", prompt)) {
+            for (int i = 0; i < count; i++) {
+                engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+                ids[prompt.length + i] = best(row(tiny, engine, 0));
+                sequence.add(ids[prompt.length + i]);
+            }
+        }
+        return ids;
+    }
+
+    @ParameterizedTest
+    @CsvSource({"starcoder2, F32", "llama3, F32", "qwen3_moe, F32", "deepseek_v2, F32", "starcoder2, BF16"})
+    void aRowAloneEqualsTheSameAmongMany(String name, DType type) {
+        Precision precision = Precision.of(type);
+        int others = name.equals("starcoder2") ? 63 : 7;
+        try (TinyModel tiny = new TinyModel(name, "cpu", 0, precision);
+                Engine engine = engine(tiny, 4 * (others + 1), precision)) {
+            int[] prompt = text(tiny, 1, 13);
+            int[] expected = alone(tiny, prompt, 5, precision);
+            List<Engine.Sequence> all = new ArrayList<>();
+            for (int i = 0; i < others; i++) {
+                all.add(engine.open("", "", text(tiny, 100 + i, 3 + i % 11)));
+            }
+            all.add(others / 2, engine.open("", "", prompt));
+            for (int i = 0; i < 5; i++) {
+                engine.step(all.stream().map(s -> new Piece(s, s.pending(), 1)).toList());
+                for (int s = 0; s < all.size(); s++) {
+                    all.get(s).add(best(row(tiny, engine, s)));
+                }
+                assertThat(best(row(tiny, engine, others / 2))).isEqualTo(expected[13 + i]);
+            }
+        }
+    }
+
+    /** The step is recorded with eight sequences and serves fewer: the rest goes nowhere. */
+    @ParameterizedTest
+    @ValueSource(strings = {"starcoder2", "mixtral"})
+    void aStepRecordedForEightServesOneToEight(String name) {
+        try (TinyModel tiny = new TinyModel(name, "cpu");
+                Engine engine = engine(tiny, 40)) {
+            int[][] expected = new int[8][];
+            List<Engine.Sequence> all = new ArrayList<>();
+            for (int s = 0; s < 8; s++) {
+                expected[s] = alone(tiny, text(tiny, s, 4 + s), 10, Precision.FLOAT32);
+                all.add(engine.open("", "", text(tiny, s, 4 + s)));
+            }
+            for (int round = 0; !all.isEmpty(); round++) {
+                engine.step(all.stream().map(s -> new Piece(s, s.pending(), 1)).toList());
+                for (int s = 0; s < all.size(); s++) {
+                    int[] text = expected[expected.length - all.size() + s];
+                    int chosen = best(row(tiny, engine, s));
+                    assertThat(chosen).isEqualTo(text[all.get(s).length()]);
+                    all.get(s).add(chosen);
+                }
+                if (round > 1) {
+                    all.removeFirst().close();
+                }
+            }
+        }
+    }
+
+    @Test
+    void piecesOfAPromptEqualThePrompt() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine engine = engine(tiny, 16)) {
+            int[] prompt = text(tiny, 3, 24);
+            Engine.Sequence whole = engine.open("", "a", prompt);
+            engine.step(List.of(new Piece(whole, 24, 24)));
+            float[] expected = tiny.device.floats(engine.logits());
+            Engine.Sequence cut = engine.open("", "b", prompt);
+            Engine.Sequence other = engine.open("", "c", text(tiny, 4, 9));
+            int at = 0;
+            for (int count : new int[] {7, 1, 10, 6}) {
+                List<Piece> pieces = other.pending() == 0
+                        ? List.of(new Piece(cut, count, count))
+                        : List.of(new Piece(other, 3, 0), new Piece(cut, count, count));
+                engine.step(pieces);
+                assertThat(tiny.device.floats(engine.logits())).isEqualTo(tiny.rows(expected, at, at + count));
+                at += count;
+            }
+        }
+    }
+
+    @Test
+    void aSharedPrefixIsNotComputedAgain() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Engine engine = engine(tiny, 16)) {
+            int[] prompt = text(tiny, 5, 41);
+            Engine.Sequence first = engine.open("", "", prompt);
+            engine.step(List.of(new Piece(first, 41, 1)));
+            float[] expected = row(tiny, engine, 0);
+            Engine.Sequence second = engine.open("", "", prompt);
+            assertThat(second.pending()).isEqualTo(41 - 2 * Engine.BLOCK);
+            engine.step(List.of(new Piece(second, second.pending(), 1)));
+            assertThat(row(tiny, engine, 0)).isEqualTo(expected);
+            assertThat(engine.open("adapter", "", prompt).pending()).isEqualTo(41);
+            assertThat(engine.open("", "tenant", prompt).pending()).isEqualTo(41);
+            assertThat(engine.figures().hits()).isEqualTo(2 * Engine.BLOCK);
+        }
+    }
+
+    @Test
+    void aForkGoesOnInACopyAndACutTextGoesOnOtherwise() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Engine engine = engine(tiny, 16)) {
+            int[] prompt = text(tiny, 6, 21);
+            Engine.Sequence one = engine.open("", "", prompt);
+            engine.step(List.of(new Piece(one, 21, 1)));
+            Engine.Sequence two = one.fork();
+            one.add(3, 1, 4);
+            two.add(2, 7);
+            engine.step(List.of(new Piece(one, 3, 1), new Piece(two, 2, 1)));
+            float[][] rows = {row(tiny, engine, 0), row(tiny, engine, 1)};
+            one.truncate(22);
+            one.add(7);
+            engine.step(List.of(new Piece(one, 1, 1)));
+            float[] cut = row(tiny, engine, 0);
+            assertThat(rows[0]).isEqualTo(after(tiny, prompt, 3, 1, 4));
+            assertThat(rows[1]).isEqualTo(after(tiny, prompt, 2, 7));
+            assertThat(cut).isEqualTo(after(tiny, prompt, 3, 7));
+        }
+    }
+
+    private static float[] after(TinyModel tiny, int[] prompt, int... more) {
+        try (Engine engine = engine(tiny, 8);
+                Engine.Sequence sequence = engine.open("", "", prompt)) {
+            sequence.add(more);
+            engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+            return row(tiny, engine, 0);
+        }
+    }
+
+    @Test
+    void blocksThatOthersLeftGiveTheSameText() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Engine engine = engine(tiny, 4)) {
+            int[] expected = alone(tiny, text(tiny, 7, 20), 20, Precision.FLOAT32);
+            for (int round = 0; round < 6; round++) {
+                int[] prompt = text(tiny, round % 2 == 0 ? 7 : 50 + round, 20);
+                try (Engine.Sequence sequence = engine.open("", "tenant " + round, prompt)) {
+                    for (int i = 0; i < 20; i++) {
+                        engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+                        int chosen = best(row(tiny, engine, 0));
+                        if (round % 2 == 0) {
+                            assertThat(chosen).isEqualTo(expected[20 + i]);
+                        }
+                        sequence.add(chosen);
+                    }
+                }
+            }
+            assertThat(engine.figures().evictions()).isPositive();
+        }
+    }
+
+    @Test
+    void aStepThatDoesNotFitChangesNothing() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine engine = engine(tiny, 3)) {
+            Engine.Sequence small = engine.open("", "", text(tiny, 8, 16));
+            Engine.Sequence large = engine.open("", "", text(tiny, 9, 40));
+            BlockPool.Figures before = engine.figures();
+            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 16, 1), new Piece(large, 40, 1))))
+                    .isInstanceOf(OutOfBlocksException.class)
+                    .hasMessageContaining("3 more KV blocks needed, 2 free");
+            assertThat(engine.figures().free()).isEqualTo(before.free());
+            assertThat(small.pending()).isEqualTo(16);
+            engine.step(List.of(new Piece(small, 16, 1)));
+            assertThat(row(tiny, engine, 0)).isEqualTo(after(tiny, text(tiny, 8, 16)));
+        }
+    }
+
+    @Test
+    void aWindowGivesBlocksBack() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Engine engine = engine(tiny, 12)) {
+            int window = tiny.model.facts().window();
+            Engine.Sequence sequence = engine.open("", "", text(tiny, 10, 4 * window));
+            engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+            assertThat(window).isBetween(1, 48);
+            assertThat(engine.figures().held()).isLessThanOrEqualTo(Math.ceilDiv(window, Engine.BLOCK) + 1);
+            sequence.add(5);
+            engine.step(List.of(new Piece(sequence, 1, 1)));
+            float[] ours = row(tiny, engine, 0);
+            int[] whole = Arrays.copyOf(text(tiny, 10, 4 * window), 4 * window + 1);
+            whole[4 * window] = 5;
+            assertThat(ours).isEqualTo(tiny.rows(tiny.logits(whole), 4 * window, 4 * window + 1));
+        }
+    }
+
+    @Test
+    void whatCannotBeAStepIsRefused() {
+        try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
+                Engine engine = engine(tiny, 12)) {
+            Engine.Sequence small = engine.open("", "", text(tiny, 1, 8));
+            Engine.Sequence large = engine.open("", "", text(tiny, 2, 40));
+            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 8, 1), new Piece(large, 40, 1))))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("two rotary regimes");
+            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 9, 1))))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("9 tokens with 1 rows of logits of a sequence with 8 pending");
+            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 2, 1), new Piece(small, 1, 1))))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("two pieces");
+            assertThatThrownBy(() -> small.add(1_000_000))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("outside the vocabulary");
+        }
+    }
+}

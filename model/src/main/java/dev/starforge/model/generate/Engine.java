@@ -1,0 +1,338 @@
+package dev.starforge.model.generate;
+
+import dev.starforge.model.Model;
+import dev.starforge.model.kv.BlockPool;
+import dev.starforge.model.kv.KvTensors;
+import dev.starforge.model.kv.OutOfBlocksException;
+import dev.starforge.model.kv.PrefixRoot;
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Runs a model one step at a time over many sequences: pieces of prompts and single tokens mixed (Yu et al. 2022), keys and
+ * values in shared blocks. What to run in a step, and in which order, is for others to decide; each sequence has the same
+ * logits whatever its company.
+ *
+ * <p>A step in which every sequence has one token, as most are, is recorded once for a size and replayed: its inputs come in
+ * one upload to a place that stays, and what it is short of the size, a power of two, are rows that go nowhere. Steps with
+ * pieces of prompts run as they are.
+ *
+ * <p>Where a text grows into another rotary regime, what is cached of it is of no use, and all of its tokens are pending
+ * again. For one thread.
+ */
+public final class Engine implements AutoCloseable {
+    public static final int BLOCK = 16;
+
+    /** The most sequences of a recorded step. */
+    private static final int RECORDED = 64;
+
+    private static final int NARROWEST_TABLE = 8;
+
+    private final Model model;
+    private final Device device;
+    private final Scope session;
+    private final Scope step;
+    private final EagerOps ops;
+    private final BlockPool pool;
+    private final KvTensors cache;
+    private final int blocks;
+    private final Map<Size, Recorded> recorded = new HashMap<>();
+    private Logits last;
+
+    /** What makes two steps of single tokens the same recording. */
+    private record Size(int sequences, int tableWidth, int regime) {}
+
+    private record Recorded(Staging staging, Tensor rows, Tensor logits) {}
+
+    /** The logits [R, V] of a step, and the recording they are of. */
+    private record Logits(Tensor tensor, @Nullable Size size) {}
+
+    /** The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them. */
+    public record Piece(Sequence sequence, int count, int wanted) {}
+
+    /** Room for {@code blocks} blocks of keys and values. */
+    public Engine(Model model, Device device, Precision precision, Fallback fallback, int blocks) {
+        this.model = model;
+        this.device = device;
+        this.blocks = blocks;
+        session = new Scope(device);
+        step = new Scope(device);
+        ops = device.ops(step, precision, fallback);
+        try {
+            pool = new BlockPool(blocks, BLOCK, model.facts().caches());
+            cache = new KvTensors(model.facts().caches(), blocks, BLOCK, precision.kv(), session);
+            step.mark();
+            last = new Logits(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
+        } catch (RuntimeException | Error failure) {
+            session.close();
+            throw failure;
+        }
+    }
+
+    /**
+     * A text to continue. As much of it as is cached already is not pending.
+     *
+     * @param adapter content hash of the adapter it is for, empty for none
+     * @param salt of the tenant; what has another is not shared
+     */
+    public Sequence open(String adapter, String salt, int... ids) {
+        return new Sequence(adapter, salt, ids);
+    }
+
+    /** Blocks and prefixes as they are. */
+    public BlockPool.Figures figures() {
+        return pool.figures();
+    }
+
+    /** One text: its tokens, of which the first are cached. */
+    public final class Sequence implements AutoCloseable {
+        private final String adapter;
+        private final String salt;
+        private int[] ids;
+        private int length;
+        private int regime;
+        private BlockPool.Sequence place;
+
+        private Sequence(String adapter, String salt, int... ids) {
+            this.adapter = adapter;
+            this.salt = salt;
+            this.ids = requireKnown(ids).clone();
+            length = ids.length;
+            regime = model.regime(length);
+            place = pool.open(root(), this.ids, Math.min(1, length));
+        }
+
+        private Sequence(Sequence twin) {
+            adapter = twin.adapter;
+            salt = twin.salt;
+            ids = twin.ids.clone();
+            length = twin.length;
+            regime = twin.regime;
+            place = twin.place.fork();
+        }
+
+        private PrefixRoot root() {
+            return new PrefixRoot(adapter, regime, ops.precision().kv(), salt);
+        }
+
+        public int length() {
+            return length;
+        }
+
+        /** Tokens whose keys and values are not computed yet. */
+        public int pending() {
+            return length - place.length();
+        }
+
+        /** Which rotary tables hold for it; sequences of two regimes do not share a step. */
+        public int regime() {
+            return regime;
+        }
+
+        /** Appends to the text. */
+        public void add(int... more) {
+            requireKnown(more);
+            if (length + more.length > ids.length) {
+                ids = Arrays.copyOf(ids, Math.max(length + more.length, 2 * length));
+            }
+            System.arraycopy(more, 0, ids, length, more.length);
+            length += more.length;
+            followRegime();
+        }
+
+        /** Cuts the text back to its first tokens. */
+        public void truncate(int to) {
+            if (to < 0 || to > length) {
+                throw new TensorException("truncate: expected a length up to " + length + ", got " + to);
+            }
+            length = to;
+            place.truncate(Math.min(to, place.length()));
+            followRegime();
+        }
+
+        private void followRegime() {
+            if (model.regime(length) != regime) {
+                regime = model.regime(length);
+                place.close();
+                place = pool.open(root(), Arrays.copyOf(ids, length), Math.min(1, length));
+            }
+        }
+
+        /** The same text once more, to be continued otherwise. */
+        public Sequence fork() {
+            return new Sequence(this);
+        }
+
+        /** Gives its blocks back; full ones stay cached for others until they are needed. */
+        @Override
+        public void close() {
+            place.close();
+        }
+    }
+
+    private int[] requireKnown(int... ids) {
+        int vocabulary = model.facts().vocabulary();
+        for (int id : ids) {
+            if (id < 0 || id >= vocabulary) {
+                throw new TensorException("token " + id + " is outside the vocabulary of " + vocabulary);
+            }
+        }
+        return ids;
+    }
+
+    /**
+     * Computes pending tokens of some sequences.
+     *
+     * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
+     */
+    public void step(List<Piece> pieces) {
+        int regime = requireFit(pieces);
+        List<BlockPool.Append> appended = append(pieces);
+        int width = pieces.stream()
+                .mapToInt(piece -> piece.sequence.place.table().length)
+                .max()
+                .orElse(0);
+        boolean singles =
+                pieces.size() <= RECORDED && pieces.stream().allMatch(piece -> piece.count == 1 && piece.wanted == 1);
+        step.release();
+        step.mark();
+        cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
+        if (singles) {
+            int sequences = powerOfTwo(pieces.size(), 1);
+            Size size = new Size(sequences, Math.min(blocks, powerOfTwo(width, NARROWEST_TABLE)), regime);
+            Recorded recording = recorded.computeIfAbsent(size, this::recording);
+            upload(recording.staging, pieces, appended);
+            last = new Logits(recording.logits.view(0, Shape.of(pieces.size(), recording.logits.dim(1))), size);
+            repeat();
+        } else {
+            int tokens = pieces.stream().mapToInt(Piece::count).sum();
+            int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
+            Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime);
+            upload(staging, pieces, appended);
+            last = new Logits(step.within(() -> model.forward(ops, staging.batch(), cache)), null);
+        }
+        for (Piece piece : pieces) {
+            piece.sequence.place.publish();
+            piece.sequence.place.releaseUnseen();
+        }
+    }
+
+    private static int powerOfTwo(int atLeast, int smallest) {
+        return Math.max(smallest, Integer.highestOneBit(Math.max(1, 2 * atLeast - 1)));
+    }
+
+    private int requireFit(List<Piece> pieces) {
+        Map<Sequence, Piece> seen = new IdentityHashMap<>();
+        for (Piece piece : pieces) {
+            Sequence sequence = piece.sequence;
+            if (piece.count < 1 || piece.count > sequence.pending() || piece.wanted < 0 || piece.wanted > piece.count) {
+                throw new TensorException("step: " + piece.count + " tokens with " + piece.wanted
+                        + " rows of logits of a sequence with " + sequence.pending() + " pending");
+            }
+            if (seen.put(sequence, piece) != null) {
+                throw new TensorException("step: a sequence has two pieces");
+            }
+            if (sequence.regime != pieces.getFirst().sequence.regime) {
+                throw new TensorException("step: sequences of two rotary regimes, " + sequence.regime + " and "
+                        + pieces.getFirst().sequence.regime + ", do not share a step");
+            }
+        }
+        return pieces.isEmpty() ? 0 : pieces.getFirst().sequence.regime;
+    }
+
+    /** Makes room for all of them or for none. */
+    private List<BlockPool.Append> append(List<Piece> pieces) {
+        List<BlockPool.Append> appended = new ArrayList<>();
+        try {
+            for (Piece piece : pieces) {
+                Sequence sequence = piece.sequence;
+                int from = sequence.place.length();
+                appended.add(sequence.place.append(Arrays.copyOfRange(sequence.ids, from, from + piece.count)));
+            }
+        } catch (OutOfBlocksException full) {
+            cache.copy(
+                    ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
+            for (int i = 0; i < appended.size(); i++) {
+                BlockPool.Sequence place = pieces.get(i).sequence.place;
+                place.truncate(place.length() - pieces.get(i).count);
+            }
+            throw full;
+        }
+        return appended;
+    }
+
+    private void upload(Staging staging, List<Piece> pieces, List<BlockPool.Append> appended) {
+        staging.clear();
+        for (int i = 0; i < pieces.size(); i++) {
+            Sequence sequence = pieces.get(i).sequence;
+            int count = pieces.get(i).count;
+            int from = sequence.place.length() - count;
+            staging.add(
+                    Arrays.copyOfRange(sequence.ids, from, from + count),
+                    from,
+                    appended.get(i).rows(),
+                    sequence.place.table(),
+                    pieces.get(i).wanted);
+        }
+        staging.upload(device, cache.sink());
+    }
+
+    private Recorded recording(Size size) {
+        int n = size.sequences;
+        Staging staging = new Staging(session, n, n, size.tableWidth, BLOCK, n, size.regime);
+        Tensor rows = session.allocate(Spec.i32(n));
+        device.write(rows, IntStream.range(0, n).toArray());
+        Tensor logits = session.allocate(Spec.f32(n, model.facts().vocabulary()));
+        return new Recorded(staging, rows, logits);
+    }
+
+    /** Runs the last step of single tokens again, from the same inputs. */
+    void repeat() {
+        Size size = last.size;
+        Recorded recording = size == null ? null : recorded.get(size);
+        if (recording == null) {
+            throw new TensorException("repeat: the last step was not one of single tokens");
+        }
+        device.replay(
+                size,
+                () -> step.within(() -> {
+                    Batch batch = recording.staging.batch();
+                    ops.store(recording.logits, recording.rows, model.forward(ops, batch, cache));
+                    return batch;
+                }));
+    }
+
+    /** The logits of the last step, a row for each that was wanted; valid until the next. */
+    public Tensor logits() {
+        return last.tensor;
+    }
+
+    /** Runs something on the results of the last step. */
+    <T> T within(Function<EagerOps, T> body) {
+        return step.within(() -> body.apply(ops));
+    }
+
+    @Override
+    public void close() {
+        recorded.keySet().forEach(device::forget);
+        step.close();
+        session.close();
+    }
+}

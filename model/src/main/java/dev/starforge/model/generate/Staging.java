@@ -1,0 +1,96 @@
+package dev.starforge.model.generate;
+
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import java.util.Arrays;
+
+/**
+ * A {@link Batch} of one size and the numbers to fill it with: its tensors are views of a single one, so that a step has a
+ * single upload. Rows and sequences that are not filled go to the sink.
+ */
+final class Staging {
+    private final Tensor all;
+    private final Batch batch;
+    private final int[] numbers;
+    private final int tokens;
+    private final int sequences;
+    private final int width;
+    private final int wanted;
+    private int filledTokens;
+    private int filledSequences;
+    private int filledRows;
+
+    /** So many tokens of so many sequences whose tables have {@code width} blocks, and so many rows of logits. */
+    Staging(Scope scope, int tokens, int sequences, int width, int blockSize, int wanted, int regime) {
+        this.tokens = tokens;
+        this.sequences = sequences;
+        this.width = width;
+        this.wanted = wanted;
+        numbers = new int[3 * tokens + sequences + 1 + sequences * width + wanted];
+        all = scope.allocate(Spec.i32(numbers.length));
+        batch = new Batch(
+                all.view(0, Shape.of(tokens)),
+                all.view(tokens, Shape.of(tokens)),
+                all.view(starts(), Shape.of(sequences + 1L)),
+                all.view(2L * tokens, Shape.of(tokens)),
+                all.view(tables(), Shape.of(sequences, width)),
+                blockSize,
+                all.view(rows(), Shape.of(wanted)),
+                regime);
+    }
+
+    private int starts() {
+        return 3 * tokens;
+    }
+
+    private int tables() {
+        return starts() + sequences + 1;
+    }
+
+    private int rows() {
+        return tables() + sequences * width;
+    }
+
+    Batch batch() {
+        return batch;
+    }
+
+    void clear() {
+        filledTokens = 0;
+        filledSequences = 0;
+        filledRows = 0;
+    }
+
+    /** One sequence: its new tokens from a position on, where they go, its blocks, and how many last rows have logits. */
+    void add(int[] ids, int position, int[] slots, int[] table, int last) {
+        for (int i = 0; i < ids.length; i++) {
+            numbers[filledTokens + i] = ids[i];
+            numbers[tokens + filledTokens + i] = position + i;
+            numbers[2 * tokens + filledTokens + i] = slots[i];
+        }
+        System.arraycopy(table, 0, numbers, tables() + filledSequences * width, table.length);
+        filledTokens += ids.length;
+        for (int i = 0; i < last; i++) {
+            numbers[rows() + filledRows++] = filledTokens - last + i;
+        }
+        numbers[starts() + ++filledSequences] = filledTokens;
+    }
+
+    /** Fills what is left with rows of one token each that write to and read from the sink, and uploads all. */
+    void upload(Device device, int sink) {
+        for (; filledSequences < sequences; filledSequences++) {
+            numbers[filledTokens] = 0;
+            numbers[tokens + filledTokens] = 0;
+            numbers[2 * tokens + filledTokens] = sink * batch.block();
+            int table = tables() + filledSequences * width;
+            Arrays.fill(numbers, table, table + width, sink);
+            numbers[rows() + filledRows++] = filledTokens++;
+            numbers[starts() + filledSequences + 1] = filledTokens;
+        }
+        device.write(all, numbers);
+    }
+}

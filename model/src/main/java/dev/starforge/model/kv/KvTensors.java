@@ -1,0 +1,109 @@
+package dev.starforge.model.kv;
+
+import dev.starforge.model.KvCache;
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Where keys and values lie: for each layer a tensor of rows, in blocks that {@link BlockPool} hands out. One block more
+ * than the pool has is the sink: rows of a step that belong to nobody write there and see nothing else. Memory is zero at
+ * first and stays finite, since attention multiplies masked rows by zero.
+ */
+public final class KvTensors implements KvCache {
+    private final List<Tensor> keys = new ArrayList<>();
+    private final List<Tensor> values = new ArrayList<>();
+    private final int blocks;
+    private final int blockSize;
+    private final boolean latent;
+
+    public KvTensors(List<LayerCache> layers, int blocks, int blockSize, DType type, Scope scope) {
+        this.blocks = blocks;
+        this.blockSize = blockSize;
+        latent = layers.stream().allMatch(LayerCache::latent);
+        long rows = (blocks + 1L) * blockSize;
+        for (LayerCache layer : layers) {
+            Spec spec = new Spec(type, Shape.of(rows, layer.kvHeads(), layer.headDim()));
+            keys.add(zero(scope, spec));
+            values.add(layer.latent() ? keys.getLast() : zero(scope, spec));
+        }
+    }
+
+    private static Tensor zero(Scope scope, Spec spec) {
+        Tensor tensor = scope.allocate(spec);
+        scope.device().run(new Plain.Fill(spec, 0), new Tensor[0], new Tensor[] {tensor});
+        return tensor;
+    }
+
+    /** The block that is nobody's. */
+    public int sink() {
+        return blocks;
+    }
+
+    public int blockSize() {
+        return blockSize;
+    }
+
+    /** Bytes of one block over all layers. */
+    public static long blockBytes(List<LayerCache> layers, int blockSize, DType type) {
+        return layers.stream()
+                .mapToLong(layer ->
+                        (layer.latent() ? 1L : 2L) * type.bytes((long) blockSize * layer.kvHeads() * layer.headDim()))
+                .sum();
+    }
+
+    /** Carries out copies in their order: one may read what another wrote. */
+    public void copy(Ops ops, List<BlockPool.Copy> copies) {
+        for (BlockPool.Copy copy : copies) {
+            ops.scope().within(() -> {
+                Tensor from = rows(ops, copy.from(), copy.rows());
+                Tensor to = rows(ops, copy.to(), copy.rows());
+                for (int layer = 0; layer < keys.size(); layer++) {
+                    move(ops, keys.get(layer), from, to);
+                    if (values.get(layer) != keys.get(layer)) {
+                        move(ops, values.get(layer), from, to);
+                    }
+                }
+                return copy;
+            });
+        }
+    }
+
+    private Tensor rows(Ops ops, int block, int count) {
+        int[] rows = new int[count];
+        for (int i = 0; i < count; i++) {
+            rows[i] = block * blockSize + i;
+        }
+        Tensor tensor = ops.scope().allocate(Spec.i32(count));
+        ops.scope().device().write(tensor, rows);
+        return tensor;
+    }
+
+    private static void move(Ops ops, Tensor cache, Tensor from, Tensor to) {
+        ops.scope().within(() -> {
+            ops.store(cache, to, ops.gather(cache, from));
+            return cache.spec();
+        });
+    }
+
+    @Override
+    public boolean latent() {
+        return latent;
+    }
+
+    @Override
+    public Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch) {
+        ops.store(keys.get(layer), batch.slots(), k);
+        if (!latent) {
+            ops.store(values.get(layer), batch.slots(), v);
+        }
+        return new Kv(keys.get(layer), values.get(layer));
+    }
+}
