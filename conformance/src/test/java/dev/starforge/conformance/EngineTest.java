@@ -166,8 +166,8 @@ final class EngineTest {
             Engine.Sequence two = one.fork();
             one.add(3, 1, 4);
             two.add(2, 7);
-            engine.step(List.of(new Piece(one, 3, 1), new Piece(two, 2, 1)));
-            float[][] rows = {row(tiny, engine, 0), row(tiny, engine, 1)};
+            engine.step(List.of(new Piece(one, 3, 3), new Piece(two, 2, 1)));
+            float[][] rows = {row(tiny, engine, 2), row(tiny, engine, 3)};
             one.truncate(22);
             one.add(7);
             engine.step(List.of(new Piece(one, 1, 1)));

@@ -64,7 +64,10 @@ public final class Engine implements AutoCloseable {
     /** The logits [R, V] of a step, and the recording they are of. */
     private record Logits(Tensor tensor, @Nullable Size size) {}
 
-    /** The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them. */
+    /**
+     * The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them, which may be
+     * drafts: the text can be cut back to before them.
+     */
     public record Piece(Sequence sequence, int count, int wanted) {}
 
     /** Room for {@code blocks} blocks of keys and values. */
@@ -230,7 +233,7 @@ public final class Engine implements AutoCloseable {
         }
         for (Piece piece : pieces) {
             piece.sequence.place.publish();
-            piece.sequence.place.releaseUnseen();
+            piece.sequence.place.releaseUnseen(piece.wanted);
         }
     }
 

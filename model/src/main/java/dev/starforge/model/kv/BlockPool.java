@@ -314,9 +314,9 @@ public final class BlockPool {
             released = until;
         }
 
-        /** Gives back the blocks that no token to come sees. */
-        public void releaseUnseen() {
-            releaseBefore(firstSeen(length));
+        /** Gives back the blocks that no token to come sees, even if the last {@code cut} tokens are cut off again. */
+        public void releaseUnseen(int cut) {
+            releaseBefore(firstSeen(Math.max(0, length - cut)));
         }
 
         /** Gives all blocks back; those that were published stay cached. */
