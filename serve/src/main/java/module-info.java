@@ -5,6 +5,7 @@ import org.jspecify.annotations.NullMarked;
 module dev.starforge.serve {
     requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
+    requires java.net.http;
     requires transitive tools.jackson.databind;
     requires static transitive org.jspecify;
 

@@ -133,8 +133,8 @@ public final class Inference {
                         prompt.limit().get(),
                         run::happened,
                         metrics);
-                run.add(sequence);
                 sequence.started(chosen.submit(prompt.request(), sequence));
+                run.add(sequence);
             }
             return run;
         } catch (EngineRefusal refusal) {
