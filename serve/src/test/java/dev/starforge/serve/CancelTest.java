@@ -34,6 +34,7 @@ final class CancelTest {
         "/infill, false"
     })
     void aClientThatLeavesIsNoticedAtEveryToken(String path, boolean stream) throws Exception {
+        Duration slowest = Duration.ZERO;
         try (Fixture fixture = new Fixture()) {
             for (int index = 0; index <= TOKENS; index++) {
                 int computed = fixture.engine.computed();
@@ -48,6 +49,7 @@ final class CancelTest {
                 }
                 Duration took = Fixture.await("the end of it", () -> fixture.engine.live() == 0);
                 assertThat(took).as("at token %d", index).isLessThan(SOON);
+                slowest = took.compareTo(slowest) > 0 ? took : slowest;
                 Fixture.await("its KV blocks", () -> fixture.engine.status().kvUsage() == 0);
             }
             fixture.engine.release();
@@ -55,6 +57,9 @@ final class CancelTest {
             assertThat(next.json().at("/choices/0/text").stringValue()).isEqualTo("Hello, world! This is a reply.");
             Fixture.await("connections", () -> fixture.worker.connections() <= 1);
         }
+        System.out.printf(
+                "%s, stream %s: the slowest of %d ends took %.1f ms%n",
+                path, stream, TOKENS + 1, slowest.toNanos() / 1e6);
     }
 
     @Test

@@ -15,8 +15,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.Random;
-import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.BooleanSupplier;
 import java.util.function.UnaryOperator;
 import tools.jackson.databind.JsonNode;
@@ -25,7 +26,7 @@ import tools.jackson.databind.JsonNode;
 final class Fixture implements AutoCloseable {
     final FakeEngine engine;
     final Worker worker;
-    final List<String> log = new CopyOnWriteArrayList<>();
+    final Queue<String> log = new ConcurrentLinkedQueue<>();
     private final HttpClient client = HttpClient.newHttpClient();
 
     Fixture() throws IOException {

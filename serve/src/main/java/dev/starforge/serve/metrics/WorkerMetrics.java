@@ -30,6 +30,18 @@ public final class WorkerMetrics {
         }
     }
 
+    private static final double[] DURATION_MS = {
+        5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000
+    };
+    private static final double[] TO_FIRST = {
+        0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80
+    };
+    private static final double[] BETWEEN = {
+        0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10
+    };
+    private static final double[] END_TO_END = {
+        0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480
+    };
     private static final Duration RATE_WINDOW = Duration.ofSeconds(5);
 
     private final List<Metric> metrics = new ArrayList<>();
@@ -55,21 +67,7 @@ public final class WorkerMetrics {
                 "worker_inference_duration_ms",
                 "Time from a request's arrival to its end, in milliseconds.",
                 "",
-                5,
-                10,
-                25,
-                50,
-                100,
-                250,
-                500,
-                1000,
-                2500,
-                5000,
-                10000,
-                30000,
-                60000,
-                120000,
-                300000));
+                DURATION_MS));
         gauge("worker_memory_bytes", "Memory of the device in use.", "", status, EngineStatus::memoryBytes);
         add(new Reading(
                 "worker_uptime_seconds",
@@ -98,75 +96,12 @@ public final class WorkerMetrics {
                 "abort",
                 "length",
                 "stop"));
-        firstToken = add(new Histogram(
-                "vllm:time_to_first_token_seconds",
-                "Time to the first token.",
-                label,
-                0.001,
-                0.005,
-                0.01,
-                0.02,
-                0.04,
-                0.06,
-                0.08,
-                0.1,
-                0.25,
-                0.5,
-                0.75,
-                1,
-                2.5,
-                5,
-                7.5,
-                10,
-                20,
-                40,
-                80));
+        firstToken =
+                add(new Histogram("vllm:time_to_first_token_seconds", "Time to the first token.", label, TO_FIRST));
         interToken = add(new Histogram(
-                "vllm:inter_token_latency_seconds",
-                "Time between two tokens of a sequence.",
-                label,
-                0.001,
-                0.005,
-                0.01,
-                0.025,
-                0.05,
-                0.075,
-                0.1,
-                0.15,
-                0.2,
-                0.3,
-                0.4,
-                0.5,
-                0.75,
-                1,
-                2.5,
-                5,
-                10));
+                "vllm:inter_token_latency_seconds", "Time between two tokens of a sequence.", label, BETWEEN));
         endToEnd = add(new Histogram(
-                "vllm:e2e_request_latency_seconds",
-                "Time from a request's arrival to its end.",
-                label,
-                0.01,
-                0.05,
-                0.1,
-                0.3,
-                0.5,
-                0.8,
-                1,
-                1.5,
-                2,
-                2.5,
-                5,
-                10,
-                15,
-                20,
-                30,
-                40,
-                50,
-                60,
-                120,
-                240,
-                480));
+                "vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", label, END_TO_END));
     }
 
     private <M extends Metric> M add(M metric) {
