@@ -16,4 +16,5 @@ module dev.starforge.data {
     exports dev.starforge.data.chat;
     exports dev.starforge.data.config;
     exports dev.starforge.data.dataset;
+    exports dev.starforge.data.secrets;
 }

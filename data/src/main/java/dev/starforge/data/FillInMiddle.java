@@ -2,6 +2,7 @@ package dev.starforge.data;
 
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeSet;
@@ -48,9 +49,87 @@ public final class FillInMiddle {
         return ids.toArray();
     }
 
+    /** A piece of another file, which a prompt may show before the one to fill in. */
+    public record Snippet(String file, String text) {}
+
+    /**
+     * A prompt cut to size.
+     *
+     * @param truncated whether something had to be left out
+     */
+    public record Window(int[] prompt, boolean truncated) {}
+
+    /**
+     * The prompt for what is between two texts, with pieces of other files before them, in the pattern of whole repositories
+     * (Hui et al. 2024, Qwen2.5-Coder) as far as the vocabulary has tokens for it. What is nearest to the middle is kept: of
+     * the prefix its end, of the suffix its beginning, of the snippets the last.
+     *
+     * @param begun what of the middle is written already
+     * @param near the most tokens for prefix and suffix, three parts to one
+     * @param room the most tokens for all
+     */
+    public Window window(String prefix, String begun, String suffix, List<Snippet> snippets, int near, int room) {
+        int[] bos = tokenizer.encode("", true);
+        int[] middle = inside(begun);
+        int most = Math.min(near, room - bos.length - 3 - middle.length);
+        int[] before = tokenizer.encode(prefix, false);
+        int[] after = markers.spaced() ? withoutSpace(suffix) : tokenizer.encode(suffix, false);
+        int suffixLength = Math.clamp(most / 4, 0, after.length);
+        int prefixLength = Math.clamp(most - suffixLength, 0, before.length);
+        TokenBuffer own = new TokenBuffer();
+        own.add(id(markers.prefix()));
+        own.addAll(Arrays.copyOfRange(before, before.length - prefixLength, before.length));
+        own.addAll(middle);
+        own.add(id(markers.suffix()));
+        own.addAll(Arrays.copyOf(after, suffixLength));
+        own.add(id(markers.middle()));
+        int[] asked = own.toArray();
+        int[] others = others(snippets);
+        int shown = Math.clamp(room - bos.length - asked.length, 0, others.length);
+        TokenBuffer prompt = new TokenBuffer();
+        prompt.addAll(bos);
+        prompt.addAll(Arrays.copyOfRange(others, others.length - shown, others.length));
+        prompt.addAll(asked);
+        boolean whole = shown == others.length && prefixLength == before.length && suffixLength == after.length;
+        return new Window(prompt.toArray(), !whole);
+    }
+
+    private int[] others(List<Snippet> snippets) {
+        TokenBuffer ids = new TokenBuffer();
+        if (!snippets.isEmpty() && tokenizer.id(markers.repository()).isPresent()) {
+            marked(markers.repository(), "repository", ids);
+        }
+        for (Snippet snippet : snippets) {
+            marked(markers.file(), snippet.file(), ids);
+            ids.addAll(inside(snippet.text()));
+        }
+        if (!snippets.isEmpty()) {
+            marked(markers.file(), "file", ids);
+        }
+        return ids.toArray();
+    }
+
+    /** A name behind its token; a vocabulary without one has empty lines there. */
+    private void marked(String token, String name, TokenBuffer ids) {
+        if (tokenizer.id(token).isPresent()) {
+            ids.add(id(token));
+            ids.addAll(inside(name + "\n"));
+        } else {
+            ids.addAll(inside("\n\n"));
+        }
+    }
+
+    private int[] inside(String text) {
+        TokenBuffer ids = new TokenBuffer();
+        if (!text.isEmpty()) {
+            tokenizer.encodeInside(text, ids);
+        }
+        return ids.toArray();
+    }
+
     /** Tokens that end the middle. */
     public Set<Integer> ends() {
-        return Stream.concat(markers.all(), markers.after().stream())
+        return Stream.concat(markers.all(), markers.after())
                 .map(tokenizer::id)
                 .flatMapToInt(OptionalInt::stream)
                 .boxed()

@@ -1,34 +1,25 @@
 package dev.starforge.train.text;
 
-import dev.starforge.data.TextStream;
+import dev.starforge.data.CompletionStream;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.generate.StopStrings;
 import java.util.List;
 import java.util.Optional;
 
-/**
- * The text that follows a prompt, token by token, up to a stop string. The decoder sees the prompt first: a first word has
- * no space before it in some vocabularies, and a continuation does not begin with a first word.
- */
+/** The text that follows a prompt, token by token, up to a stop string. */
 public final class Continuation {
-    private final TextStream stream;
+    private final CompletionStream stream;
     private final StopStrings stops;
     private final StringBuilder text = new StringBuilder();
-    private String pendingPrompt;
 
     public Continuation(Tokenizer tokenizer, int[] prompt, List<String> stops) {
         this.stops = new StopStrings(stops);
-        stream = tokenizer.stream(true);
-        int shown = 0;
-        for (int id : prompt) {
-            shown += stream.push(id).length();
-        }
-        pendingPrompt = tokenizer.decode(prompt, true).substring(shown);
+        stream = new CompletionStream(tokenizer, prompt);
     }
 
     /** Takes a token; returns the text that is now certain. */
     public String push(int id) {
-        return keep(stops.push(withoutPrompt(stream.push(id))));
+        return keep(stops.push(stream.push(id)));
     }
 
     /** The text that waited for more tokens. */
@@ -36,7 +27,7 @@ public final class Continuation {
         if (stopSequence().isPresent()) {
             return "";
         }
-        String certain = stops.push(withoutPrompt(stream.finish()));
+        String certain = stops.push(stream.finish());
         return keep(certain + stops.finish());
     }
 
@@ -46,16 +37,6 @@ public final class Continuation {
 
     public String text() {
         return text.toString();
-    }
-
-    /** A decoder may hold the prompt's last characters back until it sees what follows. */
-    private String withoutPrompt(String piece) {
-        if (piece.isEmpty() || pendingPrompt.isEmpty()) {
-            return piece;
-        }
-        String own = piece.startsWith(pendingPrompt) ? piece.substring(pendingPrompt.length()) : piece;
-        pendingPrompt = "";
-        return own;
     }
 
     private String keep(String certain) {

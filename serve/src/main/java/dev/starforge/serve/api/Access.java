@@ -1,0 +1,79 @@
+package dev.starforge.serve.api;
+
+import dev.starforge.data.Hashes;
+import dev.starforge.serve.http.Head;
+import dev.starforge.serve.http.HttpFailure;
+import java.net.InetAddress;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Who may be heard. With keys, whoever has one; compared by their hashes, in a time that does not depend on where they
+ * differ. Without keys, only this machine, and of this machine no web page: a page from anywhere can make a browser send
+ * requests to 127.0.0.1, but not without saying so in {@code Origin}, or, with a name that it made point here, in {@code Host}.
+ */
+public final class Access {
+    private static final String BEARER = "bearer ";
+
+    private final List<String> keys;
+
+    /** @param keys hashes of them are all that is kept; none is no keys */
+    public Access(List<String> keys) {
+        this.keys = keys.stream().map(Hashes::sha256).toList();
+    }
+
+    /** Refuses to open a worker without a key to other machines. */
+    public static void checkAddress(InetAddress address, List<String> keys) {
+        if (!address.isLoopbackAddress() && keys.isEmpty()) {
+            throw new IllegalArgumentException(
+                    "listen: " + address.getHostAddress()
+                            + " can be reached from other machines, which needs an API key; give --api-key-file, or listen on 127.0.0.1");
+        }
+    }
+
+    public void check(Head head) {
+        if (keys.isEmpty()) {
+            checkLocal(head);
+        } else if (tenant(head).isEmpty()) {
+            throw new HttpFailure(
+                    401,
+                    "invalid_api_key",
+                    "expected an API key in the header Authorization: Bearer KEY",
+                    Map.of("WWW-Authenticate", "Bearer"));
+        }
+    }
+
+    /** Whose key a request has; empty without. */
+    public String tenant(Head head) {
+        String given = head.header("authorization").orElse("");
+        boolean bearer = given.regionMatches(true, 0, BEARER, 0, BEARER.length());
+        byte[] hash = Hashes.sha256(bearer ? given.substring(BEARER.length()).strip() : "")
+                .getBytes(StandardCharsets.US_ASCII);
+        String tenant = "";
+        for (String key : keys) {
+            // all of them, whichever it is
+            tenant = MessageDigest.isEqual(hash, key.getBytes(StandardCharsets.US_ASCII)) ? key : tenant;
+        }
+        return tenant;
+    }
+
+    private static void checkLocal(Head head) {
+        String host = head.header("host").orElse("127.0.0.1");
+        if (!isLocal(host)) {
+            throw new HttpFailure(
+                    403, "host_not_allowed", "without an API key the Host must be localhost or an address");
+        }
+        String origin = head.header("origin").orElse("http://" + host);
+        if (!origin.equals("http://" + host)) {
+            throw new HttpFailure(403, "origin_not_allowed", "without an API key web pages may not ask");
+        }
+    }
+
+    /** An address, or localhost: names can be made to point anywhere. */
+    private static boolean isLocal(String host) {
+        String name = host.replaceFirst(":[0-9]*$", "");
+        return name.equalsIgnoreCase("localhost") || name.matches("[0-9.]+") || name.matches("\\[[0-9a-fA-F:.]+]");
+    }
+}

@@ -1,0 +1,71 @@
+package dev.starforge.serve.api;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.http.HttpFailure;
+import java.nio.charset.StandardCharsets;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** Whose rules a route follows; they differ in how a bad request is answered. */
+public enum Api {
+    /** Ours: a list of violations. */
+    NATIVE,
+    /** OpenAI's, and of those that answer errors as OpenAI does: one object, whose {@code param} is the first violation. */
+    OPENAI;
+
+    byte[] body(InvalidRequest invalid) {
+        return bytes(this == NATIVE ? violations(invalid) : error(invalid));
+    }
+
+    private static ObjectNode violations(InvalidRequest invalid) {
+        ObjectNode body = Jackson.object();
+        ArrayNode errors = body.putArray("errors");
+        for (Violation violation : invalid.violations()) {
+            ObjectNode error = errors.addObject();
+            error.put("field", violation.field());
+            error.put("constraint", violation.constraint());
+            error.put("message", violation.message());
+            if (violation.hasValue()) {
+                error.set("value", violation.value());
+            }
+        }
+        return body;
+    }
+
+    private static ObjectNode error(InvalidRequest invalid) {
+        String param = invalid.violations().getFirst().field();
+        ObjectNode body = error(400, invalid.code(), String.valueOf(invalid.getMessage()));
+        ((ObjectNode) body.get("error")).put("param", param);
+        return body;
+    }
+
+    static byte[] body(HttpFailure failure) {
+        return bytes(error(failure.status(), failure.code(), failure.text()));
+    }
+
+    /** An error as OpenAI writes it. */
+    public static ObjectNode error(int status, String code, String message) {
+        ObjectNode body = Jackson.object();
+        ObjectNode error = body.putObject("error");
+        error.put("message", message);
+        error.put("type", type(status));
+        error.putNull("param");
+        error.put("code", code);
+        return body;
+    }
+
+    private static String type(int status) {
+        return switch (status) {
+            case 401 -> "authentication_error";
+            case 403 -> "permission_error";
+            case 404 -> "not_found_error";
+            case 429 -> "rate_limit_error";
+            case 500, 503, 504 -> "server_error";
+            default -> "invalid_request_error";
+        };
+    }
+
+    public static byte[] bytes(ObjectNode node) {
+        return node.toString().getBytes(StandardCharsets.UTF_8);
+    }
+}

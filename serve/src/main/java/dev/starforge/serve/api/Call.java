@@ -1,0 +1,93 @@
+package dev.starforge.serve.api;
+
+import dev.starforge.serve.http.Exchange;
+import dev.starforge.serve.http.ResponseStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import tools.jackson.databind.node.ObjectNode;
+
+/** A request on its route. */
+public final class Call {
+    public static final String CORRELATION = "X-Correlation-ID";
+
+    private final Exchange exchange;
+    private final String rest;
+    private final String tenant;
+    private final String correlation;
+    private volatile int status;
+
+    Call(Exchange exchange, String rest, String tenant, String correlation) {
+        this.exchange = exchange;
+        this.rest = rest;
+        this.tenant = tenant;
+        this.correlation = correlation;
+    }
+
+    public Fields fields() {
+        return Fields.of(exchange.body());
+    }
+
+    /** What stands for {@code {id}} in the path. */
+    public String rest() {
+        return rest;
+    }
+
+    public String tenant() {
+        return tenant;
+    }
+
+    public String correlation() {
+        return correlation;
+    }
+
+    /** The status of the answer; 0 before there is one. */
+    int status() {
+        return status;
+    }
+
+    public void onGone(Runnable action) {
+        exchange.onGone(action);
+    }
+
+    public void header(String name, String value) {
+        exchange.header(name, value);
+    }
+
+    public void respond(int code, ObjectNode body) throws IOException {
+        respond(code, "application/json", Api.bytes(body));
+    }
+
+    public void respond(int code, String type, byte[] body) throws IOException {
+        status = code;
+        exchange.respond(code, type, body);
+    }
+
+    /** Begins a stream of server-sent events. */
+    public Events events() throws IOException {
+        status = 200;
+        exchange.header("Cache-Control", "no-cache");
+        ResponseStream stream = exchange.stream("text/event-stream; charset=utf-8");
+        return new Events() {
+            @Override
+            public void send(String data) throws IOException {
+                stream.write(("data: " + data + "\n\n").getBytes(StandardCharsets.UTF_8));
+            }
+
+            @Override
+            public void finish() throws IOException {
+                stream.finish();
+            }
+        };
+    }
+
+    /** Server-sent events that have data only. */
+    public interface Events {
+        void send(String data) throws IOException;
+
+        default void send(ObjectNode data) throws IOException {
+            send(data.toString());
+        }
+
+        void finish() throws IOException;
+    }
+}

@@ -1,0 +1,38 @@
+package dev.starforge.serve.api;
+
+import java.io.IOException;
+
+/**
+ * One operation of the worker.
+ *
+ * @param path exact, or with {@code /{id}} at the end, which is the rest of the path
+ * @param weight where it runs, and what it counts for
+ */
+public record Route(String method, String path, Api api, Weight weight, Action action) {
+    private static final String REST = "/{id}";
+
+    /** Virtual threads are not preempted: what computes for long there holds up everybody, a health check too. */
+    public enum Weight {
+        /** On the connection's virtual thread: it answers from memory, at once. */
+        QUICK,
+        /** On a platform thread: it parses what may be large. */
+        CONTROL,
+        /** On a platform thread, and one of the places for requests at once is taken: it tokenizes, and waits for tokens. */
+        WORK
+    }
+
+    @FunctionalInterface
+    public interface Action {
+        void answer(Call call) throws IOException, InterruptedException;
+    }
+
+    boolean matches(String other) {
+        return path.endsWith(REST) ? !rest(other).isEmpty() : path.equals(other);
+    }
+
+    /** What stands for {@code {id}} in a path. */
+    String rest(String other) {
+        String stem = path.substring(0, Math.max(0, path.length() - REST.length() + 1));
+        return path.endsWith(REST) && other.startsWith(stem) ? other.substring(stem.length()) : "";
+    }
+}

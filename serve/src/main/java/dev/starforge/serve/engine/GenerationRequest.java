@@ -1,0 +1,32 @@
+package dev.starforge.serve.engine;
+
+import dev.starforge.model.generate.Sampling;
+import java.util.Set;
+
+/**
+ * A sequence to continue.
+ *
+ * @param maxTokens 0 only fills the cache with the prompt
+ * @param stopTokens that end the text besides the model's own end-of-text tokens
+ * @param logprobs how many of the most likely tokens to tell with each; 0 the chosen one alone, {@link #NO_LOGPROBS} nothing
+ * @param adapter a LoRA adapter by name; empty is the model as it is
+ * @param tenant whose request it is: cached prefixes are shared within a tenant only
+ */
+public record GenerationRequest(
+        int[] prompt,
+        int maxTokens,
+        Sampling sampling,
+        Set<Integer> stopTokens,
+        int logprobs,
+        String adapter,
+        String tenant) {
+    public static final int NO_LOGPROBS = -1;
+
+    public GenerationRequest {
+        if (prompt.length == 0 || maxTokens < 0 || logprobs < NO_LOGPROBS) {
+            throw new IllegalArgumentException("generation: expected a prompt, and max_tokens of 0 or more; got "
+                    + prompt.length + " tokens, max_tokens " + maxTokens + ", logprobs " + logprobs);
+        }
+        stopTokens = Set.copyOf(stopTokens);
+    }
+}

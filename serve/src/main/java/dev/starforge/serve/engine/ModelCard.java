@@ -1,0 +1,26 @@
+package dev.starforge.serve.engine;
+
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.chat.ChatTemplate;
+import java.time.Instant;
+import java.util.Optional;
+
+/**
+ * The model of an engine, as clients are told of it, and the parts of it that are text.
+ *
+ * @param id the name that requests and answers have for it
+ * @param quantization of its weights, such as {@code Q4_K}
+ * @param vocabulary number of token ids
+ * @param context the longest sequence, prompt and answer together
+ * @param device in words, {@code cpu} or {@code cuda:0}
+ */
+public record ModelCard(
+        String id,
+        String architecture,
+        String quantization,
+        int vocabulary,
+        int context,
+        String device,
+        Instant created,
+        Tokenizer tokenizer,
+        Optional<ChatTemplate> chatTemplate) {}

@@ -1,0 +1,148 @@
+package dev.starforge.serve.http;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.time.Clock;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * HTTP/1.1 for a program that must know at once when a client leaves. Each connection has two virtual threads: one that serves
+ * it, and one that always reads ({@link Inbox}), so that the end is seen without a write and while nothing is written. Servers
+ * that read only between requests cannot know; see ADR 16. Bounded everywhere: {@link HttpLimits}.
+ */
+public final class HttpServer implements AutoCloseable {
+    private static final int BACKLOG = 512;
+    private static final Duration TICK = Duration.ofMillis(100);
+
+    private final ServerSocket listener;
+    private final Handler handler;
+    private final HttpLimits limits;
+    private final Clock clock;
+    private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
+    private volatile boolean closing;
+
+    private HttpServer(ServerSocket listener, Handler handler, HttpLimits limits, Clock clock) {
+        this.listener = listener;
+        this.handler = handler;
+        this.limits = limits;
+        this.clock = clock;
+    }
+
+    /** Binds and listens; port 0 is any that is free. */
+    public static HttpServer start(InetSocketAddress address, Handler handler, HttpLimits limits, Clock clock)
+            throws IOException {
+        ServerSocket listener = new ServerSocket();
+        try {
+            listener.setReuseAddress(true);
+            listener.bind(address, BACKLOG);
+        } catch (IOException failure) {
+            listener.close();
+            throw new IOException("http: cannot listen on " + address + ": " + failure.getMessage(), failure);
+        }
+        HttpServer server = new HttpServer(listener, handler, limits, clock);
+        Thread.ofPlatform().name("http accept").daemon().start(server::accept);
+        Thread.ofPlatform().name("http clock").daemon().start(server::watchWrites);
+        return server;
+    }
+
+    public int port() {
+        return listener.getLocalPort();
+    }
+
+    public InetAddress address() {
+        return listener.getInetAddress();
+    }
+
+    /** Connections that are open, for whoever looks for a leak. */
+    public int connections() {
+        return connections.size();
+    }
+
+    private void accept() {
+        while (!closing) {
+            try {
+                Socket socket = listener.accept();
+                Connection connection = new Connection(socket, handler, limits, clock);
+                if (makeRoom()) {
+                    connections.add(connection);
+                    Thread.ofVirtual().name("http connection").start(() -> {
+                        try {
+                            connection.serve();
+                        } finally {
+                            connections.remove(connection);
+                        }
+                    });
+                } else {
+                    HttpFailure full = new HttpFailure(
+                            503, "too_many_connections", "all " + limits.connections() + " connections are in use");
+                    Thread.ofVirtual().start(() -> connection.refuse(full));
+                }
+            } catch (IOException failure) {
+                pause(); // out of descriptors, or a client that left before its turn: neither ends the server
+            }
+        }
+    }
+
+    /** Whether there is a place, if need be that of the one that has waited longest without a request. */
+    private boolean makeRoom() {
+        if (connections.size() < limits.connections()) {
+            return true;
+        }
+        var idle =
+                connections.stream().filter(Connection::isIdle).min(Comparator.comparingLong(Connection::waitsSince));
+        idle.ifPresent(connection -> {
+            connections.remove(connection);
+            connection.close();
+        });
+        return idle.isPresent();
+    }
+
+    /** Lets go of clients that do not read what was asked for. */
+    private void watchWrites() {
+        while (!listener.isClosed() || !connections.isEmpty()) {
+            long now = System.nanoTime();
+            for (Connection connection : connections) {
+                long since = connection.writesSince();
+                if (since != 0 && now - since > limits.writeTime().toNanos()) {
+                    connection.close();
+                }
+            }
+            pause();
+        }
+    }
+
+    private static void pause() {
+        try {
+            Thread.sleep(TICK);
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Takes no more connections, lets answers under way finish for so long, and ends. */
+    public void close(Duration grace) {
+        closing = true;
+        try {
+            listener.close();
+        } catch (IOException failure) {
+            // closed is closed
+        }
+        long deadline = System.nanoTime() + grace.toNanos();
+        connections.forEach(Connection::drain);
+        while (!connections.isEmpty() && System.nanoTime() < deadline) {
+            pause();
+        }
+        connections.forEach(Connection::close);
+    }
+
+    @Override
+    public void close() {
+        close(Duration.ZERO);
+    }
+}

@@ -1,0 +1,150 @@
+package dev.starforge.serve.http;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Clock;
+import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
+import java.util.Map;
+
+/**
+ * Writes one answer: of a known length, or in chunks, or, to a client of HTTP/1.0, up to the end of the connection. A write
+ * that waits for the client leaves the time it began in {@link #waitingSince}, for the server to look at.
+ */
+final class ResponseWriter {
+    private static final byte[] LAST_CHUNK = "0\r\n\r\n".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] LINE = {'\r', '\n'};
+    private static final Map<Integer, String> REASONS = Map.ofEntries(
+            Map.entry(200, "OK"),
+            Map.entry(202, "Accepted"),
+            Map.entry(400, "Bad Request"),
+            Map.entry(401, "Unauthorized"),
+            Map.entry(403, "Forbidden"),
+            Map.entry(404, "Not Found"),
+            Map.entry(405, "Method Not Allowed"),
+            Map.entry(408, "Request Timeout"),
+            Map.entry(413, "Content Too Large"),
+            Map.entry(417, "Expectation Failed"),
+            Map.entry(429, "Too Many Requests"),
+            Map.entry(431, "Request Header Fields Too Large"),
+            Map.entry(500, "Internal Server Error"),
+            Map.entry(501, "Not Implemented"),
+            Map.entry(503, "Service Unavailable"),
+            Map.entry(504, "Gateway Timeout"),
+            Map.entry(505, "HTTP Version Not Supported"));
+
+    private final OutputStream out;
+    private final Clock clock;
+    private volatile long waitingSince;
+    private boolean begun;
+    private boolean complete;
+    private boolean closes;
+
+    ResponseWriter(OutputStream out, Clock clock) {
+        this.out = out;
+        this.clock = clock;
+    }
+
+    /** When the write under way began, by {@link System#nanoTime}; 0 when there is none. */
+    long waitingSince() {
+        return waitingSince;
+    }
+
+    /** Readies for the next answer of the connection. */
+    void next() {
+        begun = false;
+        complete = false;
+        closes = false;
+    }
+
+    boolean isBegun() {
+        return begun;
+    }
+
+    /** Whether the client has all of the answer, and may use the connection again. */
+    boolean canContinue() {
+        return complete && !closes;
+    }
+
+    /** This answer is the last. */
+    void closeAfter() {
+        closes = true;
+    }
+
+    void interim() throws IOException {
+        send("HTTP/1.1 100 Continue\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+    }
+
+    void whole(Head head, int status, String type, Map<String, String> headers, byte[] content) throws IOException {
+        closes |= !head.keepsAlive();
+        whole(status, type, headers, content);
+    }
+
+    void whole(int status, String type, Map<String, String> headers, byte[] content) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        bytes.write(begin(status, type, "Content-Length: " + content.length + "\r\n", headers));
+        bytes.write(content);
+        send(bytes.toByteArray());
+        complete = true;
+    }
+
+    ResponseStream stream(Head head, String type, Map<String, String> headers) throws IOException {
+        boolean chunked = head.minor() == 1;
+        closes |= !head.keepsAlive();
+        send(begin(200, type, chunked ? "Transfer-Encoding: chunked\r\n" : "", headers));
+        return new ResponseStream() {
+            @Override
+            public void write(byte[] part) throws IOException {
+                if (!chunked) {
+                    send(part);
+                } else if (part.length > 0) {
+                    ByteArrayOutputStream chunk = new ByteArrayOutputStream(part.length + 12);
+                    chunk.write(Integer.toHexString(part.length).getBytes(StandardCharsets.US_ASCII));
+                    chunk.write(LINE);
+                    chunk.write(part);
+                    chunk.write(LINE);
+                    send(chunk.toByteArray());
+                }
+            }
+
+            @Override
+            public void finish() throws IOException {
+                if (chunked) {
+                    send(LAST_CHUNK);
+                }
+                complete = true;
+            }
+        };
+    }
+
+    private byte[] begin(int status, String type, String framing, Map<String, String> headers) {
+        if (begun) {
+            throw new IllegalStateException("respond: the request is answered already");
+        }
+        begun = true;
+        StringBuilder text = new StringBuilder();
+        text.append("HTTP/1.1 ").append(status).append(' ').append(REASONS.getOrDefault(status, "Error"));
+        text.append("\r\nDate: ")
+                .append(DateTimeFormatter.RFC_1123_DATE_TIME.format(
+                        clock.instant().atZone(ZoneOffset.UTC)));
+        text.append("\r\nContent-Type: ").append(type).append("\r\n").append(framing);
+        headers.forEach(
+                (name, value) -> text.append(name).append(": ").append(value).append("\r\n"));
+        if (closes) {
+            text.append("Connection: close\r\n");
+        }
+        return text.append("\r\n").toString().getBytes(StandardCharsets.ISO_8859_1);
+    }
+
+    private void send(byte[] bytes) throws IOException {
+        waitingSince = System.nanoTime() | 1;
+        try {
+            out.write(bytes);
+            out.flush();
+        } finally {
+            waitingSince = 0;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+package dev.starforge.serve.llama;
+
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.FillInMiddle.Snippet;
+import dev.starforge.data.FillInMiddle.Window;
+import dev.starforge.data.FimMarkers;
+import dev.starforge.data.Jackson;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.InvalidRequest;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.Prompt;
+import dev.starforge.serve.generation.Run;
+import dev.starforge.serve.generation.SamplingFields;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongSupplier;
+import tools.jackson.databind.JsonNode;
+
+/**
+ * llama-server's {@code /infill}, by which the editor clients llama.vim and llama.vscode ask for the text at the cursor. Both
+ * work against it as they are; their requests are among the tests.
+ */
+public final class InfillRoutes {
+    private static final int MOST_CHOICES = 16;
+    private static final int NEAR = 2048;
+    private static final long LONGEST_TIME = 3_600_000;
+
+    /** The samplers that llama-server runs unless told otherwise, as far as we have them. */
+    private static final Sampling DEFAULTS =
+            Sampling.PLAIN.withTemperature(0.8).withTopK(40).withTopP(0.95).withMinP(0.05);
+
+    /** llama.cpp's sampler for filling in keeps what is at least this probable; ours in proportion to the most likely. */
+    private static final double INFILL_MIN_P = 0.2;
+
+    private final Inference inference;
+    private final LongSupplier seeds;
+
+    public InfillRoutes(Inference inference, LongSupplier seeds) {
+        this.inference = inference;
+        this.seeds = seeds;
+    }
+
+    public List<Route> routes() {
+        return List.of(new Route("POST", "/infill", Api.OPENAI, Weight.WORK, this::infill));
+    }
+
+    private void infill(Call call) throws IOException, InterruptedException {
+        InferenceEngine engine = inference.engine();
+        ModelCard card = engine.card();
+        Fields fields = call.fields();
+        if (FimMarkers.of(card.tokenizer()).isEmpty()) {
+            throw InvalidRequest.of("input_prefix", "a model with fill-in-the-middle tokens; this one has none");
+        }
+        for (String name : List.of("input_prefix", "input_suffix")) {
+            if (!fields.has(name)) {
+                fields.violate(name, "a string");
+            }
+        }
+        String prefix = fields.text("input_prefix", "");
+        String suffix = fields.text("input_suffix", "");
+        String begun = fields.text("prompt", "");
+        List<Snippet> snippets = snippets(fields);
+        int predict = (int) fields.integer("n_predict", -1, card.context(), -1);
+        int choices = (int) fields.integer("n_cmpl", 1, MOST_CHOICES, 1);
+        int indent = (int) fields.integer("n_indent", 0, Integer.MAX_VALUE, 0);
+        Duration time = Duration.ofMillis(Math.max(0, fields.integer("t_max_predict_ms", -1, LONGEST_TIME, 0)));
+        List<String> responseFields = fields.strings("response_fields");
+        boolean stream = fields.flag("stream", false);
+        Sampling sampling = sampling(fields);
+        List<String> stops = SamplingFields.stops(fields);
+        String adapter = adapter(engine, fields.text("model", ""));
+        fields.check();
+
+        FillInMiddle gap = FillInMiddle.of(card.tokenizer(), Path.of(card.id()));
+        int reserved = predict < 0 ? card.context() / 4 : predict;
+        Window window = gap.window(prefix, begun, suffix, snippets, NEAR, card.context() - reserved);
+        int maxTokens = predict < 0 ? card.context() - window.prompt().length : predict;
+        List<Prompt> prompts = new ArrayList<>();
+        for (int i = 0; i < choices; i++) {
+            prompts.add(new Prompt(
+                    new GenerationRequest(
+                            window.prompt(),
+                            maxTokens,
+                            sampling.withSeed(sampling.seed() + i),
+                            gap.ends(),
+                            GenerationRequest.NO_LOGPROBS,
+                            adapter,
+                            call.tenant()),
+                    stops,
+                    () -> new InfillLimit(indent, time)));
+        }
+        try (Run run = inference.start(engine, prompts)) {
+            call.onGone(run::cancel);
+            InfillAnswer answer = new InfillAnswer(card.id(), window.truncated(), responseFields);
+            if (stream) {
+                answer.stream(call, run);
+            } else {
+                answer.whole(call, run);
+            }
+        }
+    }
+
+    private static List<Snippet> snippets(Fields fields) {
+        JsonNode extra = fields.node("input_extra");
+        List<Snippet> snippets = new ArrayList<>();
+        boolean right = !fields.has("input_extra") || extra.isArray();
+        for (JsonNode chunk : extra.isArray() ? extra : Jackson.JSON.createArrayNode()) {
+            JsonNode file = chunk.path("filename");
+            right &= chunk.path("text").isString() && (file.isMissingNode() || file.isString());
+            snippets.add(new Snippet(file.asString(""), chunk.path("text").asString("")));
+        }
+        if (!right) {
+            fields.violate("input_extra", "a list of {\"filename\": string, \"text\": string}");
+        }
+        return snippets.stream()
+                .map(each -> each.file().isEmpty() ? new Snippet("snippet", each.text()) : each)
+                .toList();
+    }
+
+    /** With {@code samplers}, only those that it lists; one that is not listed does nothing. */
+    private Sampling sampling(Fields fields) {
+        Sampling all = new SamplingFields(fields, DEFAULTS)
+                .common("repeat_penalty", seeds)
+                .penalties()
+                .sampling();
+        if (!fields.has("samplers")) {
+            return all;
+        }
+        List<String> listed = fields.strings("samplers");
+        Sampling some = Sampling.PLAIN.withSeed(all.seed());
+        for (String name : listed) {
+            some = switch (name) {
+                case "temperature" -> some.withTemperature(all.temperature());
+                case "top_k" -> some.withTopK(all.topK());
+                case "top_p" -> some.withTopP(all.topP());
+                case "min_p" -> some.withMinP(Math.max(some.minP(), all.minP()));
+                case "typ_p", "typical_p" -> some.withTypicalP(all.typicalP());
+                case "penalties" ->
+                    some.withRepetitionPenalty(all.repetitionPenalty())
+                            .withPresencePenalty(all.presencePenalty())
+                            .withFrequencyPenalty(all.frequencyPenalty());
+                case "infill" -> some.withMinP(Math.max(some.minP(), INFILL_MIN_P));
+                default -> some;
+            };
+        }
+        return some;
+    }
+
+    /** Clients send the name of whatever they believe to be there; an adapter is taken, anything else is the model. */
+    private static String adapter(InferenceEngine engine, String model) {
+        boolean there = engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals);
+        return there ? model : "";
+    }
+}

@@ -1,0 +1,73 @@
+package dev.starforge.serve.llama;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.PromptFields;
+import java.io.IOException;
+import java.util.List;
+import java.util.Optional;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** Text to token ids and back, with the names of llama-server and those of vLLM. */
+public final class TokenRoutes {
+    private final Inference inference;
+
+    public TokenRoutes(Inference inference) {
+        this.inference = inference;
+    }
+
+    public List<Route> routes() {
+        return List.of(
+                new Route("POST", "/tokenize", Api.OPENAI, Weight.WORK, this::tokenize),
+                new Route("POST", "/detokenize", Api.OPENAI, Weight.WORK, this::detokenize));
+    }
+
+    private void tokenize(Call call) throws IOException {
+        ModelCard card = inference.engine().card();
+        Tokenizer tokenizer = card.tokenizer();
+        Fields fields = call.fields();
+        boolean vllm = fields.has("prompt");
+        String text = fields.text(vllm ? "prompt" : "content", "");
+        if (!vllm && !fields.has("content")) {
+            fields.violate("content", "a string");
+        }
+        // each as its own server has it
+        boolean special = fields.flag(vllm ? "add_special_tokens" : "add_special", vllm);
+        boolean pieces = fields.flag("with_pieces", false);
+        if (!fields.flag("parse_special", true)) {
+            fields.violate("parse_special", "true: special tokens in a text are always read as such");
+        }
+        fields.check();
+        int[] ids = tokenizer.encode(text, special);
+        ObjectNode body = Jackson.object();
+        ArrayNode tokens = body.putArray("tokens");
+        for (int id : ids) {
+            if (pieces) {
+                tokens.addObject().put("id", id).put("piece", tokenizer.decode(new int[] {id}, false));
+            } else {
+                tokens.add(id);
+            }
+        }
+        call.respond(200, body.put("count", ids.length).put("max_model_len", card.context()));
+    }
+
+    private void detokenize(Call call) throws IOException {
+        ModelCard card = inference.engine().card();
+        Fields fields = call.fields();
+        Optional<int[]> ids = PromptFields.ids(fields.node("tokens"), card.vocabulary());
+        if (ids.isEmpty()) {
+            fields.violate("tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));
+        }
+        fields.check();
+        String text = card.tokenizer().decode(ids.orElseThrow(), false);
+        call.respond(200, Jackson.object().put("content", text).put("prompt", text));
+    }
+}

@@ -1,0 +1,156 @@
+package dev.starforge.serve.log;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.data.secrets.Finding;
+import dev.starforge.data.secrets.SecretScanner;
+import java.time.Clock;
+import java.time.temporal.ChronoUnit;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Consumer;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * The log of a worker: who did what to what, one line for each. Lines are JSON objects for programs, or plain for a terminal.
+ * Prompts and answers never come here, only their lengths and hashes; keys are struck out wherever they stand.
+ */
+public final class Narration {
+    public enum Level {
+        DEBUG,
+        INFO,
+        WARN,
+        ERROR
+    }
+
+    public enum Form {
+        JSON,
+        PLAIN
+    }
+
+    private static final String STRUCK = "[redacted]";
+
+    private final Consumer<String> lines;
+    private final Form form;
+    private final Level least;
+    private final Clock clock;
+    private final List<String> secrets;
+    private final Map<String, String> always;
+
+    /**
+     * @param lines takes each line, without its end
+     * @param secrets texts that no line may have, such as the worker's own keys
+     * @param always fields of every line, such as {@code worker_id}
+     */
+    public Narration(
+            Consumer<String> lines,
+            Form form,
+            Level least,
+            Clock clock,
+            List<String> secrets,
+            Map<String, String> always) {
+        this.lines = lines;
+        this.form = form;
+        this.least = least;
+        this.clock = clock;
+        this.secrets = secrets.stream().filter(secret -> !secret.isEmpty()).toList();
+        this.always = new LinkedHashMap<>(always);
+    }
+
+    /** A log that nobody reads. */
+    public static Narration silent() {
+        return new Narration(_ -> {}, Form.PLAIN, Level.ERROR, Clock.systemUTC(), List.of(), Map.of());
+    }
+
+    /** Begins a line: {@code actor} did {@code action} to {@code target}. */
+    public Line line(Level level, String actor, String action, String target) {
+        return new Line(level, actor, action, target);
+    }
+
+    /** One line in the making; fields that have no value are left out. */
+    public final class Line {
+        private final Level level;
+        private final Map<String, Object> fields = new LinkedHashMap<>();
+
+        private Line(Level level, String actor, String action, String target) {
+            this.level = level;
+            fields.put("time", clock.instant().truncatedTo(ChronoUnit.MILLIS).toString());
+            fields.put("level", level.name().toLowerCase(Locale.ROOT));
+            fields.put("actor", actor);
+            fields.put("action", action);
+            fields.put("target", target);
+            fields.putAll(always);
+        }
+
+        public Line with(String field, String value) {
+            if (!value.isEmpty()) {
+                fields.put(field, value);
+            }
+            return this;
+        }
+
+        public Line with(String field, long value) {
+            fields.put(field, value);
+            return this;
+        }
+
+        /** Writes the line, with a sentence for people. */
+        public void say(String human) {
+            if (level.compareTo(least) < 0) {
+                return;
+            }
+            fields.put("human", human);
+            lines.accept(form == Form.JSON ? json() : plain());
+        }
+
+        private String json() {
+            ObjectNode node = Jackson.object();
+            fields.forEach((name, value) -> {
+                switch (value) {
+                    case Long number -> node.put(name, number);
+                    default -> node.put(name, redacted(value.toString()));
+                }
+            });
+            return node.toString();
+        }
+
+        private String plain() {
+            StringBuilder text = new StringBuilder();
+            text.append(fields.get("time"))
+                    .append(' ')
+                    .append(level)
+                    .append(' ')
+                    .append(fields.get("actor"));
+            text.append(": ")
+                    .append(redacted(String.valueOf(fields.get("human"))).replace('\n', ' '));
+            fields.forEach((name, value) -> {
+                if (!List.of("time", "level", "actor", "action", "target", "human")
+                        .contains(name)) {
+                    text.append(' ')
+                            .append(name)
+                            .append('=')
+                            .append(redacted(value.toString()).replace('\n', ' '));
+                }
+            });
+            return text.toString();
+        }
+    }
+
+    private String redacted(String text) {
+        String clean = text;
+        for (String secret : secrets) {
+            clean = clean.replace(secret, STRUCK);
+        }
+        List<Finding> found = SecretScanner.scan(clean);
+        StringBuilder out = new StringBuilder();
+        int from = 0;
+        for (Finding finding : found) {
+            if (finding.from() >= from) {
+                out.append(clean, from, finding.from()).append(STRUCK);
+                from = finding.to();
+            }
+        }
+        return out.append(clean, from, clean.length()).toString();
+    }
+}

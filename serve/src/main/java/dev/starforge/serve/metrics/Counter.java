@@ -1,0 +1,40 @@
+package dev.starforge.serve.metrics;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.LongAdder;
+
+/** Counts, by the values of one label; all values are there from the start, so that a rate has a beginning. */
+public final class Counter implements Metric {
+    private final String name;
+    private final String help;
+    private final String labels;
+    private final String label;
+    private final Map<String, LongAdder> counts = new ConcurrentSkipListMap<>();
+
+    Counter(String name, String help, String labels, String label, String... values) {
+        this.name = name;
+        this.help = help;
+        this.labels = labels;
+        this.label = label;
+        for (String value : values) {
+            counts.put(value, new LongAdder());
+        }
+    }
+
+    void add(String value, long count) {
+        LongAdder adder = counts.get(value);
+        if (adder == null) {
+            throw new IllegalArgumentException(
+                    "counter " + name + ": expected one of " + counts.keySet() + ", got " + value);
+        }
+        adder.add(count);
+    }
+
+    @Override
+    public void write(Exposition out) {
+        out.family(name, help, "counter");
+        counts.forEach((value, count) -> out.sample(
+                name, label.isEmpty() ? labels : Exposition.join(labels, label + "=\"" + value + "\""), count.sum()));
+    }
+}

@@ -1,0 +1,6 @@
+package dev.starforge.serve.metrics;
+
+/** A family of samples. */
+interface Metric {
+    void write(Exposition out);
+}

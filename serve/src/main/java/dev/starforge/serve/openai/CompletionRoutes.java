@@ -1,0 +1,184 @@
+package dev.starforge.serve.openai;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.FimMarkers;
+import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.InvalidRequest;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.Prompt;
+import dev.starforge.serve.generation.PromptFields;
+import dev.starforge.serve.generation.Run;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Clock;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/** OpenAI's two ways to ask for text: completions, also of a gap, and chats. */
+public final class CompletionRoutes {
+    private static final int DEFAULT_TOKENS = 16;
+    private static final int MOST_LOGPROBS = 20;
+
+    private final Inference inference;
+    private final Clock clock;
+    private final LongSupplier seeds;
+    private final Supplier<String> ids;
+
+    /** @param ids for answers, without their prefix */
+    public CompletionRoutes(Inference inference, Clock clock, LongSupplier seeds, Supplier<String> ids) {
+        this.inference = inference;
+        this.clock = clock;
+        this.seeds = seeds;
+        this.ids = ids;
+    }
+
+    public List<Route> routes() {
+        return List.of(
+                new Route("POST", "/v1/completions", Api.OPENAI, Weight.WORK, this::completions),
+                new Route("POST", "/v1/chat/completions", Api.OPENAI, Weight.WORK, this::chat));
+    }
+
+    private void completions(Call call) throws IOException, InterruptedException {
+        InferenceEngine engine = inference.engine();
+        ModelCard card = engine.card();
+        Fields fields = call.fields();
+        OpenAiFields common = new OpenAiFields(fields, engine, seeds);
+        int maxTokens = common.maxTokens("max_tokens", DEFAULT_TOKENS);
+        boolean echo = fields.flag("echo", false);
+        int logprobs = (int) fields.integer("logprobs", 0, MOST_LOGPROBS, GenerationRequest.NO_LOGPROBS);
+        if (echo && logprobs >= 0) {
+            fields.violate("echo", "false with logprobs: those of the prompt are not computed");
+        }
+        fields.integer("best_of", common.choices(), common.choices(), common.choices());
+        List<int[]> prompts = PromptFields.read(fields, "prompt", card.tokenizer(), card.vocabulary());
+        Optional<FillInMiddle> gap = gap(fields, card);
+        List<String> echoes = echo ? echoes(fields, prompts, card) : Collections.nCopies(prompts.size(), "");
+        boolean stream = common.stream();
+        boolean usage = common.includeUsage();
+        fields.check();
+        if (gap.isPresent()) {
+            prompts = List.of(gap.get().prompt(fields.text("prompt", ""), fields.text("suffix", "")));
+        }
+        List<Prompt> wanted = common.prompts(
+                prompts,
+                Collections.nCopies(prompts.size(), maxTokens),
+                gap.map(FillInMiddle::ends).orElse(Set.of()),
+                logprobs,
+                call.tenant());
+        List<String> repeated = new ArrayList<>();
+        echoes.forEach(text -> repeated.addAll(Collections.nCopies(common.choices(), text)));
+        Style style = new CompletionStyle(new TokenText(card.tokenizer()), repeated);
+        answer(call, engine, wanted, answer(style, common, logprobs >= 0, usage, prompts.size()), stream);
+    }
+
+    /** A suffix asks for what stands before it. */
+    private static Optional<FillInMiddle> gap(Fields fields, ModelCard card) {
+        if (fields.text("suffix", "").isEmpty()) {
+            return Optional.empty();
+        }
+        if (!fields.node("prompt").isString()) {
+            fields.violate("prompt", "one text with a suffix");
+        }
+        if (FimMarkers.of(card.tokenizer()).isEmpty()) {
+            fields.violate("suffix", "none: the model has no fill-in-the-middle tokens");
+            return Optional.empty();
+        }
+        return Optional.of(FillInMiddle.of(card.tokenizer(), Path.of(card.id())));
+    }
+
+    private static List<String> echoes(Fields fields, List<int[]> prompts, ModelCard card) {
+        List<String> texts = new ArrayList<>();
+        for (int[] prompt : prompts) {
+            texts.add(card.tokenizer().decode(prompt, true));
+        }
+        return fields.node("prompt").isString() ? List.of(fields.text("prompt", "")) : texts;
+    }
+
+    private void chat(Call call) throws IOException, InterruptedException {
+        InferenceEngine engine = inference.engine();
+        ModelCard card = engine.card();
+        Fields fields = call.fields();
+        OpenAiFields common = new OpenAiFields(fields, engine, seeds);
+        boolean logprobs = fields.flag("logprobs", false);
+        int top = (int) fields.integer("top_logprobs", 0, MOST_LOGPROBS, 0);
+        if (top > 0 && !logprobs) {
+            fields.violate("top_logprobs", "logprobs: true with it");
+        }
+        if (!fields.node("tools").isEmpty() && !fields.text("tool_choice", "").equals("none")) {
+            fields.violate("tools", "none: this worker renders no tools");
+        }
+        boolean stream = common.stream();
+        boolean usage = common.includeUsage();
+        String text = render(fields, card);
+        int unsaid = -1;
+        int either = common.maxTokens("max_tokens", unsaid);
+        int maxTokens = (int) fields.integer("max_completion_tokens", 0, card.context(), either);
+        fields.check();
+        int[] prompt = card.tokenizer().encode(text, false);
+        int most = maxTokens == unsaid ? Math.max(1, card.context() - prompt.length) : maxTokens;
+        List<Prompt> wanted = common.prompts(
+                List.of(prompt),
+                List.of(most),
+                Set.of(),
+                logprobs ? top : GenerationRequest.NO_LOGPROBS,
+                call.tenant());
+        Style style = new ChatStyle(new TokenText(card.tokenizer()));
+        answer(call, engine, wanted, answer(style, common, logprobs, usage, 1), stream);
+    }
+
+    private static String render(Fields fields, ModelCard card) {
+        Optional<ChatTemplate> template = card.chatTemplate();
+        if (template.isEmpty()) {
+            throw InvalidRequest.of(
+                    "messages",
+                    "a model with a chat template; this one has none, give it one with --chat-template FILE");
+        }
+        return Messages.read(fields)
+                .map(messages -> {
+                    try {
+                        return template.get().render(messages, true);
+                    } catch (DatasetException refused) {
+                        fields.violate("messages", "a conversation that the model's chat template takes");
+                        return "";
+                    }
+                })
+                .orElse("");
+    }
+
+    private Answer answer(Style style, OpenAiFields common, boolean logprobs, boolean usage, int prompts) {
+        return new Answer(
+                style,
+                style.idPrefix() + ids.get(),
+                clock.instant().getEpochSecond(),
+                common.model(),
+                logprobs,
+                usage,
+                prompts);
+    }
+
+    private void answer(Call call, InferenceEngine engine, List<Prompt> wanted, Answer answer, boolean stream)
+            throws IOException, InterruptedException {
+        try (Run run = inference.start(engine, wanted)) {
+            call.onGone(run::cancel);
+            if (stream) {
+                answer.stream(call, run);
+            } else {
+                answer.whole(call, run);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+package dev.starforge.serve.openai;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.InvalidRequest;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.http.HttpFailure;
+import java.io.IOException;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.List;
+import java.util.Optional;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** The model and its adapters: what there is, and adapters that come and go while the worker runs. */
+public final class ModelRoutes {
+    private static final int LONGEST_NAME = 128;
+    private static final int LONGEST_PATH = 4096;
+
+    private final Inference inference;
+    private final Optional<Path> adapterRoot;
+
+    /** @param adapterRoot adapters are loaded from below it only; without one, none are */
+    public ModelRoutes(Inference inference, Optional<Path> adapterRoot) {
+        this.inference = inference;
+        this.adapterRoot = adapterRoot;
+    }
+
+    public List<Route> routes() {
+        return List.of(
+                new Route("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::list),
+                new Route("GET", "/v1/models/{id}", Api.OPENAI, Weight.QUICK, this::one),
+                new Route("POST", "/v1/load_lora_adapter", Api.OPENAI, Weight.CONTROL, this::load),
+                new Route("POST", "/v1/unload_lora_adapter", Api.OPENAI, Weight.CONTROL, this::unload));
+    }
+
+    private void list(Call call) throws IOException {
+        InferenceEngine engine = inference.engine();
+        ObjectNode body = Jackson.object().put("object", "list");
+        ArrayNode data = body.putArray("data");
+        data.add(base(engine.card()));
+        engine.adapters().forEach(adapter -> data.add(adapter(engine.card(), adapter)));
+        call.respond(200, body);
+    }
+
+    private void one(Call call) throws IOException {
+        InferenceEngine engine = inference.engine();
+        String name = OpenAiFields.adapter(engine, call.rest());
+        ObjectNode found = engine.adapters().stream()
+                .filter(adapter -> adapter.name().equals(name))
+                .findFirst()
+                .map(adapter -> adapter(engine.card(), adapter))
+                .orElseGet(() -> base(engine.card()));
+        call.respond(200, found);
+    }
+
+    private static ObjectNode base(ModelCard card) {
+        return model(card.id(), card.created()).put("max_model_len", card.context());
+    }
+
+    private static ObjectNode adapter(ModelCard card, AdapterCard adapter) {
+        return model(adapter.name(), adapter.loaded()).put("parent", card.id()).put("max_model_len", card.context());
+    }
+
+    private static ObjectNode model(String id, Instant created) {
+        return Jackson.object()
+                .put("id", id)
+                .put("object", "model")
+                .put("created", created.getEpochSecond())
+                .put("owned_by", "starforge");
+    }
+
+    private void load(Call call) throws IOException {
+        InferenceEngine engine = inference.engine();
+        Fields fields = call.fields();
+        String name = fields.requireText("lora_name", LONGEST_NAME);
+        String path = fields.requireText("lora_path", LONGEST_PATH);
+        fields.check();
+        if (name.equals(engine.card().id())) {
+            throw InvalidRequest.of("lora_name", "another name than the model's own");
+        }
+        Path folder = below(path);
+        adapting(() -> engine.loadAdapter(name, folder));
+        call.respond(200, Jackson.object().put("lora_name", name).put("status", "loaded"));
+    }
+
+    private void unload(Call call) throws IOException {
+        InferenceEngine engine = inference.engine();
+        Fields fields = call.fields();
+        String name = fields.requireText("lora_name", LONGEST_NAME);
+        fields.check();
+        adapting(() -> engine.unloadAdapter(name));
+        call.respond(200, Jackson.object().put("lora_name", name).put("status", "unloaded"));
+    }
+
+    private static void adapting(Runnable work) {
+        try {
+            work.run();
+        } catch (EngineRefusal refusal) {
+            throw Inference.answer(refusal);
+        }
+    }
+
+    /** The folder that a path names, links followed; that it is not there and that it is elsewhere look the same. */
+    private Path below(String path) {
+        HttpFailure elsewhere = new HttpFailure(
+                403,
+                "adapter_path_not_allowed",
+                "lora_path: expected a folder below the one given with --adapter-root");
+        try {
+            Path root = adapterRoot.orElseThrow(() -> elsewhere).toRealPath();
+            Path folder = root.resolve(path).toRealPath();
+            if (!folder.startsWith(root) || folder.equals(root)) {
+                throw elsewhere;
+            }
+            return folder;
+        } catch (IOException | InvalidPathException missing) {
+            throw elsewhere;
+        }
+    }
+}

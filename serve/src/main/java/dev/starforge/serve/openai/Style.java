@@ -1,0 +1,24 @@
+package dev.starforge.serve.openai;
+
+import dev.starforge.serve.engine.Token;
+import java.util.List;
+import tools.jackson.databind.node.ObjectNode;
+
+/** In what completions and chats differ: the same text in other fields. */
+sealed interface Style permits CompletionStyle, ChatStyle {
+    String idPrefix();
+
+    /** What the answer calls itself. */
+    String object(boolean streamed);
+
+    /** The whole text of a choice. */
+    void whole(ObjectNode choice, String text);
+
+    /** What a stream says before any text; whether there is something. */
+    boolean opening(ObjectNode choice, int sequence);
+
+    /** A part of a text; an empty one comes with the reason for its end. */
+    void part(ObjectNode choice, String text);
+
+    ObjectNode logprobs(List<Token> tokens, int offset);
+}

@@ -1,0 +1,202 @@
+package dev.starforge.serve.worker;
+
+import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.InvalidRequest;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.generation.Event;
+import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.Prompt;
+import dev.starforge.serve.generation.PromptFields;
+import dev.starforge.serve.generation.Run;
+import dev.starforge.serve.generation.SamplingFields;
+import dev.starforge.serve.generation.Tally;
+import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.Narration.Level;
+import java.io.IOException;
+import java.time.Clock;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongSupplier;
+import tools.jackson.databind.node.ObjectNode;
+
+/** The worker's own API for text: a job is executed as a stream of events, and can be cancelled by its id. */
+public final class ExecuteRoutes {
+    private static final int LONGEST_ID = 128;
+
+    private final Inference inference;
+    private final Narration log;
+    private final Clock clock;
+    private final LongSupplier seeds;
+    private final Map<String, Run> jobs = new ConcurrentHashMap<>();
+
+    /** @param seeds for requests that bring none */
+    public ExecuteRoutes(Inference inference, Narration log, Clock clock, LongSupplier seeds) {
+        this.inference = inference;
+        this.log = log;
+        this.clock = clock;
+        this.seeds = seeds;
+    }
+
+    public List<Route> routes() {
+        return List.of(
+                new Route("POST", "/execute", Api.NATIVE, Weight.WORK, this::execute),
+                new Route("POST", "/cancel", Api.NATIVE, Weight.CONTROL, this::cancel));
+    }
+
+    private void execute(Call call) throws IOException, InterruptedException {
+        InferenceEngine engine = inference.engine();
+        Fields fields = call.fields();
+        String id = fields.requireText("job_id", LONGEST_ID);
+        Prompt prompt = prompt(fields, engine, call.tenant());
+        String key = key(call, id);
+        try (Run run = inference.start(engine, List.of(prompt))) {
+            if (jobs.putIfAbsent(key, run) != null) {
+                throw InvalidRequest.of("job_id", "an id that no running job has");
+            }
+            try {
+                call.onGone(run::cancel);
+                narrate(call, id, prompt);
+                stream(call, id, engine, run);
+            } finally {
+                jobs.remove(key, run);
+            }
+        }
+    }
+
+    private Prompt prompt(Fields fields, InferenceEngine engine, String tenant) {
+        ModelCard card = engine.card();
+        if (fields.has("prompt") == fields.has("prompt_tokens")) {
+            fields.violate("prompt", "either prompt or prompt_tokens");
+        } else if (fields.has("prompt") && !fields.node("prompt").isString()) {
+            fields.violate("prompt", "a string");
+        } else if (fields.has("prompt_tokens")
+                && PromptFields.ids(fields.node("prompt_tokens"), card.vocabulary())
+                        .isEmpty()) {
+            fields.violate("prompt_tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));
+        }
+        long maxTokens = fields.integer("max_tokens", 1, card.context(), 0);
+        if (!fields.has("max_tokens")) {
+            fields.violate("max_tokens", "a whole number from 1 to " + card.context());
+        }
+        Sampling sampling = new SamplingFields(fields, Sampling.PLAIN)
+                .common("repetition_penalty", seeds)
+                .sampling();
+        List<String> stops = SamplingFields.stops(fields);
+        String adapter = fields.text("adapter", "");
+        if (!adapter.isEmpty()
+                && engine.adapters().stream().map(AdapterCard::name).noneMatch(adapter::equals)) {
+            fields.violate("adapter", "the name of an adapter that is loaded");
+        }
+        fields.refuseOthers();
+        fields.check();
+        String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
+        List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary());
+        fields.check();
+        return new Prompt(
+                new GenerationRequest(
+                        prompts.getFirst(),
+                        (int) maxTokens,
+                        sampling,
+                        Set.of(),
+                        GenerationRequest.NO_LOGPROBS,
+                        adapter,
+                        tenant),
+                stops);
+    }
+
+    private void stream(Call call, String id, InferenceEngine engine, Run run)
+            throws IOException, InterruptedException {
+        Call.Events events = call.events();
+        ObjectNode started =
+                event("started").put("job_id", id).put("model", engine.card().id());
+        events.send(started.put("started_at", clock.instant().toString()));
+        while (true) {
+            switch (run.next()) {
+                case Event.Piece piece ->
+                    events.send(event("token").put("t", piece.text()).put("i", piece.position()));
+                case Event.Finished finished -> {
+                    events.send(event("metrics")
+                            .put("tokens_per_sec", finished.tally().tokensPerSecond())
+                            .put("memory_bytes", engine.status().memoryBytes()));
+                    ObjectNode end = event("end")
+                            .put("tokens_out", finished.tally().tokens())
+                            .put("decode_time_ms", finished.tally().decode().toMillis())
+                            .put("stop_reason", finished.reason().name());
+                    if (!finished.stopSequence().isEmpty()) {
+                        end.put("stop_sequence_matched", finished.stopSequence());
+                    }
+                    events.send(end);
+                    events.finish();
+                    narrate(call, id, "finished", finished.reason().name(), finished.tally());
+                    return;
+                }
+                case Event.Failed failed -> {
+                    narrate(call, id, "failed", failed.code().name(), failed.tally());
+                    events.send(event("error")
+                            .put("code", failed.code().name())
+                            .put("message", failed.code().message())
+                            .put("retriable", failed.code().retriable()));
+                    events.finish();
+                    return;
+                }
+            }
+        }
+    }
+
+    private static ObjectNode event(String type) {
+        return Jackson.object().put("type", type);
+    }
+
+    /** Answers the same whether there is such a job: it may just have ended. */
+    private void cancel(Call call) throws IOException {
+        Fields fields = call.fields();
+        String id = fields.requireText("job_id", LONGEST_ID);
+        fields.refuseOthers();
+        fields.check();
+        Run run = jobs.get(key(call, id));
+        if (run != null) {
+            run.cancel();
+        }
+        call.respond(202, Jackson.object().put("job_id", id).put("status", "cancelled"));
+    }
+
+    /** A job can be cancelled by the one whose job it is. */
+    private static String key(Call call, String id) {
+        return call.tenant() + "\n" + id;
+    }
+
+    private void narrate(Call call, String id, Prompt prompt) {
+        int[] ids = prompt.request().prompt();
+        log.line(Level.INFO, "worker", "execute", "job")
+                .with("job_id", id)
+                .with("correlation_id", call.correlation())
+                .with("tokens_in", ids.length)
+                .with("prompt_hash", Hashes.sha256(Arrays.toString(ids)).substring(0, 16))
+                .say("a job of " + ids.length + " prompt tokens has begun");
+    }
+
+    private void narrate(Call call, String id, String action, String how, Tally tally) {
+        log.line(action.equals("failed") ? Level.WARN : Level.INFO, "worker", action, "job")
+                .with("job_id", id)
+                .with("correlation_id", call.correlation())
+                .with("tokens_in", tally.promptTokens())
+                .with("tokens_out", tally.tokens())
+                .with("decode_time_ms", tally.decode().toMillis())
+                .with("duration_ms", tally.toFirst().plus(tally.decode()).toMillis())
+                .with("error_kind", action.equals("failed") ? how : "")
+                .say("a job has " + action + " after " + tally.tokens() + " tokens: " + how);
+    }
+}

@@ -1,0 +1,316 @@
+package dev.starforge.serve;
+
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.model.generate.StopReason;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.TokenSink;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+
+/**
+ * An engine that says a given text to every prompt, token by token in steps over all its sequences, and that can be slowed,
+ * held before a token, filled up and made to fail. It keeps count of KV blocks as a real one would.
+ */
+final class FakeEngine implements InferenceEngine, AutoCloseable {
+    static final Tokenizer TOKENIZER =
+            Tokenizer.read(Path.of("..", "golden", "tokenizers", "starcoder2", "tokenizer.json"));
+    static final int CONTEXT = 4096;
+    private static final int BLOCK = 16;
+    private static final int SLOTS = 32;
+    private static final int BLOCKS = 4096;
+    private static final String TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"
+            + "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+    final List<GenerationRequest> requests = new CopyOnWriteArrayList<>();
+    private final List<Sequence> sequences = new ArrayList<>();
+    private final List<AdapterCard> adapters = new CopyOnWriteArrayList<>();
+    private final ModelCard card;
+    private final Thread thread;
+    private int[] reply = TOKENIZER.encode("Hello, world! This is a reply.", false);
+    private Duration step = Duration.ZERO;
+    private int hold = Integer.MAX_VALUE;
+    private int failAt = Integer.MAX_VALUE;
+    private Ending.Kind failure = Ending.Kind.INFERENCE_FAILED;
+    private boolean full;
+    private boolean neverFits;
+    private boolean dead;
+    private boolean closed;
+    private boolean embeddingsHang;
+    private int computed;
+    private int cancels;
+    private int hangingEmbeddings;
+    private volatile EngineStatus status = new EngineStatus(true, 0, 0, SLOTS, 0, 123_456, 100, 40, 3);
+
+    FakeEngine() {
+        this(true);
+    }
+
+    FakeEngine(boolean chats) {
+        Optional<ChatTemplate> template =
+                chats ? Optional.of(ChatTemplate.parse(Path.of("template"), TEMPLATE, Map.of())) : Optional.empty();
+        card = new ModelCard(
+                "fake",
+                "starcoder2",
+                "Q4_K",
+                TOKENIZER.size(),
+                CONTEXT,
+                "cpu",
+                Instant.ofEpochSecond(1_700_000_000),
+                TOKENIZER,
+                template);
+        thread = Thread.ofPlatform().name("fake engine").daemon().start(this::run);
+    }
+
+    synchronized FakeEngine reply(String text) {
+        reply = TOKENIZER.encode(text, false);
+        return this;
+    }
+
+    /** Every step takes so long. */
+    synchronized FakeEngine step(Duration time) {
+        step = time;
+        return this;
+    }
+
+    /** No sequence gets its token of this index before {@link #release}. */
+    synchronized FakeEngine hold(int index) {
+        hold = index;
+        return this;
+    }
+
+    synchronized void release() {
+        hold = Integer.MAX_VALUE;
+        notifyAll();
+    }
+
+    synchronized FakeEngine failAt(int index, Ending.Kind kind) {
+        failAt = index;
+        failure = kind;
+        return this;
+    }
+
+    synchronized FakeEngine full(boolean value) {
+        full = value;
+        return this;
+    }
+
+    synchronized FakeEngine neverFits(boolean value) {
+        neverFits = value;
+        return this;
+    }
+
+    synchronized FakeEngine embeddingsHang() {
+        embeddingsHang = true;
+        return this;
+    }
+
+    /** The thread is gone, as after a fault: nothing is computed any more. */
+    synchronized void die(boolean noticed) {
+        closed = true;
+        dead = noticed;
+        publish();
+        notifyAll();
+    }
+
+    /** Tokens computed for all sequences ever. */
+    synchronized int computed() {
+        return computed;
+    }
+
+    synchronized int cancels() {
+        return cancels;
+    }
+
+    synchronized int hangingEmbeddings() {
+        return hangingEmbeddings;
+    }
+
+    synchronized int live() {
+        return sequences.size();
+    }
+
+    private final class Sequence {
+        private final GenerationRequest request;
+        private final TokenSink sink;
+        private int tokens;
+        private boolean cancelled;
+
+        Sequence(GenerationRequest request, TokenSink sink) {
+            this.request = request;
+            this.sink = sink;
+        }
+
+        int blocks() {
+            return (request.prompt().length + tokens + BLOCK - 1) / BLOCK;
+        }
+
+        boolean isHeld() {
+            return !cancelled && tokens >= hold;
+        }
+
+        /** One token; how it ended, if it did. */
+        Optional<Ending> step() {
+            if (cancelled) {
+                return Optional.of(new Ending.Cancelled());
+            }
+            if (tokens == failAt) {
+                return Optional.of(new Ending.Failed(failure, "as the test wants it, at /secret/path"));
+            }
+            if (tokens == request.maxTokens()) {
+                return Optional.of(new Ending.Finished(StopReason.MAX_TOKENS, 2));
+            }
+            if (tokens == reply.length) {
+                return Optional.of(new Ending.Finished(StopReason.EOS, 2));
+            }
+            computed++;
+            boolean more = sink.token(token(reply[tokens++]));
+            return more ? Optional.empty() : Optional.of(new Ending.Finished(StopReason.STOP_SEQUENCE, 2));
+        }
+
+        private Token token(int id) {
+            List<Token.Candidate> top = new ArrayList<>();
+            for (int i = 0; i < request.logprobs(); i++) {
+                top.add(new Token.Candidate(id + i, -0.5f - i));
+            }
+            return new Token(id, request.logprobs() < 0 ? 0 : -0.5f, top);
+        }
+    }
+
+    private void run() {
+        try {
+            while (true) {
+                Duration time;
+                synchronized (this) {
+                    while (!closed && sequences.stream().allMatch(Sequence::isHeld)) {
+                        wait();
+                    }
+                    if (closed) {
+                        return;
+                    }
+                    time = step;
+                }
+                Thread.sleep(time);
+                synchronized (this) {
+                    sequences.removeIf(sequence -> {
+                        Optional<Ending> ending = sequence.isHeld() ? Optional.empty() : sequence.step();
+                        ending.ifPresent(sequence.sink::end);
+                        return ending.isPresent();
+                    });
+                    publish();
+                    notifyAll();
+                }
+            }
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Override
+    public ModelCard card() {
+        return card;
+    }
+
+    /** What the last step left behind: nobody waits for the next. */
+    @Override
+    public EngineStatus status() {
+        return status;
+    }
+
+    private void publish() {
+        int blocks = sequences.stream().mapToInt(Sequence::blocks).sum();
+        status = new EngineStatus(
+                !dead, sequences.size(), 0, SLOTS - sequences.size(), (double) blocks / BLOCKS, 123_456, 100, 40, 3);
+    }
+
+    @Override
+    public synchronized Job submit(GenerationRequest request, TokenSink sink) {
+        if (full) {
+            throw new EngineRefusal(EngineRefusal.Kind.QUEUE_FULL, "the queue is full", Duration.ofSeconds(7));
+        }
+        if (neverFits) {
+            throw new EngineRefusal(EngineRefusal.Kind.NEVER_FITS, "what fits into the KV memory");
+        }
+        requests.add(request);
+        Sequence sequence = new Sequence(request, sink);
+        sequences.add(sequence);
+        publish();
+        notifyAll();
+        return () -> cancel(sequence);
+    }
+
+    private synchronized void cancel(Sequence sequence) {
+        if (!sequence.cancelled && sequences.contains(sequence)) {
+            sequence.cancelled = true;
+            cancels++;
+            notifyAll();
+        }
+    }
+
+    @Override
+    public CompletableFuture<float[]> embed(int[] tokens, String adapter) {
+        CompletableFuture<float[]> future = new CompletableFuture<>();
+        synchronized (this) {
+            if (embeddingsHang) {
+                hangingEmbeddings++;
+                var _ = future.whenComplete((_, _) -> {
+                    synchronized (this) {
+                        hangingEmbeddings--;
+                    }
+                });
+                return future;
+            }
+        }
+        future.complete(new float[] {0.6f, 0.8f, 0, tokens.length});
+        return future;
+    }
+
+    @Override
+    public List<AdapterCard> adapters() {
+        return adapters;
+    }
+
+    @Override
+    public void loadAdapter(String name, Path folder) {
+        if (adapters.stream().anyMatch(adapter -> adapter.name().equals(name))) {
+            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_EXISTS, "an adapter of this name is loaded");
+        }
+        if (!Files.exists(folder.resolve("adapter_config.json"))) {
+            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_UNUSABLE, "expected adapter_config.json in the folder");
+        }
+        adapters.add(new AdapterCard(name, Instant.ofEpochSecond(1_700_000_001)));
+    }
+
+    @Override
+    public void unloadAdapter(String name) {
+        if (!adapters.removeIf(adapter -> adapter.name().equals(name))) {
+            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter of this name is loaded");
+        }
+    }
+
+    @Override
+    public void close() {
+        die(false);
+        try {
+            thread.join();
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

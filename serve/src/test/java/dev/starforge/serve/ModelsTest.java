@@ -1,0 +1,142 @@
+package dev.starforge.serve;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Base64;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.JsonNode;
+
+/** What there is to ask, adapters that come and go, and vectors. */
+final class ModelsTest {
+    @TempDir
+    Path folder;
+
+    private Fixture fixture() throws Exception {
+        Path root = Files.createDirectories(folder.resolve("adapters"));
+        Files.createFile(Files.createDirectories(root.resolve("sql")).resolve("adapter_config.json"));
+        Files.createDirectories(root.resolve("empty"));
+        Files.createFile(Files.createDirectories(folder.resolve("outside")).resolve("adapter_config.json"));
+        Files.createSymbolicLink(root.resolve("link"), folder.resolve("outside"));
+        return new Fixture(new FakeEngine(), options -> options.withAdapterRoot(root));
+    }
+
+    @Test
+    void modelsAndAdapters() throws Exception {
+        try (Fixture fixture = fixture()) {
+            JsonNode one = fixture.get("/v1/models").json();
+            assertThat(one.get("object").stringValue()).isEqualTo("list");
+            assertThat(one.at("/data/0/id").stringValue()).isEqualTo("fake");
+            assertThat(one.at("/data/0/object").stringValue()).isEqualTo("model");
+            assertThat(one.at("/data/0/created").longValue()).isEqualTo(1_700_000_000);
+            assertThat(one.at("/data/0/max_model_len").intValue()).isEqualTo(4096);
+            assertThat(fixture.post("/v1/load_lora_adapter", "{'lora_name':'sql','lora_path':'sql'}")
+                            .status())
+                    .isEqualTo(200);
+            assertThat(fixture.get("/v1/models").json().at("/data/1/parent").stringValue())
+                    .isEqualTo("fake");
+            assertThat(fixture.get("/v1/models/sql").json().get("id").stringValue())
+                    .isEqualTo("sql");
+            assertThat(fixture.get("/v1/models/fake").json().get("id").stringValue())
+                    .isEqualTo("fake");
+            assertThat(fixture.get("/v1/models/other").status()).isEqualTo(404);
+            assertThat(fixture.get("/v1/models/").status()).isEqualTo(404);
+            assertThat(fixture.get("/health").json().get("adapters").toString()).isEqualTo("[\"sql\"]");
+
+            fixture.post("/v1/completions", "{'model':'sql','prompt':'x'}");
+            fixture.post("/v1/completions", "{'model':'fake','prompt':'x'}");
+            fixture.post("/execute", "{'job_id':'j','prompt':'x','max_tokens':1,'adapter':'sql'}");
+            fixture.post("/infill", "{'input_prefix':'','input_suffix':'','model':'sql'}");
+            assertThat(fixture.engine.requests.stream().map(request -> request.adapter()))
+                    .containsExactly("sql", "", "sql", "sql");
+
+            assertThat(fixture.post("/v1/unload_lora_adapter", "{'lora_name':'sql'}")
+                            .status())
+                    .isEqualTo(200);
+            assertThat(fixture.get("/v1/models").json().get("data")).hasSize(1);
+            assertThat(fixture.post("/v1/unload_lora_adapter", "{'lora_name':'sql'}")
+                            .status())
+                    .isEqualTo(404);
+        }
+    }
+
+    @Test
+    void adaptersComeFromBelowTheirRootOnly() throws Exception {
+        try (Fixture fixture = fixture()) {
+            for (String path : new String[] {
+                "../outside",
+                "link",
+                folder.resolve("outside").toString(),
+                ".",
+                "",
+                "nowhere",
+                "sql/../../outside",
+                "a\\u0000b"
+            }) {
+                Fixture.Reply reply =
+                        fixture.post("/v1/load_lora_adapter", "{'lora_name':'x','lora_path':'" + path + "'}");
+                assertThat(reply.status()).as(path).isEqualTo(path.isEmpty() ? 400 : 403);
+                assertThat(reply.response().body()).doesNotContain(folder.toString());
+            }
+            String whole = folder.resolve("adapters/sql").toString();
+            assertThat(fixture.post("/v1/load_lora_adapter", "{'lora_name':'x','lora_path':'" + whole + "'}")
+                            .status())
+                    .isEqualTo(200);
+            assertThat(fixture.post("/v1/load_lora_adapter", "{'lora_name':'x','lora_path':'sql'}")
+                            .status())
+                    .isEqualTo(400);
+            assertThat(fixture.post("/v1/load_lora_adapter", "{'lora_name':'fake','lora_path':'sql'}")
+                            .status())
+                    .isEqualTo(400);
+            assertThat(fixture.post("/v1/load_lora_adapter", "{'lora_name':'y','lora_path':'empty'}")
+                            .status())
+                    .isEqualTo(400);
+            assertThat(fixture.post("/v1/load_lora_adapter", "{}").status()).isEqualTo(400);
+        }
+        try (Fixture without = new Fixture()) {
+            assertThat(without.post("/v1/load_lora_adapter", "{'lora_name':'x','lora_path':'/'}")
+                            .status())
+                    .isEqualTo(403);
+        }
+    }
+
+    @Test
+    void embeddings() throws Exception {
+        try (Fixture fixture = new Fixture()) {
+            JsonNode answer = fixture.post("/v1/embeddings", "{'model':'fake','input':['a b c','d']}")
+                    .json();
+            assertThat(answer.get("object").stringValue()).isEqualTo("list");
+            assertThat(answer.get("data")).hasSize(2);
+            assertThat(answer.at("/data/1/index").intValue()).isEqualTo(1);
+            assertThat(answer.at("/data/0/embedding/0").floatValue()).isEqualTo(0.6f);
+            int tokens =
+                    FakeEngine.TOKENIZER.encode("a b c", true).length + FakeEngine.TOKENIZER.encode("d", true).length;
+            assertThat(answer.at("/usage/prompt_tokens").intValue()).isEqualTo(tokens);
+            JsonNode coded = fixture.post("/v1/embeddings", "{'input':[5,6,7],'encoding_format':'base64'}")
+                    .json();
+            ByteBuffer bytes = ByteBuffer.wrap(Base64.getDecoder()
+                            .decode(coded.at("/data/0/embedding").stringValue()))
+                    .order(ByteOrder.LITTLE_ENDIAN);
+            assertThat(bytes.getFloat(0)).isEqualTo(0.6f);
+            assertThat(bytes.getFloat(12)).isEqualTo(3);
+            for (String bad : new String[] {
+                "{}",
+                "{'input':''}",
+                "{'input':'x','encoding_format':'int8'}",
+                "{'input':'x','dimensions':3}",
+                "{'input':[]}"
+            }) {
+                assertThat(fixture.post("/v1/embeddings", bad).status()).as(bad).isEqualTo(400);
+            }
+            assertThat(fixture.post("/v1/embeddings", "{'input':'x','model':'other'}")
+                            .status())
+                    .isEqualTo(404);
+            Fixture.Reply longer = fixture.post("/v1/embeddings", "{'input':'" + "a b ".repeat(3000) + "'}");
+            assertThat(longer.json().at("/error/code").stringValue()).isEqualTo("context_length_exceeded");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+package dev.starforge.serve;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/** A part of what {@code scripts/request-fuzz} sends. */
+final class RequestFuzzTest {
+    @Test
+    void brokenRequestsAreAnsweredOrEnd() throws Exception {
+        Map<String, Integer> outcomes = RequestFuzz.run(2_000, 1);
+        assertThat(outcomes).containsKeys("200", "400", "404", "408");
+        assertThat(outcomes.values().stream().mapToInt(Integer::intValue).sum()).isEqualTo(2_000);
+    }
+}
