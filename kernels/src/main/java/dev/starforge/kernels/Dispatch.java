@@ -1,9 +1,10 @@
-package dev.starforge.cuda;
+package dev.starforge.kernels;
 
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
@@ -18,17 +19,21 @@ import java.util.List;
  * From an operation to launches: which kernel, which arguments in the order of its parameters, how many groups. Group
  * counts depend on shapes alone, so that a captured step fits any data.
  */
-final class Dispatch {
-    /** Partial sums of a norm; see adamw.cu. */
-    static final int NORM_PARTS = 512;
+public final class Dispatch {
+    /** Bytes of scratch memory that a device must have: the partial sums of a norm, in double; see adamw.kernel. */
+    public static final long WORKSPACE = 8L * Dispatch.NORM_PARTS;
 
-    /** As common.cuh, rows.cu and experts.cu have them. */
+    /** As common.kernel, rows.kernel, experts.kernel and attention.kernel have them. */
     static final int TILE = 64;
 
     static final int FEW = 8;
     static final int MAX_RANK = 8;
     static final int MAX_ROUTE_GROUPS = 1024;
 
+    /** The largest head that the attention kernels hold in registers. */
+    static final int MAX_HEAD = 256;
+
+    private static final int NORM_PARTS = 512;
     private static final int COLUMNS = 32;
 
     /**
@@ -39,16 +44,48 @@ final class Dispatch {
 
     private static final long MAX_BATCHES = 65535;
 
-    private final Launcher launch;
-    private final long normParts;
+    private final Launcher launcher;
 
-    /** {@code normParts} points to {@link #NORM_PARTS} doubles. */
-    Dispatch(Launcher launch, long normParts) {
-        this.launch = launch;
-        this.normParts = normParts;
+    public Dispatch(Launcher launcher) {
+        this.launcher = launcher;
     }
 
-    void run(Op op, Tensor[] in, Tensor[] out) {
+    /** What every backend of these kernels declares: all but attention with heads too large for it, and but block types. */
+    public static Support supports(Op op, Spec... in) {
+        for (Spec spec : in) {
+            if (spec.dtype().isBlock()) {
+                return Support.NONE;
+            }
+        }
+        return switch (op) {
+            case Plain o -> Support.NATIVE;
+            case Routing o -> Support.NATIVE;
+            case Training o -> Support.NATIVE;
+            case Fused.LayerNorm o -> Support.NATIVE;
+            case Fused.LayerNormGrad o -> Support.NATIVE;
+            case Fused.RmsNorm o -> Support.NATIVE;
+            case Fused.RmsNormGrad o -> Support.NATIVE;
+            case Fused.Rope o -> Support.NATIVE;
+            case Fused.Gated o -> Support.NATIVE;
+            case Fused.GatedGrad o -> Support.NATIVE;
+            case Fused.CrossEntropy o -> Support.NATIVE;
+            case Fused.CrossEntropyGrad o -> Support.NATIVE;
+            case Fused.Attention o -> head(in);
+            case Fused.AttentionGrad o -> head(in);
+        };
+    }
+
+    private static Support head(Spec... in) {
+        return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
+    }
+
+    /** How much of the scratch memory an operation uses. */
+    public static long workspace(Op op) {
+        return op instanceof Plain.Norm ? WORKSPACE : 0;
+    }
+
+    /** Launches what computes {@code out}, on an operation that is supported. */
+    public void run(Op op, Tensor[] in, Tensor[] out) {
         if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> size(tensor) == 0)) {
             return;
         }
@@ -68,8 +105,8 @@ final class Dispatch {
                         .elements(size(out[0]));
             case Plain.Cast o ->
                 elementwise(Kernel.CAST, out[0], in[0], out[0])
-                        .i32(code(in[0].dtype()))
-                        .i32(code(o.to()))
+                        .type("X", in[0].dtype())
+                        .type("Y", o.to())
                         .elements(size(out[0]));
             case Plain.Fill o ->
                 elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(size(out[0]));
@@ -90,37 +127,33 @@ final class Dispatch {
             case Plain.Pad o -> columns(Kernel.PAD, o.from(), in[0], out[0]);
             case Plain.Gather o ->
                 elementwise(Kernel.GATHER, out[0], in[0], in[1], out[0])
+                        .type("W", in[0].dtype())
                         .i64(width(out[0]))
                         .i64(in[0].dim(0))
-                        .i32(code(in[0].dtype()))
                         .elements(size(out[0]));
             case Plain.ScatterAdd o -> scatterAdd(o.height(), in[0], in[1], out[0]);
             case Plain.Slice o ->
-                launch.copy(
-                        CudaMemory.pointer(in[0])
-                                + o.from() * width(in[0]) * in[0].dtype().bytes(),
-                        CudaMemory.pointer(out[0]),
-                        out[0].bytes());
+                launcher.copy(in[0].view(o.from() * width(in[0]), out[0].shape()), out[0]);
             case Plain.Concat o -> concat(in, out[0]);
             case Plain.Store o ->
-                launch.kernel(Kernel.STORE)
+                call(Kernel.STORE)
+                        .type("W", in[0].dtype())
                         .tensors(in)
                         .i64(size(in[1]))
                         .i64(width(in[2]))
                         .i64(in[0].dim(0))
-                        .i32(code(in[0].dtype()))
-                        .groups(size(in[2]) == 0 ? 0 : size(in[1]), 1, 1);
+                        .groups(size(in[2]) == 0 ? 0 : size(in[1]));
             case Routing.Route o -> route(o, in[0], out[0]);
             case Routing.Group o ->
-                launch.kernel(Kernel.GROUP)
+                call(Kernel.GROUP)
                         .tensors(in[0])
                         .tensors(out)
                         .i32(size(in[0]))
                         .i32(in[0].shape().last())
-                        .groups(o.experts() + 1L, 1, 1);
+                        .groups(o.experts() + 1L);
             case Routing.ExpertMatMul o -> expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
             case Routing.ExpertOuter o ->
-                launch.kernel(Kernel.EXPERT_OUTER)
+                call(Kernel.EXPERT_OUTER)
                         .tensors(in)
                         .tensors(out)
                         .i32(out[0].dim(0))
@@ -134,10 +167,10 @@ final class Dispatch {
             case Plain.SoftmaxGrad o -> rows(Kernel.SOFTMAX_GRAD, in[0], in[0], in[1], out[0]);
             case Plain.LogSumExp o -> rows(Kernel.LOG_SUM_EXP, in[0], in[0], out[0]);
             case Plain.Argmax o ->
-                launch.kernel(Kernel.ARGMAX)
+                call(Kernel.ARGMAX)
                         .tensors(in[0], out[0])
                         .i32(in[0].shape().last())
-                        .groups(in[0].shape().rows(), 1, 1);
+                        .groups(in[0].shape().rows());
             case Plain.Mask o ->
                 elementwise(Kernel.MASK, out[0], in[0], in[1], in[2], out[0])
                         .i32(size(in[2]))
@@ -175,22 +208,22 @@ final class Dispatch {
                         .f32(o.eps())
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
-                        .groups(Training.AdamW8.blocks(in[0].shape()), 1, 1);
+                        .groups(Training.AdamW8.blocks(in[0].shape()));
             case Fused.LayerNorm o ->
-                launch.kernel(Kernel.LAYER_NORM)
+                call(Kernel.LAYER_NORM)
                         .tensors(in)
                         .tensors(out)
                         .i64(in[0].shape().last())
                         .f32(o.eps())
-                        .groups(in[0].shape().rows(), 1, 1);
+                        .groups(in[0].shape().rows());
             case Fused.LayerNormGrad o -> layerNormGrad(in, out);
             case Fused.RmsNorm o ->
-                launch.kernel(Kernel.RMS_NORM)
+                call(Kernel.RMS_NORM)
                         .tensors(in)
                         .tensors(out)
                         .i64(in[0].shape().last())
                         .f32(o.eps())
-                        .groups(in[0].shape().rows(), 1, 1);
+                        .groups(in[0].shape().rows());
             case Fused.RmsNormGrad o -> rmsNormGrad(in, out);
             case Fused.Rope o -> rope(o, in, out[0]);
             case Fused.Gated o ->
@@ -205,7 +238,7 @@ final class Dispatch {
             case Fused.CrossEntropyGrad o ->
                 rows(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
             case Fused.Attention o ->
-                heads(launch.kernel(Kernel.attention(in[1].dtype())).tensors(in).tensors(out), in[0], in[1])
+                heads(call(Kernel.ATTENTION).type("W", in[1].dtype()).tensors(in).tensors(out), in[0], in[1])
                         .i32(in[5].dim(0))
                         .i32(in[5].dim(1))
                         .i32(o.block())
@@ -214,6 +247,10 @@ final class Dispatch {
                         .groups(in[0].dim(0), in[0].dim(1), 1);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
         }
+    }
+
+    private Call call(Kernel kernel) {
+        return new Call(launcher, kernel);
     }
 
     private static long size(Tensor tensor) {
@@ -226,16 +263,16 @@ final class Dispatch {
     }
 
     /** Begins a kernel whose scalars start with the number of elements. */
-    private Launcher elementwise(Kernel kernel, Tensor sized, Tensor... tensors) {
-        return launch.kernel(kernel).tensors(tensors).i64(size(sized));
+    private Call elementwise(Kernel kernel, Tensor sized, Tensor... tensors) {
+        return call(kernel).tensors(tensors).i64(size(sized));
     }
 
     /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
     private void rows(Kernel kernel, Tensor x, Tensor... tensors) {
-        launch.kernel(kernel)
+        call(kernel)
                 .tensors(tensors)
                 .i64(x.shape().last())
-                .groups(x.shape().rows(), 1, 1);
+                .groups(x.shape().rows());
     }
 
     private void broadcast(Kernel kernel, Op op, Tensor[] in, Tensor out) {
@@ -260,17 +297,18 @@ final class Dispatch {
         long batches = size(c) / (rows * columns);
         long terms = a.dim(op.transposeA() ? -2 : -1);
         boolean few = rows <= FEW_ROWS && !op.transposeA() && op.transposeB();
-        launch.kernel(few ? Kernel.matmulFew(b.dtype()) : Kernel.matmul(b.dtype()))
+        Call call = call(few ? Kernel.MATMUL_FEW : Kernel.MATMUL)
+                .type("W", b.dtype())
                 .tensors(a, b, c)
                 .i32(batches)
                 .i32(rows)
                 .i32(columns)
                 .i32(terms);
         if (few) {
-            launch.groups(groups(columns, FEW), groups(rows, FEW), Math.min(batches, MAX_BATCHES));
+            call.groups(groups(columns, FEW), groups(rows, FEW), Math.min(batches, MAX_BATCHES));
         } else {
-            launch.i32(op.transposeA() ? 1 : 0)
-                    .i32(op.transposeB() ? 1 : 0)
+            call.flag(op.transposeA())
+                    .flag(op.transposeB())
                     .groups(groups(columns, TILE), groups(rows, TILE), Math.min(batches, MAX_BATCHES));
         }
     }
@@ -287,43 +325,44 @@ final class Dispatch {
         int tile = few ? FEW : TILE;
         long slots = rows / tile + experts;
         boolean byRow = rows <= slots;
-        launch.kernel(few ? Kernel.expertMatmulFew(w.dtype()) : Kernel.expertMatmul(w.dtype()))
+        Call call = call(few ? Kernel.EXPERT_MATMUL_FEW : Kernel.EXPERT_MATMUL)
+                .type("W", w.dtype())
                 .tensors(x, w, offsets, y)
                 .i32(experts)
                 .i32(columns)
                 .i32(x.dim(1))
-                .i32(byRow ? 1 : 0);
+                .flag(byRow);
         if (!few) {
-            launch.i32(transposeB ? 1 : 0);
+            call.flag(transposeB);
         }
-        launch.groups(groups(columns, tile), byRow ? rows : slots, Math.min(experts, 1));
+        call.groups(groups(columns, tile), byRow ? rows : slots, Math.min(experts, 1));
     }
 
     private void route(Routing.Route op, Tensor scores, Tensor chosen) {
         if (op.groups() > MAX_ROUTE_GROUPS) {
             throw new DeviceException("Route: " + op.groups() + " groups are more than " + MAX_ROUTE_GROUPS);
         }
-        launch.kernel(Kernel.ROUTE)
+        call(Kernel.ROUTE)
                 .tensors(scores, chosen)
                 .i32(scores.dim(1))
                 .i32(op.k())
                 .i32(op.groups())
                 .i32(op.kept())
                 .i32(op.votes())
-                .groups(scores.dim(0), 1, 1);
+                .groups(scores.dim(0));
     }
 
     /** One group for each row of whichever there are fewer: of x, or of y. */
     private void scatterAdd(long height, Tensor x, Tensor rows, Tensor y) {
         boolean byHeight = height <= size(rows);
-        launch.zero(y);
-        launch.kernel(Kernel.SCATTER_ADD)
+        launcher.zero(y);
+        call(Kernel.SCATTER_ADD)
                 .tensors(x, rows, y)
                 .i64(size(rows))
                 .i64(width(x))
                 .i64(height)
-                .i32(byHeight ? 1 : 0)
-                .groups(size(x) == 0 ? 0 : Math.min(height, size(rows)), 1, 1);
+                .flag(byHeight)
+                .groups(size(x) == 0 ? 0 : Math.min(height, size(rows)));
     }
 
     private void columns(Kernel kernel, long from, Tensor x, Tensor y) {
@@ -346,61 +385,61 @@ final class Dispatch {
             strides[axis] = stride;
             stride *= from.dim(axis);
         }
-        elementwise(Kernel.PERMUTE, y, x, y).i64(rank);
-        for (int i = 0; i < MAX_RANK; i++) {
-            launch.i64(i < rank ? y.dim(i) : 0);
-        }
+        Long[] struct = new Long[1 + 2 * MAX_RANK];
+        Arrays.fill(struct, 0L);
+        struct[0] = (long) rank;
         for (int i = 0; i < rank; i++) {
-            launch.i64(strides[axes.get(i)]);
+            struct[1 + i] = y.dim(i);
+            struct[1 + MAX_RANK + i] = strides[axes.get(i)];
         }
-        launch.elements(size(y));
+        elementwise(Kernel.PERMUTE, y, x, y).struct(List.of(struct)).elements(size(y));
     }
 
     private void sum(Plain.Sum.Over over, Tensor x, Tensor y) {
         switch (over) {
             case LAST -> rows(Kernel.SUM_LAST, x, x, y);
             case LEADING ->
-                launch.kernel(Kernel.SUM_LEADING)
+                call(Kernel.SUM_LEADING)
                         .tensors(x, y)
                         .i64(x.shape().rows())
                         .i64(x.shape().last())
-                        .groups(groups(size(y), COLUMNS), 1, 1);
+                        .groups(groups(size(y), COLUMNS));
         }
     }
 
     private void concat(Tensor[] parts, Tensor y) {
-        long to = CudaMemory.pointer(y);
+        long to = 0;
         for (Tensor part : parts) {
-            launch.copy(CudaMemory.pointer(part), to, part.bytes());
-            to += part.bytes();
+            launcher.copy(part, y.view(to, part.shape()));
+            to += size(part);
         }
     }
 
     private void norm(Tensor[] in, Tensor y) {
         for (int i = 0; i < in.length; i++) {
-            launch.kernel(Kernel.NORM_PART)
+            call(Kernel.NORM_PART)
                     .tensors(in[i])
-                    .i64(normParts)
+                    .workspace()
                     .i64(size(in[i]))
-                    .i32(i == 0 ? 1 : 0)
-                    .groups(NORM_PARTS, 1, 1);
+                    .flag(i == 0)
+                    .groups(NORM_PARTS);
         }
-        launch.kernel(Kernel.NORM)
-                .i64(normParts)
+        call(Kernel.NORM)
+                .workspace()
                 .tensors(y)
                 .i32(in.length == 0 ? 0 : NORM_PARTS)
-                .groups(1, 1, 1);
+                .groups(1);
     }
 
     /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
     private void layerNormGrad(Tensor[] in, Tensor[] out) {
         rows(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
         if (out.length > 1) {
-            launch.kernel(Kernel.LAYER_NORM_GRAD_WEIGHTS)
+            call(Kernel.LAYER_NORM_GRAD_WEIGHTS)
                     .tensors(in[0], in[3], in[4], in[5], out[1], out[2])
                     .i64(in[0].shape().rows())
                     .i64(in[0].shape().last())
-                    .groups(groups(in[0].shape().last(), COLUMNS), 1, 1);
+                    .groups(groups(in[0].shape().last(), COLUMNS));
         }
     }
 
@@ -408,11 +447,11 @@ final class Dispatch {
     private void rmsNormGrad(Tensor[] in, Tensor[] out) {
         rows(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
         if (out.length > 1) {
-            launch.kernel(Kernel.RMS_NORM_GRAD_WEIGHTS)
+            call(Kernel.RMS_NORM_GRAD_WEIGHTS)
                     .tensors(in[0], in[2], in[3], out[1])
                     .i64(in[0].shape().rows())
                     .i64(in[0].shape().last())
-                    .groups(groups(in[0].shape().last(), COLUMNS), 1, 1);
+                    .groups(groups(in[0].shape().last(), COLUMNS));
         }
     }
 
@@ -421,35 +460,35 @@ final class Dispatch {
         long d = in[0].dim(2);
         long half = size(in[2]);
         long work = in[0].dim(0) * heads * (d - half);
-        launch.kernel(Kernel.ROPE)
+        call(Kernel.ROPE)
                 .tensors(in[0], in[1], in[2], y)
                 .i64(work)
                 .i32(heads)
                 .i32(d)
                 .i32(half)
                 .f32(op.magnitude())
-                .i32(op.inverse() ? 1 : 0)
+                .flag(op.inverse())
                 .elements(work);
     }
 
-    private static Launcher heads(Launcher launch, Tensor q, Tensor k) {
-        return launch.i32(q.dim(1)).i32(k.dim(1)).i32(q.dim(2));
+    private static Call heads(Call call, Tensor q, Tensor k) {
+        return call.i32(q.dim(1)).i32(k.dim(1)).i32(q.dim(2));
     }
 
     /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
     private void attentionGrad(Fused.AttentionGrad op, Tensor[] in, Tensor[] out) {
         long sequences = in[5].dim(0);
         long tableWidth = in[5].dim(1);
-        heads(launch.kernel(Kernel.ATTENTION_GRAD_QUERY).tensors(in).tensors(out[0]), in[0], in[1])
+        heads(call(Kernel.ATTENTION_GRAD_QUERY).tensors(in).tensors(out[0]), in[0], in[1])
                 .i32(sequences)
                 .i32(tableWidth)
                 .i32(op.block())
                 .i32(op.window())
                 .f32(op.scale())
                 .groups(in[0].dim(0), in[0].dim(1), 1);
-        launch.zero(out[1]);
-        launch.zero(out[2]);
-        heads(launch.kernel(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(out[1], out[2]), in[0], in[1])
+        launcher.zero(out[1]);
+        launcher.zero(out[2]);
+        heads(call(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(out[1], out[2]), in[0], in[1])
                 .i32(tableWidth)
                 .i32(op.block())
                 .i32(op.window())
@@ -457,18 +496,7 @@ final class Dispatch {
                 .groups(sequences * tableWidth * op.block(), in[1].dim(1), 1);
     }
 
-    /** As common.cuh numbers element types. */
-    static int code(DType type) {
-        return switch (type) {
-            case F32 -> 0;
-            case F16 -> 1;
-            case BF16 -> 2;
-            case I32 -> 3;
-            default -> throw new DeviceException("cuda: no kernel reads or writes " + type);
-        };
-    }
-
-    /** As common.cuh numbers functions. */
+    /** As common.kernel numbers functions. */
     static int code(Fn fn) {
         return switch (fn) {
             case EXP -> 0;
