@@ -132,8 +132,7 @@ public final class Dispatch {
                         .i64(in[0].dim(0))
                         .elements(size(out[0]));
             case Plain.ScatterAdd o -> scatterAdd(o.height(), in[0], in[1], out[0]);
-            case Plain.Slice o ->
-                launcher.copy(in[0].view(o.from() * width(in[0]), out[0].shape()), out[0]);
+            case Plain.Slice o -> launcher.copy(in[0].view(o.from() * width(in[0]), out[0].shape()), out[0]);
             case Plain.Concat o -> concat(in, out[0]);
             case Plain.Store o ->
                 call(Kernel.STORE)
@@ -238,7 +237,13 @@ public final class Dispatch {
             case Fused.CrossEntropyGrad o ->
                 rows(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
             case Fused.Attention o ->
-                heads(call(Kernel.ATTENTION).type("W", in[1].dtype()).tensors(in).tensors(out), in[0], in[1])
+                heads(
+                                call(Kernel.ATTENTION)
+                                        .type("W", in[1].dtype())
+                                        .tensors(in)
+                                        .tensors(out),
+                                in[0],
+                                in[1])
                         .i32(in[5].dim(0))
                         .i32(in[5].dim(1))
                         .i32(o.block())
@@ -269,10 +274,7 @@ public final class Dispatch {
 
     /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
     private void rows(Kernel kernel, Tensor x, Tensor... tensors) {
-        call(kernel)
-                .tensors(tensors)
-                .i64(x.shape().last())
-                .groups(x.shape().rows());
+        call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
     }
 
     private void broadcast(Kernel kernel, Op op, Tensor[] in, Tensor out) {

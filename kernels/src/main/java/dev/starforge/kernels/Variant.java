@@ -25,7 +25,11 @@ public record Variant(Kernel kernel, List<String> defines) {
     /** What {@link #program} depends on, besides the prelude; a name for people and for caches. */
     public String unit() {
         return kernel.file()
-                + String.join("", defines.stream().map(each -> "-" + each.replace(' ', '=')).toList());
+                + String.join(
+                        "",
+                        defines.stream()
+                                .map(each -> "-" + each.replace(' ', '='))
+                                .toList());
     }
 
     /** What a compiler is given: how a backend spells the dialect, the macros, what files share, and the file. */

@@ -2,6 +2,7 @@ package dev.starforge.conformance.emulator;
 
 import dev.starforge.tensor.device.DeviceException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,14 +21,15 @@ import java.util.Optional;
  *
  * @param command how to call it
  * @param version what it says of itself
+ * @param options for every program
  * @param folder where shared libraries go
  */
-record Cxx(String command, String version, Path folder) {
+record Cxx(String command, String version, List<String> options, Path folder) {
     static final String MISSING =
             "no C++ compiler: none of c++, g++ and clang++ starts; install one (apt-get install g++) to run GPU kernels without a GPU";
 
     /** One rounding for each operation, as written; what a kernel wants fused it says. */
-    private static final List<String> OPTIONS = List.of(
+    private static final List<String> ALWAYS = List.of(
             "-std=c++17",
             "-O1",
             "-fPIC",
@@ -38,12 +40,15 @@ record Cxx(String command, String version, Path folder) {
             "-fno-rtti",
             "-U_FORTIFY_SOURCE");
 
+    /** An x86 has to be told that there is an instruction for fused multiply-add; calling a function doubles the time. */
+    private static final Path CPU_INFO = Path.of("/proc/cpuinfo");
+
     static Optional<Cxx> find() {
         for (String command : List.of("c++", "g++", "clang++")) {
             try {
                 Result result = start(List.of(command, "--version"));
                 if (result.status == 0) {
-                    return Optional.of(new Cxx(command, result.output, Path.of("target", "emulator")));
+                    return Optional.of(new Cxx(command, result.output, chosen(), Path.of("target", "emulator")));
                 }
             } catch (IOException absent) {
                 continue; // the next one may be there
@@ -52,9 +57,21 @@ record Cxx(String command, String version, Path folder) {
         return Optional.empty();
     }
 
+    private static List<String> chosen() {
+        List<String> options = new ArrayList<>(ALWAYS);
+        try {
+            if (Files.exists(CPU_INFO) && Files.readString(CPU_INFO).contains(" fma ")) {
+                options.add("-mfma");
+            }
+        } catch (IOException unreadable) {
+            throw new UncheckedIOException(unreadable);
+        }
+        return options;
+    }
+
     /** A shared library of a program, which may use others. */
     Path library(String name, String program, Path... uses) {
-        String key = hash(String.join("\n", program, OPTIONS.toString(), version, Arrays.toString(uses)));
+        String key = hash(String.join("\n", program, options.toString(), version, Arrays.toString(uses)));
         Path library = folder.toAbsolutePath().resolve(name + "-" + key + ".so");
         if (Files.exists(library)) {
             return library;
@@ -65,7 +82,7 @@ record Cxx(String command, String version, Path folder) {
             Path source = library.resolveSibling(name + "-" + key + ".cpp");
             Files.writeString(source, program);
             List<String> call = new ArrayList<>(List.of(command));
-            call.addAll(OPTIONS);
+            call.addAll(options);
             call.addAll(List.of("-o", part.toString(), source.toString()));
             Arrays.stream(uses).map(Path::toString).forEach(call::add);
             Result result = start(call);

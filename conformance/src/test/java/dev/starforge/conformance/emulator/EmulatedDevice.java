@@ -90,11 +90,11 @@ final class EmulatedDevice implements Device, Launcher {
                 slots.set(ADDRESS, SLOT * i, value);
                 slots.set(JAVA_LONG, SLOT * i + ADDRESS.byteSize(), value.byteSize());
             }
-            long shared = emulator.run(
-                    program, slots, (int) launch.x(), (int) launch.y(), (int) launch.z(), reversed);
+            long shared = emulator.run(program, slots, (int) launch.x(), (int) launch.y(), (int) launch.z(), reversed);
             if (shared != launch.variant().kernel().shared()) {
-                throw new DeviceException(launch.variant() + ": declares " + shared + " bytes of shared memory, Kernel has "
-                        + launch.variant().kernel().shared());
+                throw new DeviceException(
+                        launch.variant() + ": declares " + shared + " bytes of shared memory, Kernel has "
+                                + launch.variant().kernel().shared());
             }
         }
     }

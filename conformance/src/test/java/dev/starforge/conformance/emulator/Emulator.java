@@ -27,6 +27,7 @@ import java.util.Optional;
  */
 @SuppressWarnings("restricted") // a test calls what it has just compiled
 final class Emulator {
+    private static final Optional<Cxx> CXX = find();
     private static final String PRELUDE = resource("host.prelude");
     private static final long POINTER = ADDRESS.byteSize();
 
@@ -54,15 +55,22 @@ final class Emulator {
 
     /** The emulator; without a compiler the test is skipped, but in CI, which must have one, it fails. */
     static Emulator require() {
-        Optional<Cxx> cxx = Cxx.find();
-        if (cxx.isEmpty() && "true".equals(System.getenv("CI"))) {
+        return require(CXX, "true".equals(System.getenv("CI")));
+    }
+
+    static Emulator require(Optional<Cxx> cxx, boolean ci) {
+        if (cxx.isEmpty() && ci) {
             fail(Cxx.MISSING);
         }
-        if (cxx.isEmpty()) {
-            System.err.println("emulator: skipped: " + Cxx.MISSING);
-            abort(Cxx.MISSING);
+        return new Emulator(cxx.orElseGet(() -> abort(Cxx.MISSING)));
+    }
+
+    private static Optional<Cxx> find() {
+        Optional<Cxx> found = Cxx.find();
+        if (found.isEmpty()) {
+            System.err.println("emulator: tests are skipped: " + Cxx.MISSING);
         }
-        return new Emulator(cxx.orElseThrow());
+        return found;
     }
 
     /** A kernel that was compiled: where it is, and a letter for the type of each parameter. */
@@ -89,8 +97,7 @@ final class Emulator {
                 MemorySegment fault =
                         (MemorySegment) run.invokeExact(program.address, arguments, x, y, z, reversed ? 1 : 0);
                 if (!fault.equals(MemorySegment.NULL)) {
-                    throw new DeviceException(
-                            fault.reinterpret(Long.MAX_VALUE).getString(0));
+                    throw new DeviceException(fault.reinterpret(Long.MAX_VALUE).getString(0));
                 }
                 return (long) sharedUsed.invokeExact();
             } catch (RuntimeException | Error thrown) {
