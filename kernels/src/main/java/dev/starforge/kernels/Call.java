@@ -1,30 +1,23 @@
 package dev.starforge.kernels;
 
 import dev.starforge.kernels.Launch.Argument;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A launch as it is put together: macros in the order of their names, arguments in the order of parameters, groups last. */
+/** A launch as it is put together: arguments in the order of parameters, groups last. */
 final class Call {
+    /** A group that works on columns has as many as a simdgroup has lanes. */
+    static final int COLUMNS = 32;
+
     private final Launcher launcher;
     private final Kernel kernel;
-    private final List<String> defines = new ArrayList<>();
     private final List<Argument> arguments = new ArrayList<>();
 
     Call(Launcher launcher, Kernel kernel) {
         this.launcher = launcher;
         this.kernel = kernel;
-    }
-
-    /** Specializes a buffer's element type; float32 is what it is unless said. */
-    Call type(String name, DType type) {
-        if (type != DType.F32) {
-            defines.add(name + " " + Variant.spelled(type));
-        }
-        return this;
     }
 
     Call tensors(Tensor... tensors) {
@@ -79,7 +72,20 @@ final class Call {
     /** So many groups; none at all when one of the counts is 0, which is how empty outputs are computed. */
     void groups(long x, long y, long z) {
         if (x != 0 && y != 0 && z != 0) {
-            launcher.launch(new Launch(new Variant(kernel, defines), arguments, x, y, z));
+            launcher.launch(new Launch(Signature.of(kernel).variant(arguments), arguments, x, y, z));
         }
+    }
+
+    static long groups(long items, long each) {
+        return Math.ceilDiv(items, each);
+    }
+
+    static long size(Tensor tensor) {
+        return tensor.shape().size();
+    }
+
+    /** Elements below the first dimension. */
+    static long width(Tensor tensor) {
+        return tensor.dim(0) == 0 ? 0 : size(tensor) / tensor.dim(0);
     }
 }

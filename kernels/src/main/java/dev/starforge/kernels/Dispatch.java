@@ -1,9 +1,7 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fn;
@@ -13,7 +11,6 @@ import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
-import java.util.List;
 
 /**
  * From an operation to launches: which kernel, which arguments in the order of its parameters, how many groups. Group
@@ -23,31 +20,19 @@ public final class Dispatch {
     /** Bytes of scratch memory that a device must have: the partial sums of a norm, in double; see adamw.kernel. */
     public static final long WORKSPACE = 8L * Dispatch.NORM_PARTS;
 
-    /** As common.kernel, rows.kernel, experts.kernel and attention.kernel have them. */
-    static final int TILE = 64;
-
-    static final int FEW = 8;
-    static final int MAX_RANK = 8;
-    static final int MAX_ROUTE_GROUPS = 1024;
-
     /** The largest head that the attention kernels hold in registers. */
     static final int MAX_HEAD = 256;
 
     private static final int NORM_PARTS = 512;
-    private static final int COLUMNS = 32;
-
-    /**
-     * Up to here a product with a transposed weight, of an expert's average number of rows with its own, is bound by
-     * reading the weight and goes to the kernel for few rows.
-     */
-    private static final int FEW_ROWS = 32;
-
-    private static final long MAX_BATCHES = 65535;
 
     private final Launcher launcher;
+    private final Products products;
+    private final Rows rows;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
+        products = new Products(launcher);
+        rows = new Rows(launcher);
     }
 
     /** What every backend of these kernels declares: all but attention with heads too large for it, and but block types. */
@@ -86,7 +71,7 @@ public final class Dispatch {
 
     /** Launches what computes {@code out}, on an operation that is supported. */
     public void run(Op op, Tensor[] in, Tensor[] out) {
-        if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> size(tensor) == 0)) {
+        if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
             return;
         }
         switch (op) {
@@ -96,75 +81,43 @@ public final class Dispatch {
                 elementwise(Kernel.AFFINE, out[0], in[0], out[0])
                         .f32(o.scale())
                         .f32(o.shift())
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
             case Plain.Map o ->
-                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).elements(size(out[0]));
+                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).elements(Call.size(out[0]));
             case Plain.MapGrad o ->
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
-                        .elements(size(out[0]));
-            case Plain.Cast o ->
-                elementwise(Kernel.CAST, out[0], in[0], out[0])
-                        .type("X", in[0].dtype())
-                        .type("Y", o.to())
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
+            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).elements(Call.size(out[0]));
             case Plain.Fill o ->
-                elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(size(out[0]));
-            case Plain.MatMul o -> matmul(o, in[0], in[1], out[0]);
-            case Plain.Permute o -> permute(o.axes(), in[0], out[0]);
-            case Plain.Sum o -> sum(o.over(), in[0], out[0]);
+                elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
+            case Plain.MatMul o -> products.matmul(o, in[0], in[1], out[0]);
+            case Plain.Permute o -> rows.permute(o.axes(), in[0], out[0]);
+            case Plain.Sum o -> rows.sum(o.over(), in[0], out[0]);
             case Plain.Pick o ->
                 elementwise(Kernel.PICK, out[0], in[0], in[1], out[0])
                         .i64(in[0].shape().last())
                         .i64(out[0].shape().last())
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
             case Plain.Unpick o ->
                 elementwise(Kernel.UNPICK, out[0], in[0], in[1], out[0])
                         .i64(o.width())
                         .i64(in[0].shape().last())
-                        .elements(size(out[0]));
-            case Plain.Columns o -> columns(Kernel.COLUMNS, o.from(), in[0], out[0]);
-            case Plain.Pad o -> columns(Kernel.PAD, o.from(), in[0], out[0]);
-            case Plain.Gather o ->
-                elementwise(Kernel.GATHER, out[0], in[0], in[1], out[0])
-                        .type("W", in[0].dtype())
-                        .i64(width(out[0]))
-                        .i64(in[0].dim(0))
-                        .elements(size(out[0]));
-            case Plain.ScatterAdd o -> scatterAdd(o.height(), in[0], in[1], out[0]);
-            case Plain.Slice o -> launcher.copy(in[0].view(o.from() * width(in[0]), out[0].shape()), out[0]);
-            case Plain.Concat o -> concat(in, out[0]);
-            case Plain.Store o ->
-                call(Kernel.STORE)
-                        .type("W", in[0].dtype())
-                        .tensors(in)
-                        .i64(size(in[1]))
-                        .i64(width(in[2]))
-                        .i64(in[0].dim(0))
-                        .groups(size(in[2]) == 0 ? 0 : size(in[1]));
-            case Routing.Route o -> route(o, in[0], out[0]);
-            case Routing.Group o ->
-                call(Kernel.GROUP)
-                        .tensors(in[0])
-                        .tensors(out)
-                        .i32(size(in[0]))
-                        .i32(in[0].shape().last())
-                        .groups(o.experts() + 1L);
-            case Routing.ExpertMatMul o -> expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
-            case Routing.ExpertOuter o ->
-                call(Kernel.EXPERT_OUTER)
-                        .tensors(in)
-                        .tensors(out)
-                        .i32(out[0].dim(0))
-                        .i32(out[0].dim(1))
-                        .i32(out[0].dim(2))
-                        .groups(
-                                groups(out[0].dim(2), TILE),
-                                groups(out[0].dim(1), TILE),
-                                Math.min(out[0].dim(0), MAX_BATCHES));
-            case Plain.Softmax o -> rows(Kernel.SOFTMAX, in[0], in[0], out[0]);
-            case Plain.SoftmaxGrad o -> rows(Kernel.SOFTMAX_GRAD, in[0], in[0], in[1], out[0]);
-            case Plain.LogSumExp o -> rows(Kernel.LOG_SUM_EXP, in[0], in[0], out[0]);
+                        .elements(Call.size(out[0]));
+            case Plain.Columns o -> rows.columns(Kernel.COLUMNS, o.from(), in[0], out[0]);
+            case Plain.Pad o -> rows.columns(Kernel.PAD, o.from(), in[0], out[0]);
+            case Plain.Gather o -> rows.gather(in[0], in[1], out[0]);
+            case Plain.ScatterAdd o -> rows.scatterAdd(o.height(), in[0], in[1], out[0]);
+            case Plain.Slice o -> rows.slice(o.from(), in[0], out[0]);
+            case Plain.Concat o -> rows.concat(in, out[0]);
+            case Plain.Store o -> rows.store(in[0], in[1], in[2]);
+            case Routing.Route o -> products.route(o, in[0], out[0]);
+            case Routing.Group o -> products.group(o.experts(), in[0], out);
+            case Routing.ExpertMatMul o -> products.expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
+            case Routing.ExpertOuter o -> products.expertOuter(in, out[0]);
+            case Plain.Softmax o -> eachRow(Kernel.SOFTMAX, in[0], in[0], out[0]);
+            case Plain.SoftmaxGrad o -> eachRow(Kernel.SOFTMAX_GRAD, in[0], in[0], in[1], out[0]);
+            case Plain.LogSumExp o -> eachRow(Kernel.LOG_SUM_EXP, in[0], in[0], out[0]);
             case Plain.Argmax o ->
                 call(Kernel.ARGMAX)
                         .tensors(in[0], out[0])
@@ -172,11 +125,11 @@ public final class Dispatch {
                         .groups(in[0].shape().rows());
             case Plain.Mask o ->
                 elementwise(Kernel.MASK, out[0], in[0], in[1], in[2], out[0])
-                        .i32(size(in[2]))
+                        .i32(Call.size(in[2]))
                         .i64(in[3].dim(1) * o.block())
                         .i64(in[0].shape().last())
                         .i32(o.window())
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
             case Plain.Norm o -> norm(in, out[0]);
             case Plain.AdamW o ->
                 elementwise(Kernel.ADAMW, in[0], in)
@@ -185,7 +138,7 @@ public final class Dispatch {
                         .f32(o.eps())
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
-                        .elements(size(in[0]));
+                        .elements(Call.size(in[0]));
             case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
             case Training.Dropout o ->
                 elementwise(Kernel.DROPOUT, out[0], in[0], in[1], in[2], in[3], out[0])
@@ -193,12 +146,12 @@ public final class Dispatch {
                         .i32(o.site())
                         .f32(o.rate())
                         .f32(o.scale())
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
             case Training.Noise o ->
                 elementwise(Kernel.NOISE, out[0], in[0], in[1], in[2], in[3], in[4], out[0])
                         .i64(in[0].shape().last())
                         .i32(o.site())
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
             case Training.AdamW8 o ->
                 elementwise(Kernel.ADAMW8, in[0], in)
                         .i64(Training.AdamW8.blocks(in[0].shape()))
@@ -228,22 +181,16 @@ public final class Dispatch {
             case Fused.Gated o ->
                 elementwise(Kernel.GATED, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
-                        .elements(size(out[0]));
+                        .elements(Call.size(out[0]));
             case Fused.GatedGrad o ->
                 elementwise(Kernel.GATED_GRAD, out[0], in[0], in[1], in[2], out[0], out[1])
                         .i32(code(o.fn()))
-                        .elements(size(out[0]));
-            case Fused.CrossEntropy o -> rows(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
+                        .elements(Call.size(out[0]));
+            case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
-                rows(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
+                eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
             case Fused.Attention o ->
-                heads(
-                                call(Kernel.ATTENTION)
-                                        .type("W", in[1].dtype())
-                                        .tensors(in)
-                                        .tensors(out),
-                                in[0],
-                                in[1])
+                heads(call(Kernel.ATTENTION).tensors(in).tensors(out), in[0], in[1])
                         .i32(in[5].dim(0))
                         .i32(in[5].dim(1))
                         .i32(o.block())
@@ -258,22 +205,13 @@ public final class Dispatch {
         return new Call(launcher, kernel);
     }
 
-    private static long size(Tensor tensor) {
-        return tensor.shape().size();
-    }
-
-    /** Elements below the first dimension. */
-    private static long width(Tensor tensor) {
-        return tensor.dim(0) == 0 ? 0 : size(tensor) / tensor.dim(0);
-    }
-
     /** Begins a kernel whose scalars start with the number of elements. */
     private Call elementwise(Kernel kernel, Tensor sized, Tensor... tensors) {
-        return call(kernel).tensors(tensors).i64(size(sized));
+        return call(kernel).tensors(tensors).i64(Call.size(sized));
     }
 
     /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
-    private void rows(Kernel kernel, Tensor x, Tensor... tensors) {
+    private void eachRow(Kernel kernel, Tensor x, Tensor... tensors) {
         call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
     }
 
@@ -286,135 +224,8 @@ public final class Dispatch {
         };
         elementwise(kernel, out, in[0], in[1], out)
                 .i32(code)
-                .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : size(in[1]))
-                .elements(size(out));
-    }
-
-    private void matmul(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-        long rows = c.dim(-2);
-        long columns = c.dim(-1);
-        if (rows * columns == 0) {
-            return;
-        }
-        long batches = size(c) / (rows * columns);
-        long terms = a.dim(op.transposeA() ? -2 : -1);
-        boolean few = rows <= FEW_ROWS && !op.transposeA() && op.transposeB();
-        Call call = call(few ? Kernel.MATMUL_FEW : Kernel.MATMUL)
-                .type("W", b.dtype())
-                .tensors(a, b, c)
-                .i32(batches)
-                .i32(rows)
-                .i32(columns)
-                .i32(terms);
-        if (few) {
-            call.groups(groups(columns, FEW), groups(rows, FEW), Math.min(batches, MAX_BATCHES));
-        } else {
-            call.flag(op.transposeA())
-                    .flag(op.transposeB())
-                    .groups(groups(columns, TILE), groups(rows, TILE), Math.min(batches, MAX_BATCHES));
-        }
-    }
-
-    private static long groups(long items, long each) {
-        return (items + each - 1) / each;
-    }
-
-    private void expertMatmul(boolean transposeB, Tensor x, Tensor w, Tensor offsets, Tensor y) {
-        long experts = w.dim(0);
-        long rows = y.dim(0);
-        long columns = y.dim(1);
-        boolean few = transposeB && rows <= FEW_ROWS * experts;
-        int tile = few ? FEW : TILE;
-        long slots = rows / tile + experts;
-        boolean byRow = rows <= slots;
-        Call call = call(few ? Kernel.EXPERT_MATMUL_FEW : Kernel.EXPERT_MATMUL)
-                .type("W", w.dtype())
-                .tensors(x, w, offsets, y)
-                .i32(experts)
-                .i32(columns)
-                .i32(x.dim(1))
-                .flag(byRow);
-        if (!few) {
-            call.flag(transposeB);
-        }
-        call.groups(groups(columns, tile), byRow ? rows : slots, Math.min(experts, 1));
-    }
-
-    private void route(Routing.Route op, Tensor scores, Tensor chosen) {
-        if (op.groups() > MAX_ROUTE_GROUPS) {
-            throw new DeviceException("Route: " + op.groups() + " groups are more than " + MAX_ROUTE_GROUPS);
-        }
-        call(Kernel.ROUTE)
-                .tensors(scores, chosen)
-                .i32(scores.dim(1))
-                .i32(op.k())
-                .i32(op.groups())
-                .i32(op.kept())
-                .i32(op.votes())
-                .groups(scores.dim(0));
-    }
-
-    /** One group for each row of whichever there are fewer: of x, or of y. */
-    private void scatterAdd(long height, Tensor x, Tensor rows, Tensor y) {
-        boolean byHeight = height <= size(rows);
-        launcher.zero(y);
-        call(Kernel.SCATTER_ADD)
-                .tensors(x, rows, y)
-                .i64(size(rows))
-                .i64(width(x))
-                .i64(height)
-                .flag(byHeight)
-                .groups(size(x) == 0 ? 0 : Math.min(height, size(rows)));
-    }
-
-    private void columns(Kernel kernel, long from, Tensor x, Tensor y) {
-        elementwise(kernel, y, x, y)
-                .i64(from)
-                .i64(x.shape().last())
-                .i64(y.shape().last())
-                .elements(size(y));
-    }
-
-    private void permute(List<Integer> axes, Tensor x, Tensor y) {
-        int rank = axes.size();
-        if (rank > MAX_RANK) {
-            throw new DeviceException("Permute: " + x + " has more than " + MAX_RANK + " dimensions");
-        }
-        Shape from = x.shape();
-        long[] strides = new long[rank];
-        long stride = 1;
-        for (int axis = rank - 1; axis >= 0; axis--) {
-            strides[axis] = stride;
-            stride *= from.dim(axis);
-        }
-        Long[] struct = new Long[1 + 2 * MAX_RANK];
-        Arrays.fill(struct, 0L);
-        struct[0] = (long) rank;
-        for (int i = 0; i < rank; i++) {
-            struct[1 + i] = y.dim(i);
-            struct[1 + MAX_RANK + i] = strides[axes.get(i)];
-        }
-        elementwise(Kernel.PERMUTE, y, x, y).struct(List.of(struct)).elements(size(y));
-    }
-
-    private void sum(Plain.Sum.Over over, Tensor x, Tensor y) {
-        switch (over) {
-            case LAST -> rows(Kernel.SUM_LAST, x, x, y);
-            case LEADING ->
-                call(Kernel.SUM_LEADING)
-                        .tensors(x, y)
-                        .i64(x.shape().rows())
-                        .i64(x.shape().last())
-                        .groups(groups(size(y), COLUMNS));
-        }
-    }
-
-    private void concat(Tensor[] parts, Tensor y) {
-        long to = 0;
-        for (Tensor part : parts) {
-            launcher.copy(part, y.view(to, part.shape()));
-            to += size(part);
-        }
+                .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : Call.size(in[1]))
+                .elements(Call.size(out));
     }
 
     private void norm(Tensor[] in, Tensor y) {
@@ -422,7 +233,7 @@ public final class Dispatch {
             call(Kernel.NORM_PART)
                     .tensors(in[i])
                     .workspace()
-                    .i64(size(in[i]))
+                    .i64(Call.size(in[i]))
                     .flag(i == 0)
                     .groups(NORM_PARTS);
         }
@@ -435,32 +246,32 @@ public final class Dispatch {
 
     /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
     private void layerNormGrad(Tensor[] in, Tensor[] out) {
-        rows(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
+        eachRow(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
         if (out.length > 1) {
             call(Kernel.LAYER_NORM_GRAD_WEIGHTS)
                     .tensors(in[0], in[3], in[4], in[5], out[1], out[2])
                     .i64(in[0].shape().rows())
                     .i64(in[0].shape().last())
-                    .groups(groups(in[0].shape().last(), COLUMNS));
+                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
         }
     }
 
     /** (x, w, rstd, dy) -> dx[, dw]. */
     private void rmsNormGrad(Tensor[] in, Tensor[] out) {
-        rows(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
+        eachRow(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
         if (out.length > 1) {
             call(Kernel.RMS_NORM_GRAD_WEIGHTS)
                     .tensors(in[0], in[2], in[3], out[1])
                     .i64(in[0].shape().rows())
                     .i64(in[0].shape().last())
-                    .groups(groups(in[0].shape().last(), COLUMNS));
+                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
         }
     }
 
     private void rope(Fused.Rope op, Tensor[] in, Tensor y) {
         long heads = in[0].dim(1);
         long d = in[0].dim(2);
-        long half = size(in[2]);
+        long half = Call.size(in[2]);
         long work = in[0].dim(0) * heads * (d - half);
         call(Kernel.ROPE)
                 .tensors(in[0], in[1], in[2], y)

@@ -67,10 +67,10 @@ class KernelTest {
     static Stream<Arguments> sharedNumbers() {
         return Stream.concat(
                 Stream.of(
-                        Arguments.of("common", "TILE", Dispatch.TILE),
-                        Arguments.of("common", "FEW", Dispatch.FEW),
-                        Arguments.of("rows", "MAX_RANK", Dispatch.MAX_RANK),
-                        Arguments.of("experts", "MAX_ROUTE_GROUPS", Dispatch.MAX_ROUTE_GROUPS)),
+                        Arguments.of("common", "TILE", Products.TILE),
+                        Arguments.of("common", "FEW", Products.FEW),
+                        Arguments.of("rows", "MAX_RANK", Rows.MAX_RANK),
+                        Arguments.of("experts", "MAX_ROUTE_GROUPS", Products.MAX_ROUTE_GROUPS)),
                 Stream.of(Fn.values()).map(fn -> Arguments.of("common", "FN_" + fn, Dispatch.code(fn))));
     }
 
