@@ -55,11 +55,6 @@ abstract class BackendConformanceTest {
         return backend.open(ConformanceMain.options(backend, 2, kernelCache));
     }
 
-    /** Whether a case is run at all. */
-    boolean runs(Case c) {
-        return true;
-    }
-
     @AfterAll
     void close() {
         for (Device opened : new Device[] {device, twin, reference}) {
@@ -73,7 +68,6 @@ abstract class BackendConformanceTest {
     Stream<DynamicNode> cases() {
         assertThat(Cases.all()).isNotEmpty();
         return Cases.all().stream()
-                .filter(this::runs)
                 .map(c -> dynamicContainer(
                         c.toString(),
                         conformance.checks(c).stream()

@@ -1,10 +1,14 @@
 package dev.starforge.conformance;
 
 import dev.starforge.conformance.emulator.EmulatedBackend;
+import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Support;
 import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.Set;
 
 /**
  * The GPU kernels without a GPU: their own text, run by the host emulator, which also looks for faults that give no wrong
@@ -17,7 +21,15 @@ final class EmulatedConformanceTest extends BackendConformanceTest {
 
     @Override
     Backend backend() {
-        return new EmulatedBackend();
+        EmulatedBackend backend = new EmulatedBackend();
+        Set<Variant> needed = new HashSet<>();
+        for (Case c : Cases.all()) {
+            if (backend.supports(c.op(), c.specs()) == Support.NATIVE) {
+                backend.variants(c.op(), c.specs(), needed);
+            }
+        }
+        backend.compile(needed);
+        return backend;
     }
 
     @Override
