@@ -50,7 +50,7 @@ public class AttentionBenchmark {
 
     @Setup(Level.Trial)
     public void open() {
-        bench = new Bench("cpu", threads, true);
+        bench = new Bench("cpu", threads);
         int blocks = (queries + cached + BLOCK - 1) / BLOCK;
         int[] positions = new int[queries];
         for (int i = 0; i < queries; i++) {

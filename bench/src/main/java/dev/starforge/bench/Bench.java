@@ -24,8 +24,8 @@ final class Bench implements AutoCloseable {
     private final Scope scope;
     private final Random random = new Random(1);
 
-    Bench(String backend, int threads, boolean roundActivations) {
-        device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of(""), roundActivations));
+    Bench(String backend, int threads) {
+        device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of("")));
         scope = new Scope(device);
     }
 

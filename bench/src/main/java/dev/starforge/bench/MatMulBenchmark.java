@@ -42,16 +42,17 @@ public class MatMulBenchmark {
     int threads;
 
     @Param({"true"})
-    boolean roundActivations;
+    boolean int8;
 
-    private final Plain.MatMul op = new Plain.MatMul(false, true);
+    private Plain.MatMul op;
     private Bench bench;
     private Tensor[] in;
     private Tensor[] out;
 
     @Setup(Level.Trial)
     public void open() {
-        bench = new Bench("cpu", threads, roundActivations);
+        bench = new Bench("cpu", threads);
+        op = new Plain.MatMul(false, true, DType.F32, int8);
         in = new Tensor[] {bench.drawn(DType.F32, tokens, columns), bench.drawn(type, rows, columns)};
         out = bench.outputs(op, in);
     }

@@ -45,7 +45,7 @@ public class NormBenchmark {
 
     @Setup(Level.Trial)
     public void open() {
-        bench = new Bench("cpu", threads, true);
+        bench = new Bench("cpu", threads);
         Tensor x = bench.drawn(DType.F32, tokens, columns);
         Tensor gain = bench.drawn(DType.F32, columns);
         forRms = new Tensor[] {x, gain};

@@ -164,7 +164,7 @@ final class BenchVerb implements Callable<Integer> {
         Optional<TunedModel> tuned = what.model().map(models::find);
         try (ModelFiles files = tuned.map(found -> ModelFiles.open(found.model()))
                         .orElseGet(() -> ModelFiles.random(what.random, format == null ? "Q4_0" : format));
-                DeviceFlags.Opened opened = flags.openFast();
+                DeviceFlags.Opened opened = flags.open();
                 Scope weights = new Scope(opened.device())) {
             long start = nanoTime.getAsLong();
             Model loaded = load(tuned, files, weights);
@@ -256,7 +256,7 @@ final class BenchVerb implements Callable<Integer> {
             err.printf("comparing with the reference, some %.0f s; --no-check skips it%n", seconds);
             err.flush();
         }
-        return throughput.check(files, load, opened.rounds());
+        return throughput.check(files, load);
     }
 
     private Model load(Optional<TunedModel> tuned, ModelFiles files, Scope weights) {

@@ -7,6 +7,7 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import java.io.PrintWriter;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import picocli.CommandLine;
@@ -47,6 +48,16 @@ final class DeviceFlags {
     private DType kv;
 
     @Option(
+            names = "--precision",
+            paramLabel = "TYPE",
+            defaultValue = "f32",
+            converter = Compute.class,
+            description =
+                    "What activations are rounded to: f32, bf16 or f16. Sums, softmax and logits are float32 in any case, "
+                            + "and weights of the file in a float type become of this one. Default: ${DEFAULT-VALUE}.")
+    private DType compute;
+
+    @Option(
             names = "--exact",
             description =
                     "Products with weights of 4 to 6 bits take activations as they are. Without it, the CPU rounds "
@@ -54,31 +65,33 @@ final class DeviceFlags {
     private boolean exact;
 
     /** A device that was opened, and why this one. */
-    record Opened(Device device, Selection selection, boolean rounds) implements AutoCloseable {
+    record Opened(Device device, Selection selection) implements AutoCloseable {
         @Override
         public void close() {
             device.close();
         }
     }
 
-    /** For those who compare or train: every product exact. */
     Opened open() {
-        return open(false);
-    }
-
-    /** For those who generate: as fast as the quality of the weights allows, unless a flag says otherwise. */
-    Opened openFast() {
-        return open(!exact);
-    }
-
-    private Opened open(boolean roundActivations) {
         Selection selection = place.choose();
-        return new Opened(place.open(selection, roundActivations), selection, roundActivations);
+        return new Opened(place.open(selection), selection);
     }
 
     Fallback fallback() {
         PrintWriter err = verb.commandLine().getErr();
         return new Fallback(!noFallback, Set.of(), err::println);
+    }
+
+    static final class Compute implements CommandLine.ITypeConverter<DType> {
+        @Override
+        public DType convert(String given) {
+            return switch (given.toLowerCase(Locale.ROOT)) {
+                case "f32", "fp32", "float32" -> DType.F32;
+                case "bf16", "bfloat16" -> DType.BF16;
+                case "f16", "fp16", "float16" -> DType.F16;
+                default -> throw new CommandLine.TypeConversionException("expected f32, bf16 or f16, got " + given);
+            };
+        }
     }
 
     /** How weights are kept, if they are not kept as stored. */
@@ -101,14 +114,18 @@ final class DeviceFlags {
         }
     }
 
-    /** For those who use a model: weights as they are stored and a cache of half the size, unless a flag says otherwise. */
+    /**
+     * For those who use a model: weights as they are stored, a cache of 16 bits, and products as fast as the quality of the
+     * weights allows, unless a flag says otherwise.
+     */
     Precision precision() {
-        return precision(Storage.AS_STORED, DType.F16);
+        DType cache = compute == DType.F32 ? DType.F16 : compute;
+        return precision(Storage.AS_STORED, cache).withInt8Activations(!exact);
     }
 
-    /** For those who compare it: weights and cache in float32 unless a flag says otherwise. */
+    /** For those who compare it: weights and cache in the type it computes in unless a flag says otherwise. */
     Precision convertedPrecision() {
-        return precision(new Storage(Optional.of(DType.F32)), DType.F32);
+        return precision(new Storage(Optional.of(compute)), compute);
     }
 
     /** For verbs that keep no keys and values. */
@@ -120,7 +137,7 @@ final class DeviceFlags {
     }
 
     private Precision precision(Storage otherwise, DType otherwiseKv) {
-        Precision precision = Precision.FLOAT32.withKv(kv == null ? otherwiseKv : kv);
+        Precision precision = Precision.of(compute).withKv(kv == null ? otherwiseKv : kv);
         return (storage == null ? otherwise : storage)
                 .converted()
                 .map(precision::withStorage)

@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
@@ -62,7 +63,7 @@ final class DevicesVerb implements Callable<Integer> {
         out.println("Attention Backend: " + device.attention() + " (" + device.attentionReason() + ")");
         out.printf(
                 Locale.ROOT, "Max VRAM: %.1f GB%s%n", device.memoryBytes() / 1e9, device.unified() ? " (unified)" : "");
-        out.println("Supports bf16: " + (device.bf16() ? "True" : "False"));
+        out.println("Supports bf16: " + (device.computes().contains(DType.BF16) ? "True" : "False"));
         out.println("Metal FlashAttention: False");
         out.println(RULE);
         out.println("Chosen: " + selection.backend().name() + " - " + selection.reason());
@@ -97,7 +98,7 @@ final class DevicesVerb implements Callable<Integer> {
                         .put("name", found.name())
                         .put("memory_bytes", found.memoryBytes())
                         .put("unified_memory", found.unified())
-                        .put("supports_bf16", found.bf16())
+                        .put("supports_bf16", found.computes().contains(DType.BF16))
                         .put("attention", found.attention())
                         .put("attention_reason", found.attentionReason())
                         .put("detail", found.detail());

@@ -88,7 +88,7 @@ final class ExportVerb implements Callable<Integer> {
         }
         ObjectNode report = Jackson.object();
         try (Interruption _ = Interruption.removing(out, spec.commandLine().getErr());
-                Device device = place.open(place.choose(), false)) {
+                Device device = place.open(place.choose())) {
             ModelExport.Result result = new ModelExport(folder, stored, Long.MAX_VALUE, device).write(out, Format.GGUF);
             report.put("model", folder.toString()).put("out", out.toString());
             report.put("logits_range", result.range()).put("largest_difference", result.error());

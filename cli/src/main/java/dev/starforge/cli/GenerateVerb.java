@@ -225,7 +225,7 @@ final class GenerateVerb implements Callable<Integer> {
 
     private void generate(
             TunedModel tuned, ModelFiles files, int[] prompt, Sampling sampling, GeneratedText generated) {
-        try (DeviceFlags.Opened opened = flags.openFast();
+        try (DeviceFlags.Opened opened = flags.open();
                 Scope weights = new Scope(opened.device())) {
             Model loaded = ModelFlags.load(tuned, files, weights, flags.precision());
             long room = (long) prompt.length + maxTokens;

@@ -198,7 +198,7 @@ final class MergeVerb implements Callable<Integer> {
         report.put("trained_on", trainedOn.toString()).put("merged_onto", mergedOnto.toString());
         try (Interruption _ = Interruption.removing(
                         out == null ? ggufAdapter : out, spec.commandLine().getErr());
-                Device device = place.open(place.choose(), false);
+                Device device = place.open(place.choose());
                 Merge merge = new Merge(model, lora, mergedOnto, device)) {
             if (ggufAdapter != null) {
                 merge.writeGgufAdapter(ggufAdapter);
@@ -247,7 +247,7 @@ final class MergeVerb implements Callable<Integer> {
         Format target = target(checkpoint);
         ObjectNode report = Jackson.object();
         try (Interruption _ = Interruption.removing(out, spec.commandLine().getErr());
-                Device device = place.open(place.choose(), false)) {
+                Device device = place.open(place.choose())) {
             ModelExport.Result result =
                     new ModelExport(checkpoint, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, target);
             report.put("model", checkpoint.toString()).put("out", out.toString());

@@ -65,10 +65,10 @@ final class PlaceFlags {
         return Selection.choose(name.equals("mps") ? "metal" : name);
     }
 
-    Device open(Selection selection, boolean roundActivations) {
+    Device open(Selection selection) {
         require("--device-index", index, Integer.MAX_VALUE);
         require("--threads", threads, MOST_THREADS);
-        return selection.backend().open(new DeviceOptions(index, threads, DeviceFlags.kernelCache(), roundActivations));
+        return selection.backend().open(new DeviceOptions(index, threads, DeviceFlags.kernelCache()));
     }
 
     private void require(String flag, int value, int most) {

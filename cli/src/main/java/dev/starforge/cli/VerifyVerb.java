@@ -88,8 +88,9 @@ final class VerifyVerb implements Callable<Integer> {
         }
         ObjectNode root = Jackson.object();
         try (DeviceFlags.Opened opened = flags.open()) {
-            Tolerances tolerances = Tolerances.of(opened.device());
+            Tolerances tolerances = Tolerances.of(opened.device(), flags.convertedPrecision());
             root.put("device", opened.device().name());
+            root.put("precision", flags.convertedPrecision().compute().name());
             root.put("logits_tolerance", tolerances.logits());
             root.put("loss_tolerance", tolerances.loss());
             root.put("grad_tolerance", tolerances.gradient());

@@ -20,17 +20,28 @@ import dev.starforge.tensor.op.Training;
  * 4 for a good exp, sin or tanh. {@code summed} is the length of the sums: adding n terms one after the other errs by
  * n * u at worst and by less than lambda * sqrt(n) * u in all but 2 exp(-lambda^2 / 2) of cases (Higham and Mary 2019), and
  * blocked sums do better than either; lambda is 4. The bound is tight enough to tell float32 from TF32 or from a 16-bit
- * accumulator, and to see one term missing in thousands. Rounding of the reference's own result is added by the runner.
+ * accumulator, and to see one term missing in thousands. Rounding of the reference's own result is added by the runner: half a
+ * unit in the last place of the output's type. Where that has 16 bits, so much again, since a float32 result close to the
+ * middle between two of its values may go to either; the float32 arithmetic before it is held to the same bound as ever.
  */
 final class Tolerances {
     /** Half the distance from 1 to the next float. */
     static final double U = 0x1p-24;
+
+    /** Between the smallest halves. */
+    private static final double F16_SMALLEST = 0x1p-24;
 
     /**
      * Everything smaller may come out as zero: devices may flush subnormals, and 1 / (1 + exp(-x)) is a quotient by
      * infinity where it is below exp(-88.7).
      */
     static final double FLOOR = 0x1p-120;
+
+    /**
+     * How far the gradient of a 16-bit case may be from that in float32 on the same values, in norm and in units of the type's
+     * rounding: the output that some rules read again, the gradient itself, and in attention two products of both.
+     */
+    static final double NARROW_GRADIENT = 4;
 
     /**
      * By how much more the expansion may err than a kernel: each of its intermediates is rounded to float32 on its way
@@ -122,16 +133,44 @@ final class Tolerances {
 
     /** For each result (outputs, then overwritten inputs) and element the largest error allowed; 0 where bits must agree. */
     static double[][] errors(Device reference, Op op, Host[] in, Host[] expected) {
+        return errors(bound(op, Runs.specs(in)), reference, op, in, expected);
+    }
+
+    /**
+     * The same against the expansion. Attention's gradient is given y as it was stored, which an expansion computes anew: what
+     * y lost when it was rounded to 16 bits is no error of either.
+     */
+    static double[][] expansionErrors(Device reference, Op op, Host[] in, Host[] expected) {
         Bound bound = bound(op, Runs.specs(in));
+        double stored =
+                op instanceof Fused.AttentionGrad ? rounding(in[6].spec().dtype()) / U : 0;
+        Bound wider = new Bound(bound.roundings + stored, bound.summed, bound.reason);
+        return errors(wider, reference, op, in, expected);
+    }
+
+    private static double[][] errors(Bound bound, Device reference, Op op, Host[] in, Host[] expected) {
         double[][] errors = new double[expected.length][];
         double[][] magnitudes = bound.exact() ? new double[0][] : Magnitudes.of(reference, op, in, expected);
         for (int k = 0; k < errors.length; k++) {
             errors[k] = new double[expected[k].size()];
+            DType type = expected[k].spec().dtype();
             for (int i = 0; i < errors[k].length && !bound.exact(); i++) {
-                errors[k][i] = FLOOR + U * (bound.units() * magnitudes[k][i] + Math.abs(expected[k].at(i)));
+                errors[k][i] = FLOOR
+                        + U * bound.units() * magnitudes[k][i]
+                        + rounding(type) * Math.abs(expected[k].at(i)) * (type == DType.F32 ? 1 : 2)
+                        + (type == DType.F16 ? F16_SMALLEST : 0);
             }
         }
         return errors;
+    }
+
+    /** Half the distance from 1 to the next number of a type. */
+    static double rounding(DType type) {
+        return switch (type) {
+            case F16 -> 0x1p-11;
+            case BF16 -> 0x1p-8;
+            default -> U;
+        };
     }
 
     /** A product with weights of this type, over sums of this length. */

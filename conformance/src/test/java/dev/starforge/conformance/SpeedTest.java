@@ -46,7 +46,7 @@ final class SpeedTest {
     void weightsAsStoredAreFasterThanPlainLoops(DType type, int tokens, double times) {
         Case product = Speed.product(tokens, 512, 512, type).of();
         Backend backend = Selection.choose("cpu").backend();
-        try (Device cpu = backend.open(new DeviceOptions(0, 1, Path.of(""), true));
+        try (Device cpu = backend.open(new DeviceOptions(0, 1, Path.of("")));
                 Device reference = ConformanceMain.reference()) {
             double loops = Speed.seconds(reference, reference, product);
             double best = 0;

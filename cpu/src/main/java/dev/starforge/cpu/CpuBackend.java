@@ -3,6 +3,7 @@ package dev.starforge.cpu;
 import dev.starforge.cpu.attention.HeadTile;
 import dev.starforge.cpu.core.Cores;
 import dev.starforge.cpu.core.Lanes;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -40,7 +41,7 @@ public final class CpuBackend implements Backend {
                 field(CPUS, "model name", "CPU"),
                 memory(),
                 true,
-                false,
+                List.of(DType.F32, DType.BF16, DType.F16),
                 "tiled",
                 "a running softmax over tiles of " + HeadTile.KEYS
                         + " keys; lanes run along the head, so one query costs as little as its arithmetic",
@@ -59,7 +60,7 @@ public final class CpuBackend implements Backend {
             throw new DeviceException("cpu: no device " + options.index() + "; there is only 0");
         }
         int threads = options.threads() == 0 ? Cores.ofMachine().count() : options.threads();
-        return new CpuDevice(threads, !options.roundActivations());
+        return new CpuDevice(threads);
     }
 
     /** All memory of the machine, since tensors lie outside the heap; where that is not told, the heap's limit. */

@@ -48,7 +48,6 @@ import java.util.Optional;
  */
 final class CpuDevice implements Device {
     private final Workers workers;
-    private final boolean exact;
     private final Rope rope = new Rope();
 
     private final Map<Object, Optional<List<Prepared>>> steps = new HashMap<>(); // empty: ran once, to be recorded next
@@ -57,9 +56,8 @@ final class CpuDevice implements Device {
     /** One operation with everything that follows from its tensors. */
     private record Prepared(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out, Scratch scratch) {}
 
-    CpuDevice(int threads, boolean exact) {
+    CpuDevice(int threads) {
         workers = new Workers(threads);
-        this.exact = exact;
     }
 
     @Override
@@ -156,7 +154,7 @@ final class CpuDevice implements Device {
         return switch (op) {
             case Plain.MatMul o -> product(o, in[0], in[1]).scratch();
             case Routing.Route o -> Experts.routeScratch(in[0].shape());
-            case Routing.ExpertMatMul o -> Experts.matmulScratch(o.transposeB(), in[0].shape(), in[1], exact);
+            case Routing.ExpertMatMul o -> Experts.matmulScratch(o, in[0].shape(), in[1]);
             case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in).scratch();
@@ -168,7 +166,7 @@ final class CpuDevice implements Device {
         };
     }
 
-    private Product product(Plain.MatMul op, Spec a, Spec b) {
+    private static Product product(Plain.MatMul op, Spec a, Spec b) {
         return Product.of(
                 op.transposeA(),
                 op.transposeB(),
@@ -176,7 +174,7 @@ final class CpuDevice implements Device {
                 a.shape().dim(op.transposeA() ? -1 : -2),
                 b.shape().dim(op.transposeB() ? -2 : -1),
                 a.shape().dim(op.transposeA() ? -2 : -1),
-                exact);
+                op.int8());
     }
 
     private void multiply(Plain.MatMul op, Spec[] specs, View[] in, View c) {
@@ -264,7 +262,7 @@ final class CpuDevice implements Device {
             case Plain.Pad o -> Rows.pad(workers, o.from(), in[0], out[0]);
             case Routing.Route o -> Experts.route(workers, o, in[0], out[0]);
             case Routing.Group o -> Experts.group(workers, in[0], out);
-            case Routing.ExpertMatMul o -> Experts.matmul(workers, o.transposeB(), exact, in, out[0]);
+            case Routing.ExpertMatMul o -> Experts.matmul(workers, o, in, out[0]);
             case Routing.ExpertOuter o -> Experts.outer(workers, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
             case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);

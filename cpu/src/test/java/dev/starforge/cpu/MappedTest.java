@@ -43,7 +43,7 @@ final class MappedTest {
         byte[] weights = weights(type, 1);
         FileRegion region = file(weights);
         for (int tokens : new int[] {1, 3, 40}) {
-            try (Device device = new CpuDevice(2, false);
+            try (Device device = new CpuDevice(2);
                     Scope scope = new Scope(device)) {
                 Spec spec = new Spec(type, Shape.of(N, K));
                 Tensor copy = scope.allocate(spec);
@@ -63,7 +63,7 @@ final class MappedTest {
             mode = Mode.INCLUDE)
     void aFileThatIsCutIsNamed(DType type) throws IOException {
         FileRegion region = file(weights(type, 2));
-        try (Device device = new CpuDevice(2, false);
+        try (Device device = new CpuDevice(2);
                 Scope scope = new Scope(device)) {
             Tensor weights = scope.map(new Spec(type, Shape.of(N, K)), region);
             for (int i = 0; i < 400; i++) {

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -79,7 +80,7 @@ public final class CudaBackend implements Backend {
                 out.getString(0),
                 bytes,
                 integrated,
-                major >= 8,
+                List.of(DType.F32, DType.BF16, DType.F16),
                 "plain",
                 "kernels that tile queries against keys (flash attention) are not written yet",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."

@@ -4,6 +4,7 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
 import java.util.List;
 import java.util.function.BiFunction;
 
@@ -63,18 +64,44 @@ public interface Ops {
         return run(new Plain.Map(fn), x);
     }
 
-    /** x[..., in] times a weight [out, in]. */
+    /** Activations in another float type; x itself where they are. */
+    default Tensor cast(Tensor x, DType to) {
+        if (!x.dtype().isFloat()) {
+            throw new ShapeException("cast: expected activations of a float type, got " + x);
+        }
+        return x.dtype() == to ? x : run(new Plain.Cast(to), x);
+    }
+
+    /** x[..., in] times a weight [out, in], in the type that the run computes in. */
     default Tensor project(Tensor x, Tensor weight) {
-        return run(new Plain.MatMul(false, true), x, weight);
+        return project(x, weight, precision().compute());
+    }
+
+    /** The same with a result of type {@code to}; both factors are in the run's type, but for a quantized weight. */
+    default Tensor project(Tensor x, Tensor weight, DType to) {
+        Op product = new Plain.MatMul(false, true, to, precision().int8Activations());
+        return run(product, cast(x, precision().compute()), computed(weight));
+    }
+
+    /** Each expert's own x times its weight of [E, out, in]; rows of an expert are where {@code offsets} say. */
+    default Tensor projectExperts(Tensor x, Tensor weights, Tensor offsets) {
+        Op product = new Routing.ExpertMatMul(
+                true, precision().compute(), precision().int8Activations());
+        return run(product, cast(x, precision().compute()), computed(weights), offsets);
+    }
+
+    /** A weight as products take it: one that is kept in float32, since it is trained, is rounded. */
+    private Tensor computed(Tensor weight) {
+        return weight.dtype() == DType.F32 ? cast(weight, precision().compute()) : weight;
     }
 
     default Tensor gather(Tensor table, Tensor rows) {
         return run(new Plain.Gather(), table, rows);
     }
 
-    /** The rows of an embedding table; where training adds noise to them, it does so here. */
+    /** The rows of an embedding table, where the residual stream begins; training adds its noise here. */
     default Tensor embed(Tensor table, Tensor ids) {
-        return gather(table, ids);
+        return cast(gather(table, ids), precision().residual());
     }
 
     /**

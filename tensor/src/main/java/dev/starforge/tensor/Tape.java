@@ -28,6 +28,7 @@ public final class Tape implements Ops {
     private final boolean checkpointing;
     private final List<Tensor> parameters;
     private final Set<Tensor> live = new HashSet<>();
+    private final Set<Tensor> rounded = new HashSet<>(); // of 16 bits, made from float32
     private final List<Node> nodes = new ArrayList<>();
     private final Map<Block, Integer> saved = new IdentityHashMap<>();
     private final Map<Tensor, Tensor> gradients = new LinkedHashMap<>();
@@ -59,6 +60,9 @@ public final class Tape implements Ops {
         }
         Tensor[] out = ops.runAll(op, in);
         if (any) {
+            if (op instanceof Plain.Cast && in[0].dtype() == DType.F32) {
+                rounded.add(out[0]);
+            }
             record(new OpNode(op, in.clone(), out.clone(), needs, op.saved(input -> needs[input])));
         }
         return out;
@@ -68,6 +72,9 @@ public final class Tape implements Ops {
     public Tensor reshape(Tensor x, Shape shape) {
         Tensor y = ops.reshape(x, shape);
         if (live.contains(x)) {
+            if (rounded.contains(x)) {
+                rounded.add(y);
+            }
             record(new ReshapeNode(x, y));
         }
         return y;
@@ -110,7 +117,7 @@ public final class Tape implements Ops {
         for (Tensor parameter : parameters) {
             Tensor gradient = gradients.remove(parameter);
             if (gradient == null) {
-                gradient = ops.run(new Plain.Fill(parameter.spec(), 0));
+                gradient = ops.run(new Plain.Fill(new Spec(gradientType(parameter), parameter.shape()), 0));
             } else {
                 scope().adopt(gradient);
             }
@@ -130,11 +137,18 @@ public final class Tape implements Ops {
         }
     }
 
+    private DType gradientType(Tensor tensor) {
+        return tensor.dtype() == DType.F32 || rounded.contains(tensor)
+                ? DType.F32
+                : precision().gradient();
+    }
+
     /** Adds to the gradient of {@code tensor}; the sum is a new tensor, since the parts may be shared. */
-    private void accumulate(Tensor tensor, Tensor gradient) {
+    private void accumulate(Tensor tensor, Tensor part) {
         if (!live.contains(tensor)) {
             return;
         }
+        Tensor gradient = ops.cast(part, gradientType(tensor));
         Tensor before = gradients.get(tensor);
         Tensor sum = before == null ? gradient : ops.add(before, gradient);
         scope().hold(sum);
@@ -280,6 +294,11 @@ public final class Tape implements Ops {
         @Override
         public Spec spec(int input) {
             return in[input].spec();
+        }
+
+        @Override
+        public DType gradientType(int input) {
+            return Tape.this.gradientType(in[input]);
         }
 
         @Override

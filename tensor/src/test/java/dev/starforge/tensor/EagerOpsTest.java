@@ -107,7 +107,7 @@ final class EagerOpsTest {
                 .hasMessage("MatMul: [2, 3] x [5, 4]^T: expected equal leading and inner dimensions");
         assertThatThrownBy(() -> on.ops.add(x, on.ints(1, 2, 3)))
                 .isInstanceOf(ShapeException.class)
-                .hasMessage("Add: expected F32, got I32[3]");
+                .hasMessage("Add: expected a float type, got I32[3]");
         assertThatThrownBy(() -> on.ops.run(new Plain.Slice(1, 3), x))
                 .isInstanceOf(ShapeException.class)
                 .hasMessage("Slice: rows 1..3 of [2, 3]");

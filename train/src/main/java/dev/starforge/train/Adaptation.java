@@ -152,7 +152,10 @@ public final class Adaptation {
             change(Keys.EIGHT_BIT, true, why);
         }
         if (config.get(Keys.DTYPE).equals("auto")) {
-            change(Keys.DTYPE, automatic(), "what " + machine.kind() + " keeps weights in: " + bf16Reason());
+            change(
+                    Keys.DTYPE,
+                    machine.computes().contains(DType.BF16) ? "bf16" : "fp16",
+                    "half the memory, and " + declared());
         }
     }
 
@@ -198,69 +201,40 @@ public final class Adaptation {
                 && like.supports(new Plain.MatMul(false, false), Spec.f32(1, width), weight) == Support.NATIVE;
     }
 
-    private String automatic() {
-        return machine.kind().equals("cpu") || machine.kind().equals("reference") || machine.hasBf16()
-                ? "bf16"
-                : "fp16";
+    /** What the device says it computes in. */
+    private String declared() {
+        return machine.kind() + " computes in "
+                + machine.computes().stream().map(DType::name).collect(Collectors.joining(", "));
     }
 
-    private String bf16Reason() {
-        return switch (machine.kind()) {
-            case "cuda" ->
-                machine.hasBf16()
-                        ? "bf16 from Ampere on"
-                        : "bf16 needs Ampere, this is " + machine.capability() / 10 + "." + machine.capability() % 10;
-            case "metal" -> machine.hasBf16() ? "bf16 from M3 on" : "M1 and M2 emulate bf16";
-            default -> "half the memory, widened exactly when read";
-        };
-    }
-
+    /** Rounding activations to 16 bits is for devices that are faster so; which of the types, the device says. */
     private void precision() {
-        switch (machine.kind()) {
-            case "cpu", "reference" -> change(Keys.MIXED, "no", "the CPU computes in float32");
-            case "metal" -> {
-                String asked = config.get(Keys.METAL_PRECISION);
-                String best = machine.hasBf16() ? "bf16" : "fp16";
-                change(
-                        Keys.MIXED,
-                        asked.equals("auto") && !config.get(Keys.MIXED).equals("no")
-                                ? best
-                                : asked.equals("auto") ? "no" : asked,
-                        asked.equals("auto") ? bf16Reason() : "device.metal_precision");
-            }
-            default -> {
-                if (config.get(Keys.MIXED).equals("bf16") && !machine.hasBf16()) {
-                    change(Keys.MIXED, "fp16", bf16Reason());
-                }
-            }
+        if (machine.kind().equals("metal") && !config.get(Keys.METAL_PRECISION).equals("auto")) {
+            change(Keys.MIXED, config.get(Keys.METAL_PRECISION), "device.metal_precision");
         }
-        if (!machine.computes16()) {
-            change(Keys.MIXED, "no", "this build has no kernels that compute in 16 bits on " + machine.kind());
+        DType asked = RunConfig.type(config.get(Keys.MIXED));
+        if (asked == DType.F32) {
+            return;
+        }
+        if (machine.computes().getFirst() == DType.F32) {
+            change(Keys.MIXED, "no", declared() + ": float32 is fastest");
+        } else if (!machine.computes().contains(asked)) {
+            change(Keys.MIXED, asked == DType.BF16 ? "fp16" : "bf16", declared());
         }
     }
 
     private void attention() {
-        if (!config.get(Keys.ATTENTION).equals("auto")) {
-            boolean flash = machine.kind().equals("metal") || machine.capability() >= 80;
-            if (config.get(Keys.ATTENTION).equals("flash") && !flash) {
-                throw config.wrong(Keys.ATTENTION, machine.name() + " has no such kernel; auto takes tiles there");
-            }
-            keep(Keys.ATTENTION, "as set");
+        if (config.get(Keys.ATTENTION).equals("auto")) {
+            rows.add(new Row(Keys.ATTENTION.path(), "auto", machine.attention(), machine.attentionReason()));
             return;
         }
-        rows.add(
-                switch (machine.kind()) {
-                    case "cuda" ->
-                        machine.capability() >= 80
-                                ? new Row("device.attention", "auto", "flash", "tensor cores from Ampere on")
-                                : new Row(
-                                        "device.attention",
-                                        "auto",
-                                        "tiled",
-                                        "flash needs Ampere; tiles need no T x T matrix either");
-                    case "metal" -> new Row("device.attention", "auto", "flash", "simdgroup matrices");
-                    default -> new Row("device.attention", "auto", "tiled", "tiles in the cache, no T x T matrix");
-                });
+        if (config.get(Keys.ATTENTION).equals("flash") && !machine.attention().equals("flash")) {
+            throw config.wrong(
+                    Keys.ATTENTION,
+                    machine.name() + " has no such kernel (" + machine.attentionReason() + "); auto takes "
+                            + machine.attention());
+        }
+        keep(Keys.ATTENTION, "as set");
     }
 
     private void checkpointing() {

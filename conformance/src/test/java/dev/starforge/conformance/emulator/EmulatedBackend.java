@@ -4,6 +4,7 @@ import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
 import dev.starforge.kernels.Variant;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -42,7 +43,7 @@ public final class EmulatedBackend implements Backend {
                 "GPU kernels on the host",
                 Runtime.getRuntime().maxMemory(),
                 true,
-                false,
+                List.of(DType.F32, DType.BF16, DType.F16),
                 "plain",
                 "the portable one",
                 "fibers");

@@ -37,10 +37,10 @@ public final class View {
     public final long last;
     public final long rows;
     public final long height;
-    private final Tensor tensor;
+    private final HostMemory memory;
 
     public View(Tensor tensor) {
-        this.tensor = tensor;
+        memory = (HostMemory) tensor.memory();
         segment = HostMemory.segment(tensor);
         dtype = tensor.dtype();
         size = tensor.shape().size();
@@ -58,7 +58,7 @@ public final class View {
     }
 
     public float at(long i) {
-        return segment.get(F32, 4 * i);
+        return dtype == DType.F32 ? segment.get(F32, 4 * i) : dtype.widen(segment.get(B16, 2 * i));
     }
 
     public int index(long i) {
@@ -66,7 +66,18 @@ public final class View {
     }
 
     public void set(long i, float value) {
-        segment.set(F32, 4 * i, value);
+        if (dtype == DType.F32) {
+            segment.set(F32, 4 * i, value);
+        } else {
+            setNarrow(i, dtype.narrow(value));
+        }
+    }
+
+    private void setNarrow(long i, short bits) {
+        segment.set(B16, 2 * i, bits);
+        if (dtype == DType.F16 && (bits & 0x7c00) == 0x7c00) {
+            memory.markSpecial();
+        }
     }
 
     public void setIndex(long i, int value) {
@@ -75,7 +86,7 @@ public final class View {
 
     /** Whether a half here may be infinite or NaN. */
     public boolean special() {
-        return dtype == DType.F16 && HostMemory.special(tensor);
+        return dtype == DType.F16 && memory.special();
     }
 
     /** Copies {@code count} elements of equal type to {@code to}, as they are. */
@@ -83,7 +94,7 @@ public final class View {
         int bytes = dtype.bytes();
         MemorySegment.copy(segment, bytes * from, to.segment, bytes * at, bytes * count);
         if (special()) {
-            HostMemory.markSpecial(to.tensor);
+            to.memory.markSpecial();
         }
     }
 
@@ -95,6 +106,9 @@ public final class View {
 
     /** Elements {@code from..from+count-1} as floats. */
     public void load(long from, int count, float[] s, int at) {
+        if (count == 0) {
+            return;
+        }
         switch (dtype) {
             case F32 -> MemorySegment.copy(segment, F32, 4 * from, s, at, count);
             case F16 -> loadF16(segment, 2 * from, count, s, at);
@@ -114,11 +128,7 @@ public final class View {
             case F32 -> MemorySegment.copy(s, at, segment, F32, 4 * from, count);
             case F16, BF16 -> {
                 for (int i = 0; i < count; i++) {
-                    short bits = dtype.narrow(s[at + i]);
-                    segment.set(B16, 2 * (from + i), bits);
-                    if (dtype == DType.F16 && (bits & 0x7c00) == 0x7c00) {
-                        HostMemory.markSpecial(tensor);
-                    }
+                    setNarrow(from + i, dtype.narrow(s[at + i]));
                 }
             }
             case I32 -> {

@@ -118,13 +118,13 @@ public final class Experts {
     }
 
     /** As if all rows chose one expert. */
-    public static Scratch matmulScratch(boolean transposeB, Shape x, Spec w, boolean exact) {
-        return product(transposeB, w.dtype(), x.dim(0), w.shape().dim(transposeB ? 1 : 2), x.last(), exact)
+    public static Scratch matmulScratch(Routing.ExpertMatMul op, Shape x, Spec w) {
+        return product(op, w.dtype(), x.dim(0), w.shape().dim(op.transposeB() ? 1 : 2), x.last())
                 .scratch();
     }
 
     /** (x, w, offsets) -> y. */
-    public static void matmul(Workers workers, boolean transposeB, boolean exact, View[] in, View y) {
+    public static void matmul(Workers workers, Routing.ExpertMatMul op, View[] in, View y) {
         View x = in[0];
         View w = in[1];
         View offsets = in[2];
@@ -133,14 +133,14 @@ public final class Experts {
             long from = offsets.index(e);
             long rows = offsets.index(e + 1) - from;
             if (rows > 0) {
-                product(transposeB, w.dtype, rows, y.last, x.last, exact)
+                product(op, w.dtype, rows, y.last, x.last)
                         .run(workers, x, from * x.last, w, e * x.last * y.last, y, from * y.last);
             }
         }
     }
 
-    private static Product product(boolean transposeB, DType type, long rows, long width, long depth, boolean exact) {
-        return Product.of(false, transposeB, type, rows, width, depth, exact);
+    private static Product product(Routing.ExpertMatMul op, DType type, long rows, long width, long depth) {
+        return Product.of(false, op.transposeB(), type, rows, width, depth, op.int8());
     }
 
     /** As if all rows chose one expert. */

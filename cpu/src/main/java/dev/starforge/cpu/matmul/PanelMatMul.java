@@ -86,16 +86,16 @@ final class PanelMatMul implements Product {
     private final int run; // products that fit into 16 bits
     private final int centre; // what they are measured from
 
-    PanelMatMul(DType type, long m, long n, long k, boolean exact) {
+    PanelMatMul(DType type, long m, long n, long k, boolean int8) {
         this.panels = Panels.of(type);
         this.type = type;
         this.m = Math.toIntExact(m);
         this.n = n;
         this.k = Math.toIntExact(k);
-        this.exact = exact || type == DType.Q8_0 || type == DType.NF4;
+        exact = !int8 || type == DType.Q8_0 || type == DType.NF4;
         few = m <= FEW;
         shifted = Codes.shifts(type);
-        tile = few ? 1 : this.exact ? PanelTile.TOKENS : CodeTile.TOKENS;
+        tile = few ? 1 : exact ? PanelTile.TOKENS : CodeTile.TOKENS;
         centre = 1 << panels.low + panels.high - 1;
         run = Math.max(1, 256 / centre);
     }

@@ -14,8 +14,8 @@ public interface Product {
     /** One product of matrices that begin at the given elements. */
     void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC);
 
-    /** op(a) of [m, k] times op(b) of [k, n], where b is stored as {@code type}. */
-    static Product of(boolean ta, boolean tb, DType type, long m, long n, long k, boolean exact) {
-        return !ta && tb && Panels.has(type) ? new PanelMatMul(type, m, n, k, exact) : new MatMul(ta, tb, m, n, k);
+    /** op(a) of [m, k], which may be rounded to 8 bits where {@code int8}, times op(b) of [k, n], stored as {@code type}. */
+    static Product of(boolean ta, boolean tb, DType type, long m, long n, long k, boolean int8) {
+        return !ta && tb && Panels.has(type) ? new PanelMatMul(type, m, n, k, int8) : new MatMul(ta, tb, m, n, k);
     }
 }

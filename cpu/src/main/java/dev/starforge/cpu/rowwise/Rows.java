@@ -8,6 +8,7 @@ import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Plain.Sum;
+import java.util.Arrays;
 import java.util.List;
 
 /** What moves or adds rows. Where two rows may go to one place, a chunk is some columns of all rows, in ascending order. */
@@ -104,19 +105,32 @@ public final class Rows {
         });
     }
 
+    /** Each row of y adds up the rows of x that name it, sorted beforehand, and is stored once. */
     public static void scatterAdd(Workers workers, View x, View rows, long height, View y) {
         check("ScatterAdd", rows, height);
-        Elementwise.fill(workers, 0, y);
-        long width = rows.size == 0 ? 0 : x.size / rows.size;
-        workers.run(Workers.count(width, Columns.WIDTH), (chunk, s, at) -> {
-            long column = chunk * Columns.WIDTH;
-            int count = (int) Math.min(Columns.WIDTH, width - column);
-            for (long n = 0; n < rows.size; n++) {
-                long to = rows.index(n) * width + column;
-                y.load(to, count, s, at);
-                x.load(n * width + column, count, s, at + Columns.WIDTH);
-                Elementwise.add(s, at, at + Columns.WIDTH, count);
-                y.store(to, count, s, at);
+        int count = Math.toIntExact(rows.size);
+        int[] ends = new int[Math.toIntExact(height) + 1];
+        for (int n = 0; n < count; n++) {
+            ends[rows.index(n) + 1]++;
+        }
+        for (int row = 0; row < height; row++) {
+            ends[row + 1] += ends[row];
+        }
+        int[] order = new int[count];
+        for (int n = 0; n < count; n++) {
+            order[ends[rows.index(n)]++] = n; // each begins where its row began, and moves on to where it ends
+        }
+        long width = height == 0 ? 0 : y.size / height;
+        workers.rows(height, width, (row, s, at) -> {
+            int first = row == 0 ? 0 : ends[(int) row - 1];
+            for (long i = 0; i < width; i += STRIP) {
+                int part = (int) Math.min(STRIP, width - i);
+                Arrays.fill(s, at, at + part, 0);
+                for (int n = first; n < ends[(int) row]; n++) {
+                    x.load(order[n] * width + i, part, s, at + STRIP);
+                    Elementwise.add(s, at, at + STRIP, part);
+                }
+                y.store(row * width + i, part, s, at);
             }
         });
     }

@@ -36,7 +36,7 @@ class PanelMatMulTest {
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
     void whatIsReadIsWhatWasWritten(DType type) {
-        try (Device device = device(2, true);
+        try (Device device = device(2);
                 Scope scope = new Scope(device)) {
             for (int n : ROWS) {
                 ByteBuffer file = weights(type, n, 3 * type.blockElements(), new float[n * 3 * type.blockElements()]);
@@ -110,7 +110,7 @@ class PanelMatMulTest {
     }
 
     private static float[] back(DType type, ByteBuffer file, int n, int k, float[] x, int m, int threads) {
-        try (Device device = device(threads, true);
+        try (Device device = device(threads);
                 Scope scope = new Scope(device)) {
             EagerOps ops = device.ops(scope, Precision.FLOAT32, Fallback.FORBIDDEN);
             Tensor w = scope.allocate(new Spec(type, Shape.of(n, k)));
@@ -210,14 +210,14 @@ class PanelMatMulTest {
 
     private static float[] run(
             DType type, ByteBuffer file, int n, int k, float[] x, int m, boolean exact, int threads) {
-        try (Device device = device(threads, exact);
+        try (Device device = device(threads);
                 Scope scope = new Scope(device)) {
             EagerOps ops = device.ops(scope, Precision.FLOAT32, Fallback.FORBIDDEN);
             Tensor w = scope.allocate(new Spec(type, Shape.of(n, k)));
             device.write(w, file.duplicate());
             Tensor a = scope.allocate(Spec.f32(m, k));
             device.write(a, Arrays.copyOf(x, m * k));
-            return device.floats(ops.run(new Plain.MatMul(false, true), a, w));
+            return device.floats(ops.run(new Plain.MatMul(false, true, DType.F32, !exact), a, w));
         }
     }
 
@@ -237,7 +237,7 @@ class PanelMatMulTest {
         return numbers;
     }
 
-    private static Device device(int threads, boolean exact) {
-        return new CpuBackend().open(new DeviceOptions(0, threads, Path.of("unused"), !exact));
+    private static Device device(int threads) {
+        return new CpuBackend().open(new DeviceOptions(0, threads, Path.of("unused")));
     }
 }

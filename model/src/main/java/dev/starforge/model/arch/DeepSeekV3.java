@@ -150,7 +150,7 @@ public final class DeepSeekV3 implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override
@@ -263,7 +263,7 @@ public final class DeepSeekV3 implements Model {
             Tensor kv = ops.splitHeads(up.apply(ops, latent), s.heads());
             Tensor value = ops.pad(ops.columns(kv, s.nopeDim(), s.nopeDim() + s.value()), 0, d);
             Tensor spread = ops.add(
-                    ops.run(new Plain.Fill(Spec.f32(s.heads(), key.dim(0), s.ropeDim()), 0)),
+                    ops.run(new Plain.Fill(new Spec(key.dtype(), Shape.of(s.heads(), key.dim(0), s.ropeDim())), 0)),
                     ops.reshape(key, Shape.of(key.dim(0), s.ropeDim())));
             Tensor keys = join(ops, ops.columns(kv, 0, s.nopeDim()), ops.permute(spread, 1, 0, 2));
             KvCache.Kv cached = cache.append(ops, layer, keys, value, batch);
@@ -280,12 +280,12 @@ public final class DeepSeekV3 implements Model {
             Tensor toKeys = ops.permute(ops.run(new Plain.Slice(0, s.nopeDim()), parts), 1, 0, 2);
             Tensor toValues =
                     ops.permute(ops.run(new Plain.Slice(s.nopeDim(), s.nopeDim() + s.value()), parts), 1, 0, 2);
-            Tensor q = ops.run(new Plain.MatMul(false, false), ops.permute(qNope, 1, 0, 2), toKeys);
+            Tensor q = ops.run(new Plain.MatMul(false, false, qNope.dtype()), ops.permute(qNope, 1, 0, 2), toKeys);
             q = join(ops, ops.permute(q, 1, 0, 2), qRope);
             Tensor row = join(ops, ops.splitHeads(latent, 1), key);
             KvCache.Kv cached = cache.append(ops, layer, row, row, batch);
             Tensor y = ops.columns(ops.attend(q, cached.k(), cached.v(), batch, s.scale(), 0), 0, s.latent());
-            y = ops.run(new Plain.MatMul(false, true), ops.permute(y, 1, 0, 2), toValues);
+            y = ops.run(new Plain.MatMul(false, true, y.dtype()), ops.permute(y, 1, 0, 2), toValues);
             return ops.permute(y, 1, 0, 2);
         }
 
@@ -336,7 +336,7 @@ public final class DeepSeekV3 implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x) {
-            Tensor scores = ops.map(Fn.SIGMOID, router.apply(ops, x));
+            Tensor scores = ops.map(Fn.SIGMOID, router.logits(ops, x));
             Routing.Route route = new Routing.Route(s.chosen(), s.groups(), s.keptGroups(), VOTES);
             Tensor best = ops.run(route, ops.add(scores, bias));
             Tensor shares = ops.run(new Plain.Pick(), scores, best);

@@ -101,7 +101,7 @@ public final class Mistral implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override

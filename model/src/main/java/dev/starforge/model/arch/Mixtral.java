@@ -99,7 +99,7 @@ public final class Mixtral implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override
@@ -186,7 +186,7 @@ public final class Mixtral implements Model {
         }
 
         Tensor forward(Ops ops, Tensor x) {
-            Tensor scores = ops.run(new Plain.Softmax(), router.apply(ops, x));
+            Tensor scores = ops.run(new Plain.Softmax(), router.logits(ops, x));
             Tensor best = ops.run(new Routing.Route(chosen, 1, 1, 1), scores);
             Tensor shares = ExpertStack.normalized(ops, ops.run(new Plain.Pick(), scores, best), 0);
             return experts.forward(ops, x, best, shares);

@@ -92,7 +92,7 @@ public final class Phi implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override
@@ -132,7 +132,7 @@ public final class Phi implements Model {
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = norm.apply(ops, x);
-            return ops.add(ops.add(attention.forward(ops, h, batch, cache), mlp.forward(ops, h)), x);
+            return ops.add(x, ops.add(attention.forward(ops, h, batch, cache), mlp.forward(ops, h)));
         }
     }
 

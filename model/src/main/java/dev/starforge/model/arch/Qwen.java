@@ -76,7 +76,7 @@ public final class Qwen implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override

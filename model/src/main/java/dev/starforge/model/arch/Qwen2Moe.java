@@ -123,7 +123,7 @@ public final class Qwen2Moe implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override
@@ -245,7 +245,7 @@ public final class Qwen2Moe implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x) {
-            Tensor scores = ops.run(new Plain.Softmax(), router.apply(ops, x));
+            Tensor scores = ops.run(new Plain.Softmax(), router.logits(ops, x));
             Tensor best = ops.run(new Routing.Route(settings.chosen(), 1, 1, 1), scores);
             Tensor shares = ops.run(new Plain.Pick(), scores, best);
             shares = settings.normalized() ? ExpertStack.normalized(ops, shares, 0) : shares;

@@ -106,7 +106,7 @@ public final class Qwen3 implements Model {
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.apply(ops, hidden);
+        return head.logits(ops, hidden);
     }
 
     @Override

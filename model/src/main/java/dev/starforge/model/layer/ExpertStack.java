@@ -31,7 +31,7 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Lora> gateUp
             long rank = a.dim(0) / experts;
             Tensor downs = ops.reshape(a, Shape.of(experts, rank, a.dim(1)));
             Tensor ups = ops.permute(ops.reshape(b, Shape.of(b.dim(0), rank, experts)), 2, 0, 1);
-            return ops.scale(own(ops, own(ops, x, downs, offsets), ups, offsets), scale);
+            return ops.scale(ops.projectExperts(ops.projectExperts(x, downs, offsets), ups, offsets), scale);
         }
     }
 
@@ -42,24 +42,20 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Lora> gateUp
         Tensor tokens = groups[1];
         Tensor offsets = groups[2];
         Tensor rows = ops.gather(x, tokens);
-        Tensor g = own(ops, rows, gate, offsets);
-        Tensor u = own(ops, rows, up, offsets);
+        Tensor g = ops.projectExperts(rows, gate, offsets);
+        Tensor u = ops.projectExperts(rows, up, offsets);
         for (Lora update : gateUpUpdates) {
             Tensor both = update.apply(ops, rows, offsets);
             g = ops.add(g, ops.columns(both, 0, g.dim(1)));
             u = ops.add(u, ops.columns(both, g.dim(1), 2 * g.dim(1)));
         }
         Tensor h = ops.gated(Fn.SILU, g, u);
-        Tensor y = own(ops, h, down, offsets);
+        Tensor y = ops.projectExperts(h, down, offsets);
         for (Lora update : downUpdates) {
             y = ops.add(y, update.apply(ops, h, offsets));
         }
         Tensor share = ops.gather(ops.reshape(weights, Shape.of(weights.shape().size(), 1)), order);
-        return ops.run(new Plain.ScatterAdd(x.dim(0)), ops.mul(y, share), tokens);
-    }
-
-    private static Tensor own(Ops ops, Tensor x, Tensor stack, Tensor offsets) {
-        return ops.run(new Routing.ExpertMatMul(true), x, stack, offsets);
+        return ops.run(new Plain.ScatterAdd(x.dim(0), y.dtype()), ops.mul(y, share), tokens);
     }
 
     /** Weights [N, k] divided by their sum, which is kept from zero by {@code eps}. */

@@ -9,7 +9,18 @@ import dev.starforge.tensor.op.Plain;
 
 /** x[N, in] -> y[N, out]. Quantization and LoRA swap the projection, never the model that uses it. */
 public sealed interface Projection {
-    Tensor apply(Ops ops, Tensor x);
+    /** The result in type {@code to}. */
+    Tensor apply(Ops ops, Tensor x, DType to);
+
+    /** The result in the type that the run computes in. */
+    default Tensor apply(Ops ops, Tensor x) {
+        return apply(ops, x, ops.precision().compute());
+    }
+
+    /** The result in float32, as the scores of tokens and of experts are. */
+    default Tensor logits(Ops ops, Tensor x) {
+        return apply(ops, x, DType.F32);
+    }
 
     /** The matrix [out, in] that {@link #apply} multiplies with in float32, for those who need its parts. */
     Tensor weight(Ops ops);
@@ -17,8 +28,8 @@ public sealed interface Projection {
     /** x W^T. */
     record Linear(Tensor matrix) implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x) {
-            return ops.project(x, matrix);
+        public Tensor apply(Ops ops, Tensor x, DType to) {
+            return ops.project(x, matrix, to);
         }
 
         @Override
@@ -30,8 +41,8 @@ public sealed interface Projection {
     /** What another projection gives, plus a bias. */
     record Biased(Projection base, Tensor bias) implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x) {
-            return ops.add(base.apply(ops, x), bias);
+        public Tensor apply(Ops ops, Tensor x, DType to) {
+            return ops.add(base.apply(ops, x, to), bias);
         }
 
         @Override
@@ -43,9 +54,9 @@ public sealed interface Projection {
     /** What another projection gives, plus scale * (x A^T) B^T (Hu et al. 2021); {@code site} is where training drops. */
     record LoraLinear(Projection base, Tensor a, Tensor b, float scale, int site) implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x) {
+        public Tensor apply(Ops ops, Tensor x, DType to) {
             Tensor update = ops.project(ops.project(ops.dropout(x, site), a), b);
-            return ops.add(base.apply(ops, x), ops.scale(update, scale));
+            return ops.add(base.apply(ops, x, to), ops.scale(update, scale));
         }
 
         @Override
@@ -62,15 +73,15 @@ public sealed interface Projection {
     record DoraLinear(Projection base, Tensor a, Tensor b, Tensor magnitude, float scale, int site)
             implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x) {
+        public Tensor apply(Ops ops, Tensor x, DType to) {
             Tensor factor = ops.block(magnitude, (o, m) -> factor(o, m));
             Tensor dropped = ops.dropout(x, site);
             Tensor update = ops.scale(ops.project(ops.project(dropped, a), b), scale);
-            Tensor plain = base.apply(ops, x);
+            Tensor plain = base.apply(ops, x, to);
             if (dropped == x) {
                 return ops.mul(ops.add(plain, update), factor);
             }
-            Tensor other = base.apply(ops, dropped);
+            Tensor other = base.apply(ops, dropped, to);
             Tensor scaled = ops.mul(ops.add(other, update), factor);
             return ops.add(ops.add(plain, ops.scale(other, -1)), scaled);
         }

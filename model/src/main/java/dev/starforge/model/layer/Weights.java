@@ -39,9 +39,6 @@ public final class Weights {
     /** Bytes that one thread reads at a time. */
     private static final int READ = 1 << 20;
 
-    private static final Plain.MatMul PROJECT = new Plain.MatMul(false, true);
-    private static final Routing.ExpertMatMul EXPERTS = new Routing.ExpertMatMul(true);
-
     private final WeightSource source;
     private final Scope scope;
     private final Precision precision;
@@ -96,7 +93,11 @@ public final class Weights {
         Tensor stack = scope.allocate(type(
                 names,
                 Shape.of(experts, rows, columns),
-                w -> List.of(new Use(EXPERTS, Spec.f32(1, columns), w, Spec.i32(experts + 1L)))));
+                w -> List.of(new Use(
+                        new Routing.ExpertMatMul(true, precision.compute()),
+                        new Spec(precision.compute(), Shape.of(1, columns)),
+                        w,
+                        Spec.i32(experts + 1L)))));
         for (int e = 0; e < experts; e++) {
             fill(names.get(e), stack.view(e * each.size(), each));
         }
@@ -141,8 +142,12 @@ public final class Weights {
     /** An operation that a weight is for, and the types and shapes it would be given. */
     private record Use(Op op, Spec... in) {}
 
-    private static Use projecting(Spec w) {
-        return new Use(PROJECT, Spec.f32(1, w.shape().last()), w);
+    private Use projecting(Spec w) {
+        DType compute = precision.compute();
+        return new Use(
+                new Plain.MatMul(false, true, compute),
+                new Spec(compute, Shape.of(1, w.shape().last())),
+                w);
     }
 
     private static Use gathering(Spec w) {
@@ -151,8 +156,9 @@ public final class Weights {
 
     /**
      * The type of a matrix, or of a stack of them. If weights are kept as stored: the type they all have in the file, where
-     * the device computes with it. Otherwise the precision's, which the device must know; but rows that do not divide into
-     * its blocks stay float32.
+     * the device computes with it; but a run in 16 bits has all its float weights in that type, rounded once as they are
+     * loaded. Otherwise the precision's, which the device must know; but rows that do not divide into its blocks stay
+     * float32.
      */
     private Spec type(List<String> names, Shape shape, Function<Spec, List<Use>> uses) {
         Set<Optional<DType>> stored = new HashSet<>();
@@ -162,6 +168,7 @@ public final class Weights {
         if (stored.size() == 1) {
             Optional<Spec> kept = stored.iterator()
                     .next()
+                    .filter(type -> type.isBlock() || precision.compute() == DType.F32 || precision.compute() == type)
                     .map(type -> new Spec(type, shape))
                     .filter(spec -> uses.apply(spec).stream().allMatch(this::isNative));
             if (kept.isPresent()) {

@@ -1,5 +1,6 @@
 package dev.starforge.tensor.device;
 
+import dev.starforge.tensor.DType;
 import java.util.List;
 
 /**
@@ -24,7 +25,7 @@ public record Probe(List<Found> found, String reason) {
      * @param name as its maker calls it
      * @param memoryBytes what it can hold
      * @param unified whether that memory is the host's
-     * @param bf16 whether it computes in bfloat16
+     * @param computes the types that activations may have on it, first the one it is fastest in
      * @param attention the attention kernel chosen for it
      * @param attentionReason why that one
      * @param detail compute capability, instruction set, driver
@@ -34,8 +35,12 @@ public record Probe(List<Found> found, String reason) {
             String name,
             long memoryBytes,
             boolean unified,
-            boolean bf16,
+            List<DType> computes,
             String attention,
             String attentionReason,
-            String detail) {}
+            String detail) {
+        public Found {
+            computes = List.copyOf(computes);
+        }
+    }
 }

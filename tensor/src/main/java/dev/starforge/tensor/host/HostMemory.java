@@ -150,13 +150,13 @@ public final class HostMemory implements Memory {
     }
 
     /** Whether a half that is not a finite number was ever written here: kernels that count on finite ones must not. */
-    public static boolean special(Tensor tensor) {
-        return ((HostMemory) tensor.memory()).special;
+    public boolean special() {
+        return special;
     }
 
-    /** Says that a half that is not finite may be among a tensor's elements. */
-    public static void markSpecial(Tensor tensor) {
-        ((HostMemory) tensor.memory()).special = true;
+    /** Says that a half that is not finite may be here. */
+    public void markSpecial() {
+        special = true;
     }
 
     public static void free(Memory memory) {
@@ -179,7 +179,7 @@ public final class HostMemory implements Memory {
         }
         segment(to).copyFrom(source);
         if (to.dtype() == DType.F16 && !finite(source)) {
-            markSpecial(to);
+            ((HostMemory) to.memory()).markSpecial();
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.tensor.op;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 
@@ -17,9 +18,12 @@ public interface Backward extends Op.Needs {
     /** Type and shape of an input, saved or not. */
     Spec spec(int input);
 
+    /** The type of an input's gradient: float32 where the input is, or was rounded from float32. */
+    DType gradientType(int input);
+
     /** The gradient of an output. */
     Tensor d(int output);
 
-    /** Answers with the gradient of an input. */
+    /** Answers with the gradient of an input, which is cast to {@link #gradientType} if it is not of that type. */
     void give(int input, Tensor gradient);
 }

@@ -4,7 +4,6 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tensor;
 
 /** Input checks of operations; each message names the operation, what was expected and what came. */
 final class Check {
@@ -24,9 +23,18 @@ final class Check {
         }
     }
 
-    static void isFloat(Op op, Spec in) {
-        if (!in.dtype().isFloat()) {
-            throw new ShapeException(op.name() + ": expected a float type, got " + in);
+    static void isFloat(Op op, Spec... in) {
+        for (Spec each : in) {
+            if (!each.dtype().isFloat()) {
+                throw new ShapeException(op.name() + ": expected a float type, got " + each);
+            }
+        }
+    }
+
+    /** The type that an operation states for its output. */
+    static void isFloat(String op, DType to) {
+        if (!to.isFloat()) {
+            throw new ShapeException(op + ": cannot write " + to + ", expected a float type");
         }
     }
 
@@ -62,10 +70,5 @@ final class Check {
             throw new ShapeException(
                     "Attention: window " + window + " and block " + block + ": expected at least 0 and at least 1");
         }
-    }
-
-    static Tensor f32(Op op, Tensor tensor) {
-        type(op, DType.F32, tensor.spec());
-        return tensor;
     }
 }

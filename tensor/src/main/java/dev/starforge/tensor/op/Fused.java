@@ -25,7 +25,9 @@ import java.util.Arrays;
 /**
  * Operations that a backend may run in one go. The expansion into plain ones is the definition, the fallback on the same
  * device, and what the tests compare with. Only forward expansions are written by hand: a gradient operation expands to
- * the taped gradient of the forward expansion.
+ * the taped gradient of the forward expansion. Activations of 16 bits are cast to float32 first and back last, so that an
+ * expansion, too, rounds once; gradients of activations have the type of the gradient that comes in, those of weights are
+ * float32.
  */
 public sealed interface Fused extends Op {
     /** All outputs, computed by other operations. */
@@ -56,6 +58,25 @@ public sealed interface Fused extends Op {
         return Arrays.copyOf(from, count);
     }
 
+    private static Tensor wide(Ops ops, Tensor x) {
+        return ops.cast(x, DType.F32);
+    }
+
+    /** The taped gradient of a forward expansion, in the types that the gradient operation declares. */
+    private static Tensor[] taped(Op op, Fused forward, Ops ops, Tensor[] in, int inputs, Tensor d, Needs needs) {
+        Spec[] outputs = op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new));
+        Tensor[] gradients = Tape.gradientOfExpansion(forward, ops, take(in, inputs), d, needs);
+        for (int i = 0; i < gradients.length; i++) {
+            gradients[i] = ops.cast(gradients[i], outputs[i].dtype());
+        }
+        return gradients;
+    }
+
+    /** Like x, in the type of its gradient. */
+    private static Spec like(Spec x, Spec d) {
+        return new Spec(d.dtype(), x.shape());
+    }
+
     private static Tensor mean(Ops ops, Tensor x) {
         return ops.run(new Affine(1f / Math.max(1, x.shape().last()), 0), ops.run(new Sum(Sum.Over.LAST), x));
     }
@@ -69,7 +90,8 @@ public sealed interface Fused extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 3, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in[0]);
+            Check.type(this, DType.F32, in[1], in[2]);
             Shape row = Shape.of(in[0].shape().last());
             Check.same(this, row, in[1].shape());
             Check.same(this, row, in[2].shape());
@@ -79,13 +101,13 @@ public sealed interface Fused extends Op {
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            Tensor x = in[0];
+            Tensor x = wide(ops, in[0]);
             Shape rows = Shape.of(x.shape().rows());
             Tensor mean = mean(ops, x);
             Tensor centered = ops.add(x, ops.scale(mean, -1));
             Tensor rstd = rsqrt(ops, mean(ops, ops.mul(centered, centered)), eps);
             Tensor y = ops.add(ops.mul(ops.mul(centered, rstd), in[1]), in[2]);
-            return new Tensor[] {y, ops.reshape(mean, rows), ops.reshape(rstd, rows)};
+            return new Tensor[] {ops.cast(y, in[0].dtype()), ops.reshape(mean, rows), ops.reshape(rstd, rows)};
         }
 
         @Override
@@ -112,14 +134,15 @@ public sealed interface Fused extends Op {
         public Spec[] outputs(Spec... in) {
             Check.count(this, 6, in);
             new LayerNorm(eps).outputs(in[0], in[1], in[2]);
+            Check.type(this, DType.F32, in[3], in[4]);
+            Check.isFloat(this, in[5]);
             Check.same(this, in[0].shape(), in[5].shape());
-            return weights ? new Spec[] {in[0], in[1], in[2]} : new Spec[] {in[0]};
+            return weights ? new Spec[] {in[5], in[1], in[2]} : new Spec[] {in[5]};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return Tape.gradientOfExpansion(
-                    new LayerNorm(eps), ops, take(in, 3), in[5], input -> input == 0 || weights);
+            return taped(this, new LayerNorm(eps), ops, in, 3, in[5], input -> input == 0 || weights);
         }
     }
 
@@ -128,17 +151,20 @@ public sealed interface Fused extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in[0]);
+            Check.type(this, DType.F32, in[1]);
             Check.same(this, Shape.of(in[0].shape().last()), in[1].shape());
             return new Spec[] {in[0], Spec.f32(in[0].shape().rows())};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            Tensor x = in[0];
+            Tensor x = wide(ops, in[0]);
             Tensor rstd = rsqrt(ops, mean(ops, ops.mul(x, x)), eps);
             Tensor y = ops.mul(ops.mul(x, rstd), in[1]);
-            return new Tensor[] {y, ops.reshape(rstd, Shape.of(x.shape().rows()))};
+            return new Tensor[] {
+                ops.cast(y, in[0].dtype()), ops.reshape(rstd, Shape.of(x.shape().rows()))
+            };
         }
 
         @Override
@@ -162,13 +188,15 @@ public sealed interface Fused extends Op {
         public Spec[] outputs(Spec... in) {
             Check.count(this, 4, in);
             new RmsNorm(eps).outputs(in[0], in[1]);
+            Check.type(this, DType.F32, in[2]);
+            Check.isFloat(this, in[3]);
             Check.same(this, in[0].shape(), in[3].shape());
-            return weights ? new Spec[] {in[0], in[1]} : new Spec[] {in[0]};
+            return weights ? new Spec[] {in[3], in[1]} : new Spec[] {in[3]};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return Tape.gradientOfExpansion(new RmsNorm(eps), ops, take(in, 2), in[3], input -> input == 0 || weights);
+            return taped(this, new RmsNorm(eps), ops, in, 2, in[3], input -> input == 0 || weights);
         }
     }
 
@@ -181,8 +209,9 @@ public sealed interface Fused extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 3, in);
-            Check.type(this, DType.F32, in[0], in[2]);
+            Check.isFloat(this, in[0]);
             Check.type(this, DType.I32, in[1]);
+            Check.type(this, DType.F32, in[2]);
             Check.rank(this, 3, in[0]);
             Check.rank(this, 1, in[2]);
             Check.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
@@ -204,13 +233,13 @@ public sealed interface Fused extends Op {
                     Shape.of(half, tokens, 1));
             Tensor cos = ops.scale(ops.run(new Map(Fn.COS), angle), magnitude);
             Tensor sin = ops.scale(ops.run(new Map(Fn.SIN), angle), inverse ? -magnitude : magnitude);
-            Tensor x = ops.run(Permute.of(2, 0, 1), in[0]); // [D, N, H]
+            Tensor x = ops.run(Permute.of(2, 0, 1), wide(ops, in[0])); // [D, N, H]
             Tensor x1 = ops.run(new Slice(0, half), x);
             Tensor x2 = ops.run(new Slice(half, 2 * half), x);
             Tensor y1 = ops.add(ops.mul(x1, cos), ops.scale(ops.mul(x2, sin), -1));
             Tensor y2 = ops.add(ops.mul(x2, cos), ops.mul(x1, sin));
             Tensor y = ops.run(new Concat(), y1, y2, ops.run(new Slice(2 * half, d), x));
-            return new Tensor[] {ops.run(Permute.of(1, 2, 0), y)};
+            return new Tensor[] {ops.cast(ops.run(Permute.of(1, 2, 0), y), in[0].dtype())};
         }
 
         @Override
@@ -224,19 +253,20 @@ public sealed interface Fused extends Op {
         }
     }
 
-    /** (gate, up) -> fn(gate) * up, the middle of a gated MLP (Shazeer 2020). */
+    /** (gate, up) -> fn(gate) * up in the type of gate, the middle of a gated MLP (Shazeer 2020). */
     record Gated(Fn fn) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             Check.same(this, in[0].shape(), in[1].shape());
             return new Spec[] {in[0]};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return new Tensor[] {ops.mul(ops.run(new Map(fn), in[0]), in[1])};
+            Tensor y = ops.mul(ops.run(new Map(fn), wide(ops, in[0])), in[1]);
+            return new Tensor[] {ops.cast(y, in[0].dtype())};
         }
 
         @Override
@@ -253,13 +283,14 @@ public sealed interface Fused extends Op {
         public Spec[] outputs(Spec... in) {
             Check.count(this, 3, in);
             new Gated(fn).outputs(in[0], in[1]);
+            Check.isFloat(this, in[2]);
             Check.same(this, in[0].shape(), in[2].shape());
-            return new Spec[] {in[0], in[1]};
+            return new Spec[] {in[2], in[2]};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return Tape.gradientOfExpansion(new Gated(fn), ops, take(in, 2), in[2], input -> true);
+            return taped(this, new Gated(fn), ops, in, 2, in[2], input -> true);
         }
     }
 
@@ -314,7 +345,7 @@ public sealed interface Fused extends Op {
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return Tape.gradientOfExpansion(new CrossEntropy(), ops, take(in, 3), in[4], input -> input == 0);
+            return taped(this, new CrossEntropy(), ops, in, 3, in[4], input -> input == 0);
         }
     }
 
@@ -324,7 +355,7 @@ public sealed interface Fused extends Op {
      *
      * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s lies in row
      * tables[s, p / block] * block + p % block. The query at position t sees positions max(0, t - window + 1)..t, or 0..t
-     * when window is 0. k and v may be stored in 16 bits, and every row of them is finite, also
+     * when window is 0. k and v are of one type, q of its own, which is that of y. Every row of k and v is finite, also
      * those that no query sees. Packed training is block 1 and a table of row numbers; there no
      * row may belong to two sequences, so that its gradient has one writer.
      */
@@ -336,7 +367,7 @@ public sealed interface Fused extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 6, in);
-            Check.type(this, DType.F32, in[0]);
+            Check.isFloat(this, in[0]);
             Check.rank(this, 3, in[0]);
             Check.rank(this, 3, in[1]);
             Check.isFloat(this, in[1]);
@@ -366,7 +397,7 @@ public sealed interface Fused extends Op {
             Shape blocks = Shape.of(rows / block, block * hk * d);
             Tensor table = ops.reshape(in[5], Shape.of(in[5].shape().size()));
             Tensor q = ops.reshape(
-                    ops.run(Permute.of(1, 2, 0, 3), ops.reshape(in[0], Shape.of(n, hk, group, d))),
+                    ops.run(Permute.of(1, 2, 0, 3), ops.reshape(wide(ops, in[0]), Shape.of(n, hk, group, d))),
                     Shape.of(hk, group * n, d));
             Shape perKey = Shape.of(keys, hk, d);
             Tensor k = ops.reshape(ops.run(new Gather(), ops.reshape(in[1], blocks), table), perKey);
@@ -378,7 +409,9 @@ public sealed interface Fused extends Op {
             Tensor y = ops.run(new MatMul(false, false), p, ops.run(Permute.of(1, 0, 2), v));
             Tensor back = ops.run(Permute.of(2, 0, 1, 3), ops.reshape(y, Shape.of(hk, group, n, d)));
             Tensor lse = ops.reshape(ops.run(new LogSumExp(), masked), Shape.of(h, n));
-            return new Tensor[] {ops.reshape(back, Shape.of(n, h, d)), ops.run(Permute.of(1, 0), lse)};
+            return new Tensor[] {
+                ops.cast(ops.reshape(back, Shape.of(n, h, d)), in[0].dtype()), ops.run(Permute.of(1, 0), lse)
+            };
         }
 
         @Override
@@ -411,17 +444,17 @@ public sealed interface Fused extends Op {
         public Spec[] outputs(Spec... in) {
             Check.count(this, 9, in);
             Spec[] forward = new Attention(scale, window, block).outputs(Arrays.copyOf(in, 6));
-            Check.type(this, DType.F32, in[1], in[2], in[6], in[7], in[8]);
+            Check.type(this, DType.F32, in[7]);
+            Check.isFloat(this, in[6], in[8]);
             Check.same(this, forward[0].shape(), in[6].shape());
             Check.same(this, forward[1].shape(), in[7].shape());
             Check.same(this, forward[0].shape(), in[8].shape());
-            return new Spec[] {in[0], in[1], in[2]};
+            return new Spec[] {like(in[0], in[8]), like(in[1], in[8]), like(in[2], in[8])};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return Tape.gradientOfExpansion(
-                    new Attention(scale, window, block), ops, take(in, 6), in[8], input -> input < 3);
+            return taped(this, new Attention(scale, window, block), ops, in, 6, in[8], input -> input < 3);
         }
     }
 }

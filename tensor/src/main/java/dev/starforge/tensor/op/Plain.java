@@ -11,16 +11,17 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * The plain operations: every backend runs them natively, and {@link Fused} operations are defined by them. Unless said
- * otherwise inputs and outputs are float32.
+ * The plain operations: every backend runs them natively, and {@link Fused} operations are defined by them. Activations are
+ * float32 or of 16 bits: an output has the type of the first input unless said otherwise, and what adds up many terms states
+ * its own. The arithmetic is float32, rounded once where it is stored. Softmax, logits and optimizers are float32 only.
  */
 public sealed interface Plain extends Op {
-    /** a + b, where b may broadcast. */
+    /** a + b, where b may broadcast, in the type of a. */
     record Add() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             Broadcast.of(this, in[0].shape(), in[1].shape());
             return new Spec[] {in[0]};
         }
@@ -37,7 +38,7 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** a * b, where b may broadcast. */
+    /** a * b, where b may broadcast, in the type of a. */
     record Mul() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
@@ -68,7 +69,7 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             return in.clone();
         }
 
@@ -83,7 +84,7 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             return in.clone();
         }
 
@@ -98,26 +99,43 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** (x, dy) -> fn'(x) * dy. */
+    /** (x, dy) -> fn'(x) * dy, in the type of dy. */
     record MapGrad(Fn fn) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             Check.same(this, in[0].shape(), in[1].shape());
-            return new Spec[] {in[0]};
+            return new Spec[] {in[1]};
         }
     }
 
     /**
      * op(a) op(b) over the last two dimensions, batched over equal leading ones. A weight of shape [out, in] is b with
-     * {@code transposeB}; b may be stored in 16 bits, or in blocks along its rows where a is not transposed.
+     * {@code transposeB}; b may be quantized where a is not transposed.
+     *
+     * @param to the type of the output
+     * @param int8 whether a may be rounded to eight bits with a scale for every few elements, where b is quantized and that is
+     *     faster: for generating text, never for training
      */
-    record MatMul(boolean transposeA, boolean transposeB) implements Plain {
+    record MatMul(boolean transposeA, boolean transposeB, DType to, boolean int8) implements Plain {
+        public MatMul {
+            Check.isFloat("MatMul", to);
+        }
+
+        public MatMul(boolean transposeA, boolean transposeB, DType to) {
+            this(transposeA, transposeB, to, false);
+        }
+
+        /** A product in float32. */
+        public MatMul(boolean transposeA, boolean transposeB) {
+            this(transposeA, transposeB, DType.F32);
+        }
+
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in[0]);
+            Check.isFloat(this, in[0]);
             Check.weight(this, in[1]);
             if (transposeA) {
                 Check.isFloat(this, in[1]);
@@ -136,7 +154,7 @@ public sealed interface Plain extends Op {
             }
             out[rank - 2] = a.dim(transposeA ? -1 : -2);
             out[rank - 1] = b.dim(transposeB ? -2 : -1);
-            return new Spec[] {new Spec(DType.F32, Shape.of(out))};
+            return new Spec[] {new Spec(to, Shape.of(out))};
         }
 
         private static long inner(Shape shape, boolean first) {
@@ -161,16 +179,15 @@ public sealed interface Plain extends Op {
                 b.give(
                         0,
                         transposeA
-                                ? ops.run(new MatMul(transposeB, true), Check.f32(this, b.in(1)), d)
-                                : ops.run(new MatMul(false, !transposeB), d, b.in(1)));
+                                ? ops.run(new MatMul(transposeB, true, b.gradientType(0)), b.in(1), d)
+                                : ops.run(new MatMul(false, !transposeB, b.gradientType(0)), d, b.in(1)));
             }
             if (b.needs(1)) {
-                Check.type(this, DType.F32, b.spec(1));
                 b.give(
                         1,
                         transposeB
-                                ? ops.run(new MatMul(true, transposeA), d, b.in(0))
-                                : ops.run(new MatMul(!transposeA, false), b.in(0), d));
+                                ? ops.run(new MatMul(true, transposeA, b.gradientType(1)), d, b.in(0))
+                                : ops.run(new MatMul(!transposeA, false, b.gradientType(1)), b.in(0), d));
             }
         }
     }
@@ -194,11 +211,11 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             Check.rank(this, axes.size(), in[0]);
             long[] out = new long[axes.size()];
             Arrays.setAll(out, i -> in[0].shape().dim(axes.get(i)));
-            return new Spec[] {new Spec(DType.F32, Shape.of(out))};
+            return new Spec[] {new Spec(in[0].dtype(), Shape.of(out))};
         }
 
         @Override
@@ -211,7 +228,7 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** Sums over the last dimension (kept as 1), or over all but the last (dropped). */
+    /** Sums over the last dimension (kept as 1), or over all but the last (dropped), in float32. */
     record Sum(Over over) implements Plain {
         public enum Over {
             LAST,
@@ -221,14 +238,15 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             Shape shape = in[0].shape();
             return new Spec[] {new Spec(DType.F32, over == Over.LAST ? shape.withLast(1) : Shape.of(shape.last()))};
         }
 
         @Override
         public void gradient(Ops ops, Backward b) {
-            b.give(0, ops.add(ops.run(new Fill(b.spec(0), 0)), b.d(0)));
+            Spec whole = new Spec(b.gradientType(0), b.spec(0).shape());
+            b.give(0, ops.add(ops.run(new Fill(whole, 0)), b.d(0)));
         }
     }
 
@@ -334,8 +352,8 @@ public sealed interface Plain extends Op {
     }
 
     /**
-     * (table[R, ...] of any float type, or [R, C] in blocks, rows i32[N]) -> float32 [N, ...]. A row outside the table is an
-     * error of the caller.
+     * (table[R, ...] of a float type, or quantized [R, C], rows i32[N]) -> [N, ...] in the table's type, or float32 of a
+     * quantized one. A row outside the table is an error of the caller.
      */
     record Gather() implements Plain {
         @Override
@@ -347,8 +365,9 @@ public sealed interface Plain extends Op {
             }
             Check.type(this, DType.I32, in[1]);
             Check.rank(this, 1, in[1]);
+            DType type = in[0].dtype().isBlock() ? DType.F32 : in[0].dtype();
             return new Spec[] {
-                new Spec(DType.F32, in[0].shape().withFirst(in[1].shape().size()))
+                new Spec(type, in[0].shape().withFirst(in[1].shape().size()))
             };
         }
 
@@ -359,19 +378,23 @@ public sealed interface Plain extends Op {
 
         @Override
         public void gradient(Ops ops, Backward b) {
-            b.give(0, ops.run(new ScatterAdd(b.spec(0).shape().dim(0)), b.d(0), b.in(1)));
+            b.give(0, ops.run(new ScatterAdd(b.spec(0).shape().dim(0), b.gradientType(0)), b.d(0), b.in(1)));
         }
     }
 
-    /** (x[N, ...], rows i32[N]) -> [height, ...]: the sum of the x that name each row, in ascending n. */
-    record ScatterAdd(long height) implements Plain {
+    /** (x[N, ...], rows i32[N]) -> [height, ...] of type {@code to}: the sum of the x that name each row, in ascending n. */
+    record ScatterAdd(long height, DType to) implements Plain {
+        public ScatterAdd {
+            Check.isFloat("ScatterAdd", to);
+        }
+
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in[0]);
+            Check.isFloat(this, in[0]);
             Check.type(this, DType.I32, in[1]);
             Check.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
-            return new Spec[] {new Spec(DType.F32, in[0].shape().withFirst(height))};
+            return new Spec[] {new Spec(to, in[0].shape().withFirst(height))};
         }
 
         @Override
@@ -390,36 +413,38 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             if (from < 0 || to < from || to > in[0].shape().dim(0)) {
                 throw new ShapeException("Slice: rows " + from + ".." + to + " of " + in[0].shape());
             }
-            return new Spec[] {new Spec(DType.F32, in[0].shape().withFirst(to - from))};
+            return new Spec[] {new Spec(in[0].dtype(), in[0].shape().withFirst(to - from))};
         }
 
         @Override
         public void gradient(Ops ops, Backward b) {
             Shape whole = b.spec(0).shape();
-            Tensor before = ops.run(new Fill(new Spec(DType.F32, whole.withFirst(from)), 0));
-            Tensor after = ops.run(new Fill(new Spec(DType.F32, whole.withFirst(whole.dim(0) - to)), 0));
+            DType type = b.d(0).dtype();
+            Tensor before = ops.run(new Fill(new Spec(type, whole.withFirst(from)), 0));
+            Tensor after = ops.run(new Fill(new Spec(type, whole.withFirst(whole.dim(0) - to)), 0));
             b.give(0, ops.run(new Concat(), before, b.d(0), after));
         }
     }
 
-    /** Joins its inputs along the first dimension. */
+    /** Joins inputs of one type along the first dimension. */
     record Concat() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
             if (in.length == 0) {
                 throw new ShapeException("Concat: expected at least one input");
             }
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
+            Check.type(this, in[0].dtype(), in);
             long rows = 0;
             for (Spec spec : in) {
                 Check.same(this, in[0].shape().withFirst(0), spec.shape().withFirst(0));
                 rows += spec.shape().dim(0);
             }
-            return new Spec[] {new Spec(DType.F32, in[0].shape().withFirst(rows))};
+            return new Spec[] {new Spec(in[0].dtype(), in[0].shape().withFirst(rows))};
         }
 
         @Override
@@ -440,11 +465,11 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             if (from < 0 || to < from || to > in[0].shape().last()) {
                 throw new ShapeException("Columns: " + from + ".." + to + " of " + in[0].shape());
             }
-            return new Spec[] {new Spec(DType.F32, in[0].shape().withLast(to - from))};
+            return new Spec[] {new Spec(in[0].dtype(), in[0].shape().withLast(to - from))};
         }
 
         @Override
@@ -458,11 +483,11 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            Check.isFloat(this, in);
             if (from < 0 || in[0].shape().last() > width - from) {
                 throw new ShapeException("Pad: " + in[0].shape() + " from column " + from + " of " + width);
             }
-            return new Spec[] {new Spec(DType.F32, in[0].shape().withLast(width))};
+            return new Spec[] {new Spec(in[0].dtype(), in[0].shape().withLast(width))};
         }
 
         @Override
@@ -476,12 +501,15 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 0, in);
-            Check.type(this, DType.F32, spec);
+            Check.isFloat(this, spec);
             return new Spec[] {spec};
         }
     }
 
-    /** Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it, blocks float32. */
+    /**
+     * Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it, a quantized tensor
+     * float32. What was rounded from float32 keeps its gradient in float32, which is how weights that are trained stay so.
+     */
     record Cast(DType to) implements Plain {
         public Cast {
             if (!to.isFloat()) {
@@ -500,8 +528,6 @@ public sealed interface Plain extends Op {
 
         @Override
         public void gradient(Ops ops, Backward b) {
-            Check.type(this, DType.F32, b.spec(0));
-            Check.type(this, DType.F32, b.d(0).spec());
             b.give(0, b.d(0));
         }
     }
@@ -558,7 +584,7 @@ public sealed interface Plain extends Op {
             Check.count(this, 3, in);
             Check.isFloat(this, in[0]);
             Check.type(this, DType.I32, in[1]);
-            Check.type(this, DType.F32, in[2]);
+            Check.isFloat(this, in[2]);
             Check.same(this, in[0].shape().withFirst(in[1].shape().size()), in[2].shape());
             return new Spec[0];
         }

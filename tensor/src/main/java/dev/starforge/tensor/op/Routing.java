@@ -65,14 +65,27 @@ public sealed interface Routing extends Op {
 
     /**
      * Each expert's own product: (x[R, in], w[E, out, in], offsets i32[E + 1]) -> [R, out], where rows offsets[e] to
-     * offsets[e + 1]-1 of x meet w[e]; without {@code transposeB} w is [E, in, out]. w may be stored in 16 bits or in
-     * blocks.
+     * offsets[e + 1]-1 of x meet w[e]; without {@code transposeB} w is [E, in, out]. w may be quantized; {@code to} and
+     * {@code int8} as in {@link Plain.MatMul}.
      */
-    record ExpertMatMul(boolean transposeB) implements Routing {
+    record ExpertMatMul(boolean transposeB, DType to, boolean int8) implements Routing {
+        public ExpertMatMul {
+            Check.isFloat("ExpertMatMul", to);
+        }
+
+        public ExpertMatMul(boolean transposeB, DType to) {
+            this(transposeB, to, false);
+        }
+
+        /** A product in float32. */
+        public ExpertMatMul(boolean transposeB) {
+            this(transposeB, DType.F32);
+        }
+
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 3, in);
-            Check.type(this, DType.F32, in[0]);
+            Check.isFloat(this, in[0]);
             Check.weight(this, in[1]);
             Check.type(this, DType.I32, in[2]);
             Check.rank(this, 2, in[0]);
@@ -82,7 +95,7 @@ public sealed interface Routing extends Op {
             if (in[0].shape().last() != w.dim(transposeB ? 2 : 1)) {
                 throw new ShapeException("ExpertMatMul: " + in[0].shape() + " x " + w + (transposeB ? "^T" : ""));
             }
-            return new Spec[] {Spec.f32(in[0].shape().dim(0), w.dim(transposeB ? 1 : 2))};
+            return new Spec[] {new Spec(to, Shape.of(in[0].shape().dim(0), w.dim(transposeB ? 1 : 2)))};
         }
 
         @Override
@@ -94,10 +107,9 @@ public sealed interface Routing extends Op {
         @Override
         public void gradient(Ops ops, Backward b) {
             if (b.needs(0)) {
-                b.give(0, ops.run(new ExpertMatMul(!transposeB), b.d(0), b.in(1), b.in(2)));
+                b.give(0, ops.run(new ExpertMatMul(!transposeB, b.gradientType(0)), b.d(0), b.in(1), b.in(2)));
             }
             if (b.needs(1)) {
-                Check.type(this, DType.F32, b.spec(1));
                 Tensor rows = transposeB ? b.d(0) : b.in(0);
                 Tensor columns = transposeB ? b.in(0) : b.d(0);
                 b.give(1, ops.run(new ExpertOuter(), rows, columns, b.in(2)));
@@ -105,12 +117,12 @@ public sealed interface Routing extends Op {
         }
     }
 
-    /** (a[R, m], b[R, n], offsets i32[E + 1]) -> [E, m, n]: for each expert the sum of a^T b over its rows. */
+    /** (a[R, m], b[R, n], offsets i32[E + 1]) -> float32 [E, m, n]: for each expert the sum of a^T b over its rows. */
     record ExpertOuter() implements Routing {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 3, in);
-            Check.type(this, DType.F32, in[0], in[1]);
+            Check.isFloat(this, in[0], in[1]);
             Check.type(this, DType.I32, in[2]);
             Check.rank(this, 2, in[0]);
             Check.rank(this, 1, in[2]);

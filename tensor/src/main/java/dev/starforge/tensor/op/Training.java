@@ -16,12 +16,13 @@ import dev.starforge.tensor.Spec;
  * fraction.
  */
 public sealed interface Training extends Op {
-    /** (sum overwritten, x): sum += x. No output. */
+    /** (sum overwritten, in float32, x): sum += x. No output. */
     record Accumulate() implements Training {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
-            Check.type(this, DType.F32, in);
+            Check.type(this, DType.F32, in[0]);
+            Check.isFloat(this, in[1]);
             Check.same(this, in[0].shape(), in[1].shape());
             return new Spec[0];
         }
@@ -130,7 +131,7 @@ public sealed interface Training extends Op {
     }
 
     private static void noise(Op op, Spec... in) {
-        Check.type(op, DType.F32, in[0]);
+        Check.isFloat(op, in[0]);
         Check.rank(op, 2, in[0]);
         Check.type(op, DType.I32, in[1], in[2], in[3]);
         Check.same(op, Shape.of(in[0].shape().dim(0)), in[1].shape());

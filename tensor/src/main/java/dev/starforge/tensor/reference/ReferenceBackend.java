@@ -1,5 +1,6 @@
 package dev.starforge.tensor.reference;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -29,7 +30,7 @@ public final class ReferenceBackend implements Backend {
                 "scalar loops in double",
                 Runtime.getRuntime().maxMemory(),
                 true,
-                false,
+                List.of(DType.F32, DType.BF16, DType.F16),
                 "plain",
                 "the definition the others are tested against",
                 "one thread");

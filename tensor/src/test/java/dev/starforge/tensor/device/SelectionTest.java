@@ -19,7 +19,7 @@ final class SelectionTest {
     private record Fake(String name, int preference, boolean there, String reason) implements Backend {
         @Override
         public Probe probe() {
-            Probe.Found found = new Probe.Found(0, name, 1, true, false, "plain", "", "");
+            Probe.Found found = new Probe.Found(0, name, 1, true, List.of(), "plain", "", "");
             return there ? new Probe(List.of(found), reason) : Probe.missing(reason);
         }
 

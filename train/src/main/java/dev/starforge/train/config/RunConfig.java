@@ -148,17 +148,22 @@ public final class RunConfig {
         };
     }
 
-    /** How effective settings keep numbers: what is frozen as stored or as {@code dtype} says, all else in float32. */
+    /**
+     * How effective settings keep numbers: what is frozen as stored or as {@code dtype} says, what is trained in float32,
+     * activations and their gradients as {@code mixed_precision} says.
+     */
     public Precision precision() {
-        if (!get(Keys.LORA)) {
-            return Precision.FLOAT32;
-        }
-        DType dtype = switch (get(Keys.DTYPE)) {
+        Precision mixed = Precision.of(type(get(Keys.MIXED))).withStorage(DType.F32);
+        return get(Keys.LORA) ? mixed.withStorage(type(get(Keys.DTYPE))).withWeightsAsStored() : mixed;
+    }
+
+    /** The element type that a setting names; float32 for what is not of 16 bits. */
+    public static DType type(String setting) {
+        return switch (setting) {
             case "bf16" -> DType.BF16;
             case "fp16" -> DType.F16;
             default -> DType.F32;
         };
-        return Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
     }
 
     /** These settings with what another run was fitted to a machine by: batch, accumulation, context, checkpointing. */

@@ -137,7 +137,7 @@ public record Throughput(
      * @param rounds whether the device rounds activations of quantized products
      * @throws ModelException where the difference is too large
      */
-    public double check(ModelFiles files, Function<Scope, Model> load, boolean rounds) {
+    public double check(ModelFiles files, Function<Scope, Model> load) {
         int[] ids = ids(CHECKED);
         float[] actual;
         try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
@@ -152,7 +152,7 @@ public record Throughput(
                 generator.feed(ids);
                 float[] expected = generator.logits();
                 double difference = Logits.maxAbsError(actual, expected) / Logits.range(expected);
-                boolean rounded = rounds
+                boolean rounded = precision.int8Activations()
                         && files.tensors().stream()
                                 .anyMatch(tensor ->
                                         ROUNDING.matcher(tensor.dtype()).matches());

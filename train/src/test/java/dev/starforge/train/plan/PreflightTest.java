@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Tokenizer;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.RunConfig;
@@ -12,6 +13,7 @@ import dev.starforge.train.run.Tiny;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -34,7 +36,8 @@ final class PreflightTest {
     };
 
     private static Preflight preflight(RunConfig config, long memory, long disk) {
-        MachineFacts machine = new MachineFacts("cpu", "a CPU", memory, memory, 0, 0, false);
+        MachineFacts machine =
+                new MachineFacts("cpu", "a CPU", memory, memory, List.of(DType.F32), "tiled", "no T x T matrix");
         try (Device device = Tiny.cpu(2)) {
             return Preflight.of(new Preflight.Setup(config, machine, device, false, MODELS, folder -> disk));
         }
