@@ -11,6 +11,7 @@ import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.util.Comparator;
+import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -51,6 +52,16 @@ class DispatchTest {
     @Test
     void plainOperationsAreNative() {
         assertEquals(Support.NATIVE, Dispatch.supports(new Plain.Norm(), Spec.f32(5), Spec.f32(7, 11)));
+    }
+
+    @Test
+    void activationsMayHaveSixteenBits() {
+        for (DType type : List.of(DType.F16, DType.BF16)) {
+            Spec x = new Spec(type, Shape.of(3, 4, 256));
+            assertEquals(Support.NATIVE, Dispatch.supports(new Plain.Add(), x, Spec.f32(256)));
+            assertEquals(Support.NATIVE, Dispatch.supports(new Fused.RmsNorm(1e-5f), x, Spec.f32(256)));
+            assertEquals(Support.NATIVE, Dispatch.supports(new Plain.MatMul(false, true, type, true), x, x));
+        }
     }
 
     @Test
