@@ -178,8 +178,12 @@ final class ModelInvariantsTest {
 
     /** Losses and norms of some steps, and the logits after them. */
     static List<Float> trainingTrace(String name, String backend, int threads, boolean checkpointing, int steps) {
+        return trainingTrace(new TinyModel(name, backend, threads, Precision.FLOAT32), checkpointing, steps);
+    }
+
+    static List<Float> trainingTrace(TinyModel model, boolean checkpointing, int steps) {
         List<Float> trace = new ArrayList<>();
-        try (TinyModel tiny = new TinyModel(name, backend, threads, Precision.FLOAT32);
+        try (TinyModel tiny = model;
                 Trainer trainer = tiny.trainer(checkpointing)) {
             for (int step = 0; step < steps; step++) {
                 Trainer.Report report = trainer.step(tiny.examples(), 2e-3);
@@ -300,7 +304,7 @@ final class ModelInvariantsTest {
     }
 
     /** |a - b| / |b|. */
-    private static double distance(float[] a, float[] b) {
+    static double distance(float[] a, float[] b) {
         assertThat(a).hasSameSizeAs(b);
         double difference = 0;
         double norm = 0;
