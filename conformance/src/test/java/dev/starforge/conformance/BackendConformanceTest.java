@@ -33,16 +33,26 @@ abstract class BackendConformanceTest {
 
     @BeforeAll
     void open(@TempDir Path kernelCache) {
-        Backend backend = Selection.backends().stream()
-                .filter(candidate -> candidate.name().equals(name))
-                .findFirst()
-                .orElseThrow();
+        Backend backend = backend();
         Probe probe = backend.probe();
         assumeFalse(probe.found().isEmpty(), probe.reason());
         device = backend.open(ConformanceMain.options(backend, 1, kernelCache));
-        twin = backend.open(ConformanceMain.options(backend, 2, kernelCache));
+        twin = twin(backend, kernelCache);
         reference = ConformanceMain.reference();
         conformance = new Conformance(backend, device, twin, reference);
+    }
+
+    /** The one of that name; a backend that is not a service is made here. */
+    Backend backend() {
+        return Selection.backends().stream()
+                .filter(candidate -> candidate.name().equals(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** A device that must compute the same bits. */
+    Device twin(Backend backend, Path kernelCache) {
+        return backend.open(ConformanceMain.options(backend, 2, kernelCache));
     }
 
     @AfterAll

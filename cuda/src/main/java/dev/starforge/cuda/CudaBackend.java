@@ -3,6 +3,7 @@ package dev.starforge.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.starforge.kernels.Dispatch;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
@@ -11,11 +12,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
-import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Plain;
-import dev.starforge.tensor.op.Routing;
-import dev.starforge.tensor.op.Training;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
@@ -23,9 +20,6 @@ import java.util.List;
 
 /** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
 public final class CudaBackend implements Backend {
-    /** The largest head the attention kernels hold in registers; attention.cu says the same. */
-    private static final long MAX_HEAD = 256;
-
     private static final int NAME_BYTES = 256;
 
     @Override
@@ -86,7 +80,7 @@ public final class CudaBackend implements Backend {
                 out.getString(0),
                 bytes,
                 integrated,
-                List.of(DType.F32),
+                List.of(DType.F32, DType.BF16, DType.F16),
                 "plain",
                 "kernels that tile queries against keys (flash attention) are not written yet",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."
@@ -100,36 +94,7 @@ public final class CudaBackend implements Backend {
 
     @Override
     public Support supports(Op op, Spec... in) {
-        return declared(op, in);
-    }
-
-    /** Everything has a kernel, but attention with heads too large for it; nothing has one for block types. */
-    static Support declared(Op op, Spec... in) {
-        for (Spec spec : in) {
-            if (spec.dtype().isBlock()) {
-                return Support.NONE;
-            }
-        }
-        return switch (op) {
-            case Plain o -> Support.NATIVE;
-            case Routing o -> Support.NATIVE;
-            case Training o -> Support.NATIVE;
-            case Fused.LayerNorm o -> Support.NATIVE;
-            case Fused.LayerNormGrad o -> Support.NATIVE;
-            case Fused.RmsNorm o -> Support.NATIVE;
-            case Fused.RmsNormGrad o -> Support.NATIVE;
-            case Fused.Rope o -> Support.NATIVE;
-            case Fused.Gated o -> Support.NATIVE;
-            case Fused.GatedGrad o -> Support.NATIVE;
-            case Fused.CrossEntropy o -> Support.NATIVE;
-            case Fused.CrossEntropyGrad o -> Support.NATIVE;
-            case Fused.Attention o -> head(in);
-            case Fused.AttentionGrad o -> head(in);
-        };
-    }
-
-    private static Support head(Spec... in) {
-        return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
+        return Dispatch.supports(op, in);
     }
 
     @Override

@@ -3,6 +3,7 @@ package dev.starforge.cuda;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.starforge.kernels.Dispatch;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -13,7 +14,6 @@ import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -33,7 +33,6 @@ import java.util.Set;
  * and reservations throw.
  */
 final class CudaDevice implements Device {
-    private static final long WORKSPACE = 8L * Dispatch.NORM_PARTS;
     private static final long STAGING = 4L << 20;
 
     /** In {@link #graphs}: the step has run once and is captured next. */
@@ -68,8 +67,8 @@ final class CudaDevice implements Device {
                 attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
                 attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
                 options.kernelCache());
-        workspace = allocate(WORKSPACE);
-        dispatch = new Dispatch(new Launcher(kernels, stream, arena), workspace.pointer());
+        workspace = allocate(Dispatch.WORKSPACE);
+        dispatch = new Dispatch(new CudaLauncher(kernels, stream, workspace, arena));
     }
 
     private int attribute(int attribute) {
@@ -84,17 +83,17 @@ final class CudaDevice implements Device {
 
     @Override
     public Support supports(Op op, Spec... in) {
-        return CudaBackend.declared(op, in);
+        return Dispatch.supports(op, in);
     }
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return op instanceof Plain.Norm ? WORKSPACE : 0;
+        return Dispatch.workspace(op);
     }
 
     @Override
     public long workspaceBytes() {
-        return WORKSPACE;
+        return Dispatch.WORKSPACE;
     }
 
     @Override

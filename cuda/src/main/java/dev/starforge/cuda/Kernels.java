@@ -2,6 +2,7 @@ package dev.starforge.cuda;
 
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.device.DeviceException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -20,8 +21,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Compiled kernels of one device. A source file is compiled when the first of its kernels is launched, for exactly the
- * architecture at hand, with full-precision division, square root and functions, and without TF32.
+ * Compiled kernels of one device. A source file is compiled, for its element types, when the first of its kernels is
+ * launched, for exactly the architecture at hand, with full-precision division, square root and functions, and without TF32.
  *
  * <p>Machine code is kept on disk under the hash of everything it depends on, behind its own digest, and put in place
  * by an atomic rename, so that processes can share the folder. The cache only saves time: an entry that is damaged is
@@ -34,7 +35,7 @@ final class Kernels {
     private final String architecture;
     private final Path cache;
     private final Map<String, Long> modules = new HashMap<>();
-    private final long[] functions = new long[Kernel.values().length];
+    private final Map<Variant, Long> functions = new HashMap<>();
 
     /** For a device of compute capability {@code major.minor}, whose context is current. */
     Kernels(int major, int minor, Path cache) {
@@ -43,48 +44,48 @@ final class Kernels {
     }
 
     /** The driver's handle on a kernel. */
-    long function(Kernel kernel) {
-        long function = functions[kernel.ordinal()];
-        if (function == 0) {
-            Long module = modules.get(kernel.file());
+    long function(Variant variant) {
+        Long function = functions.get(variant);
+        if (function == null) {
+            Long module = modules.get(variant.unit());
             if (module == null) {
-                module = load(kernel.file());
-                modules.put(kernel.file(), module);
+                module = load(variant);
+                modules.put(variant.unit(), module);
             }
-            function = find(module, kernel);
-            functions[kernel.ordinal()] = function;
+            function = find(module, variant);
+            functions.put(variant, function);
         }
         return function;
     }
 
-    private static long find(long module, Kernel kernel) {
+    private static long find(long module, Variant variant) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment out = arena.allocate(JAVA_LONG);
-            CudaDriver.check(
-                    CudaDriver.cuModuleGetFunction(out, module, arena.allocateFrom(kernel.symbol())), kernel.symbol());
+            MemorySegment symbol = arena.allocateFrom(variant.kernel().symbol());
+            CudaDriver.check(CudaDriver.cuModuleGetFunction(out, module, symbol), variant.toString());
             return out.get(JAVA_LONG, 0);
         }
     }
 
-    private long load(String file) {
+    private long load(Variant variant) {
         List<String> options = List.of("--gpu-architecture=" + architecture, "--std=c++17", "--fmad=true");
-        String source = source(file);
+        String unit = variant.unit();
+        String source = variant.program(prelude());
         String compiler = Nvrtc.version();
         String key = HexFormat.of()
                 .formatHex(sha256(
                         String.join("\n", source, options.toString(), compiler).getBytes(StandardCharsets.UTF_8)));
-        Path entry = cache.resolve(file + "-" + architecture + "-" + key + ".cubin");
+        Path entry = cache.resolve(unit + "-" + architecture + "-" + key + ".cubin");
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment out = arena.allocate(JAVA_LONG);
             byte[] cached = cached(entry);
             if (cached.length > 0 && loadModule(arena, out, cached) == CudaDriver.SUCCESS) {
                 return out.get(JAVA_LONG, 0);
             }
-            byte[] cubin = Nvrtc.compile(file + ".cu", source, options);
+            byte[] cubin = Nvrtc.compile(unit, source, options);
             keep(entry, cubin);
             CudaDriver.check(
-                    loadModule(arena, out, cubin),
-                    file + ".cu, compiled by NVRTC " + compiler + " for " + architecture);
+                    loadModule(arena, out, cubin), unit + ", compiled by NVRTC " + compiler + " for " + architecture);
             return out.get(JAVA_LONG, 0);
         }
     }
@@ -95,20 +96,15 @@ final class Kernels {
         return CudaDriver.cuModuleLoadData(out, image);
     }
 
-    /** What the compiler is given: the dialect, what files share, and the file. */
-    private static String source(String file) {
-        return resource("prelude.cuh") + resource("common.cuh") + resource(file + ".cu");
-    }
-
-    /** The text of one source file. */
-    static String resource(String name) {
-        try (InputStream stream = Kernels.class.getResourceAsStream(name)) {
+    /** The dialect, spelled for CUDA. */
+    static String prelude() {
+        try (InputStream stream = Kernels.class.getResourceAsStream("cuda.prelude")) {
             if (stream == null) {
-                throw new DeviceException("kernels: " + name + " is missing from the module");
+                throw new DeviceException("cuda: cuda.prelude is missing from the module");
             }
             return new String(stream.readAllBytes(), StandardCharsets.US_ASCII);
         } catch (IOException e) {
-            throw new DeviceException("kernels: " + name + " cannot be read", e);
+            throw new DeviceException("cuda: cuda.prelude cannot be read", e);
         }
     }
 
@@ -153,7 +149,7 @@ final class Kernels {
             failure = CudaDevice.first(failure, CudaDriver.cuModuleUnload(module));
         }
         modules.clear();
-        Arrays.fill(functions, 0);
+        functions.clear();
         return failure;
     }
 }

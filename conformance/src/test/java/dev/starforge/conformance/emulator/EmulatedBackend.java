@@ -1,0 +1,95 @@
+package dev.starforge.conformance.emulator;
+
+import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Launch;
+import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Variant;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.UnaryOperator;
+
+/** The emulator as a backend, for the conformance suite. Its second device runs everything in the reversed order. */
+public final class EmulatedBackend implements Backend {
+    private final Emulator emulator = Emulator.require();
+
+    @Override
+    public String name() {
+        return "emulator";
+    }
+
+    @Override
+    public int preference() {
+        return -1;
+    }
+
+    @Override
+    public Probe probe() {
+        Probe.Found found = new Probe.Found(
+                0,
+                "GPU kernels on the host",
+                Runtime.getRuntime().maxMemory(),
+                true,
+                List.of(DType.F32, DType.BF16, DType.F16),
+                "plain",
+                "the portable one",
+                "fibers");
+        return new Probe(List.of(found), "compiled by the system's C++ compiler");
+    }
+
+    /** Adds the programs that an operation will need. */
+    public void variants(Op op, Spec[] in, Set<Variant> needed) {
+        try (Device device = open(new DeviceOptions(0, 0, Path.of("")));
+                Scope scope = new Scope(device)) {
+            new Dispatch(new Recorder(needed)).run(op, allocate(scope, in), allocate(scope, op.outputs(in)));
+        }
+    }
+
+    private static Tensor[] allocate(Scope scope, Spec[] specs) {
+        return Arrays.stream(specs).map(scope::allocate).toArray(Tensor[]::new);
+    }
+
+    /** Runs nothing. */
+    private record Recorder(Set<Variant> launched) implements Launcher {
+        @Override
+        public void launch(Launch launch) {
+            launched.add(launch.variant());
+        }
+
+        @Override
+        public void zero(Tensor tensor) {}
+
+        @Override
+        public void copy(Tensor from, Tensor to) {}
+    }
+
+    /** Compiles programs side by side; others are compiled when they are first launched. */
+    public void compile(Set<Variant> variants) {
+        Map<String, Variant> units = new TreeMap<>();
+        variants.forEach(each -> units.put(each.unit(), each));
+        units.values().parallelStream().forEach(each -> emulator.compile(each, Emulator.text(each)));
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Dispatch.supports(op, in);
+    }
+
+    @Override
+    public Device open(DeviceOptions options) {
+        return new EmulatedDevice(emulator, options.index() == 1, UnaryOperator.identity());
+    }
+}

@@ -1,0 +1,192 @@
+package dev.starforge.conformance.emulator;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Launch;
+import dev.starforge.kernels.Launch.Argument;
+import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Variant;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+
+/**
+ * A GPU made of the host: the kernels' own text and the same dispatch, run by the {@link Emulator}. A launch whose
+ * arguments are not of the types the kernel has parameters for is refused, and so is one that uses other shared memory
+ * than the table of kernels says.
+ */
+final class EmulatedDevice implements Device, Launcher {
+    private static final long SLOT = 2 * ADDRESS.byteSize();
+
+    private final Emulator emulator;
+    private final boolean reversed;
+    private final UnaryOperator<String> edit;
+    private final Dispatch dispatch = new Dispatch(this);
+    private final EmulatedMemory workspace = EmulatedMemory.of(Dispatch.WORKSPACE);
+    private final Map<Variant, Emulator.Program> programs = new HashMap<>();
+
+    /**
+     * @param reversed whether groups and threads run from the last to the first: what depends on their order differs
+     * @param edit what becomes of a kernel's text before it is compiled
+     */
+    EmulatedDevice(Emulator emulator, boolean reversed, UnaryOperator<String> edit) {
+        this.emulator = emulator;
+        this.reversed = reversed;
+        this.edit = edit;
+    }
+
+    @Override
+    public String name() {
+        return "emulator";
+    }
+
+    @Override
+    public Support supports(Op op, Spec... in) {
+        return Dispatch.supports(op, in);
+    }
+
+    @Override
+    public long workspace(Op op, Spec... in) {
+        return Dispatch.workspace(op);
+    }
+
+    @Override
+    public long workspaceBytes() {
+        return Dispatch.WORKSPACE;
+    }
+
+    @Override
+    public void run(Op op, Tensor[] in, Tensor[] out) {
+        dispatch.run(op, in, out);
+    }
+
+    @Override
+    public void launch(Launch launch) {
+        Emulator.Program program = programs.computeIfAbsent(
+                launch.variant(), variant -> emulator.compile(variant, edit.apply(Emulator.text(variant))));
+        requireKinds(launch, program.kinds());
+        try (Arena arena = Arena.ofConfined()) {
+            List<Argument> arguments = launch.arguments();
+            MemorySegment slots = arena.allocate(SLOT * arguments.size(), ADDRESS.byteAlignment());
+            for (int i = 0; i < arguments.size(); i++) {
+                MemorySegment value = value(arguments.get(i), arena);
+                slots.set(ADDRESS, SLOT * i, value);
+                slots.set(JAVA_LONG, SLOT * i + ADDRESS.byteSize(), value.byteSize());
+            }
+            long shared = emulator.run(program, slots, (int) launch.x(), (int) launch.y(), (int) launch.z(), reversed);
+            if (shared != launch.variant().kernel().shared()) {
+                throw new DeviceException(
+                        launch.variant() + ": declares " + shared + " bytes of shared memory, Kernel has "
+                                + launch.variant().kernel().shared());
+            }
+        }
+    }
+
+    private static void requireKinds(Launch launch, String kinds) {
+        StringBuilder given = new StringBuilder();
+        for (Argument argument : launch.arguments()) {
+            boolean bytes = given.length() < kinds.length() && kinds.charAt(given.length()) == 'c';
+            given.append(bytes ? 'c' : kind(argument));
+        }
+        if (!given.toString().equals(kinds)) {
+            throw new DeviceException(
+                    launch.variant() + ": has parameters of types " + kinds + ", the launch has " + given);
+        }
+    }
+
+    /** As the host prelude names them. */
+    private static char kind(Argument argument) {
+        return switch (argument) {
+            case Argument.Buffer buffer -> kind(buffer.tensor().dtype());
+            case Argument.Workspace all -> 'w';
+            case Argument.Int number -> 'I';
+            case Argument.Long number -> 'L';
+            case Argument.Float number -> 'F';
+            case Argument.Struct struct -> 'S';
+        };
+    }
+
+    private static char kind(DType type) {
+        return switch (type) {
+            case F32 -> 'f';
+            case F16 -> 'h';
+            case BF16 -> 'b';
+            case I32 -> 'i';
+            default -> throw new DeviceException("emulator: " + type + " has no kernel");
+        };
+    }
+
+    private MemorySegment value(Argument argument, Arena arena) {
+        return switch (argument) {
+            case Argument.Buffer buffer -> EmulatedMemory.segment(buffer.tensor());
+            case Argument.Workspace all -> workspace.segment();
+            case Argument.Int number -> arena.allocateFrom(JAVA_INT, number.value());
+            case Argument.Long number -> arena.allocateFrom(JAVA_LONG, number.value());
+            case Argument.Float number -> arena.allocateFrom(JAVA_FLOAT, number.value());
+            case Argument.Struct struct ->
+                arena.allocateFrom(
+                        JAVA_LONG,
+                        struct.values().stream().mapToLong(Long::longValue).toArray());
+        };
+    }
+
+    @Override
+    public void zero(Tensor tensor) {
+        EmulatedMemory.segment(tensor).fill((byte) 0);
+    }
+
+    @Override
+    public void copy(Tensor from, Tensor to) {
+        EmulatedMemory.segment(to).copyFrom(EmulatedMemory.segment(from));
+    }
+
+    @Override
+    public Memory reserve(long bytes) {
+        return EmulatedMemory.of(bytes);
+    }
+
+    @Override
+    public void release(Memory memory) {
+        ((EmulatedMemory) memory).arena().close();
+    }
+
+    @Override
+    public void write(Tensor to, ByteBuffer from) {
+        MemorySegment source = MemorySegment.ofBuffer(from);
+        if (source.byteSize() > to.bytes()) {
+            throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
+        }
+        EmulatedMemory.segment(to).copyFrom(source);
+    }
+
+    @Override
+    public void read(Tensor from, ByteBuffer to) {
+        MemorySegment target = MemorySegment.ofBuffer(to);
+        if (target.byteSize() < from.bytes()) {
+            throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
+        }
+        target.copyFrom(EmulatedMemory.segment(from));
+    }
+
+    @Override
+    public void close() {
+        workspace.arena().close();
+    }
+}

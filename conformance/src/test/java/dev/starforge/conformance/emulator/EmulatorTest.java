@@ -1,0 +1,52 @@
+package dev.starforge.conformance.emulator;
+
+import static java.util.stream.Collectors.toCollection;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Test;
+import org.opentest4j.AssertionFailedError;
+import org.opentest4j.TestAbortedException;
+
+/** What the emulator promises of itself; what it finds is for {@link PlantedFaultsTest}. */
+class EmulatorTest {
+    /** A macro, or a function after its return type. */
+    private static final Pattern WORD =
+            Pattern.compile("(?m)^#define (\\w+)|^FUNCTION \\w+ (\\w+)\\(|^typedef .* (\\w+);");
+
+    @Test
+    void withoutACompilerTestsAreSkippedButNotInCi() {
+        assertThatThrownBy(() -> Emulator.require(Optional.empty(), false))
+                .isInstanceOf(TestAbortedException.class)
+                .hasMessageContaining("no C++ compiler");
+        assertThatThrownBy(() -> Emulator.require(Optional.empty(), true))
+                .isInstanceOf(AssertionFailedError.class)
+                .hasMessageContaining("no C++ compiler");
+    }
+
+    /** A word that only one prelude knows would compile here and not there. */
+    @Test
+    void bothPreludesSpellTheSameDialect() throws IOException {
+        assertThat(words("/dev/starforge/conformance/emulator/host.prelude"))
+                .isEqualTo(words("/dev/starforge/cuda/cuda.prelude"));
+    }
+
+    private static Set<String> words(String prelude) throws IOException {
+        try (InputStream stream = EmulatorTest.class.getResourceAsStream(prelude)) {
+            String text = new String(stream.readAllBytes(), StandardCharsets.US_ASCII);
+            return WORD.matcher(text)
+                    .results()
+                    .map(word -> word.group(1) != null
+                            ? word.group(1)
+                            : word.group(2) != null ? word.group(2) : word.group(3))
+                    .collect(toCollection(TreeSet::new));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+package dev.starforge.conformance.emulator;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.kernels.Kernel;
+import dev.starforge.kernels.Launch;
+import dev.starforge.kernels.Launch.Argument;
+import dev.starforge.kernels.Variant;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import java.util.List;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Kernels with one fault each, planted into their text: what the emulator is there to find. Every fault is one that a GPU
+ * may well run without complaint and with the right numbers.
+ */
+class PlantedFaultsTest {
+    private static Emulator emulator;
+
+    @BeforeAll
+    static void compiler() {
+        emulator = Emulator.require();
+    }
+
+    @Test
+    void aBoundThatIsOneTooFar() {
+        assertThatThrownBy(() -> run(planted("i < width; i += GROUP", "i <= width; i += GROUP"), SUM, Spec.f32(3, 300)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining(
+                        "SumLast: group (2, 0, 0), thread 44: buffer x: index 900 is outside of its 900 elements");
+    }
+
+    /** Memory behind the tensor belongs to its neighbour, so nothing but the bounds of the tensor itself can tell. */
+    @Test
+    void anIndexIntoTheNeighboursRow() {
+        assertThatThrownBy(() -> run(
+                        planted("x[(i64)GROUP_X * width + i]", "x[(i64)(GROUP_X + 1) * width + i]"),
+                        SUM,
+                        Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining(
+                        "SumLast: group (2, 0, 0), thread 0: buffer x: index 15 is outside of its 15 elements");
+    }
+
+    @Test
+    void anIndexBeforeTheBuffer() {
+        assertThatThrownBy(() -> run(planted("y[GROUP_X] = sum", "y[(i64)GROUP_X - 1] = sum"), SUM, Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining(
+                        "SumLast: group (0, 0, 0), thread 0: buffer y: index -1 is outside of its 3 elements");
+    }
+
+    @Test
+    void anIndexOutsideOfASharedArray() {
+        assertThatThrownBy(
+                        () -> run(planted("scratch[SIMDGROUP] = x", "scratch[SIMDGROUP + 1] = x"), SUM, Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining(
+                        "SumLast: group (0, 0, 0), thread 224: shared array scratch: index 8 is outside of its 8 elements");
+    }
+
+    @Test
+    void aBarrierThatIsMissingBeforeAReader() {
+        UnaryOperator<String> edit = planted(
+                "        BARRIER();\n    }\n    if (THREAD == 0) {\n        y[",
+                "    }\n    if (THREAD == 0) {\n        y[");
+        assertThatThrownBy(() -> run(edit, new Plain.Argmax(), Spec.f32(3, 300)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("Argmax: group (0, 0, 0), thread ")
+                .hasMessageContaining("shared array value: race: ")
+                .hasMessageContaining(", with no barrier between");
+    }
+
+    /** Here every thread reads what was meant; it is the next sum that may overwrite it too early. */
+    @Test
+    void aBarrierThatIsMissingBeforeTheNextWriter() {
+        UnaryOperator<String> edit = planted("    BARRIER();\n    return max;", "    return max;");
+        assertThatThrownBy(() -> run(edit, new Plain.Softmax(), Spec.f32(3, 300)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("Softmax: ")
+                .hasMessageContaining("shared array scratch: race: writes element ")
+                .hasMessageContaining("which other threads read, with no barrier between");
+    }
+
+    @Test
+    void aBarrierThatSomeThreadsSkip() {
+        UnaryOperator<String> edit = planted(
+                "    sum = group_sum(sum, scratch);",
+                "    if (THREAD == 77) {\n        return;\n    }\n    sum = group_sum(sum, scratch);");
+        assertThatThrownBy(() -> run(edit, SUM, Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("SumLast: group (0, 0, 0), thread ")
+                .hasMessageContaining("divergent simd_sum at common.kernel:")
+                .hasMessageContaining("31 of 32 threads wait there, the others never come");
+    }
+
+    @Test
+    void twoBarriersForTheTwoHalvesOfAGroup() {
+        assertThatThrownBy(() -> run(
+                        planted(
+                                "    BARRIER();\n    float sum = 0;",
+                                "    if (THREAD < 128) {\n        BARRIER();\n    } else {\n        BARRIER();\n    }\n    float sum = 0;"),
+                        SUM,
+                        Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("SumLast: group (0, 0, 0), thread 159: divergent BARRIER at common.kernel:")
+                .hasMessageContaining("thread 31 waits at common.kernel:");
+    }
+
+    @Test
+    void sharedMemoryThatNobodyWrote() {
+        assertThatThrownBy(() -> run(
+                        planted(
+                                "if (LANE == 0) {\n        scratch[SIMDGROUP] = x",
+                                "if (THREAD == 0) {\n        scratch[SIMDGROUP] = x"),
+                        SUM,
+                        Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("SumLast: ")
+                .hasMessageContaining("shared array scratch: element 1 is read before anything was written to it");
+    }
+
+    /** What the last group left in shared memory is not there for the next one. */
+    @Test
+    void sharedMemoryThatTheLastGroupWrote() {
+        assertThatThrownBy(() -> run(
+                        planted(
+                                "if (LANE == 0) {\n        scratch[SIMDGROUP] = x",
+                                "if (LANE == 0 && GROUP_X == 0) {\n        scratch[SIMDGROUP] = x"),
+                        SUM,
+                        Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("SumLast: group (1, 0, 0), ")
+                .hasMessageContaining("shared array scratch: element 0 is read before anything was written to it");
+    }
+
+    @Test
+    void anArgumentOfTheWrongType() {
+        try (EmulatedDevice device = new EmulatedDevice(emulator, false, UnaryOperator.identity());
+                Scope scope = new Scope(device)) {
+            Argument y = new Argument.Buffer(scope.allocate(Spec.f32(5)));
+            Launch launch = new Launch(
+                    new Variant(Kernel.FILL, List.of()),
+                    List.of(y, new Argument.Int(5), new Argument.Float(1)),
+                    1,
+                    1,
+                    1);
+            assertThatThrownBy(() -> device.launch(launch))
+                    .isInstanceOf(DeviceException.class)
+                    .hasMessage("Fill: has parameters of types fLF, the launch has fIF");
+        }
+    }
+
+    @Test
+    void sharedMemoryThatTheTableDoesNotKnow() {
+        assertThatThrownBy(() -> run(
+                        planted(
+                                "SHARED(float, scratch, SIMDGROUPS);\n    float sum",
+                                "SHARED(float, scratch, SIMDGROUPS + 1);\n    float sum"),
+                        SUM,
+                        Spec.f32(3, 5)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessage("SumLast: declares 48 bytes of shared memory, Kernel has 32");
+    }
+
+    /** After a fault the next launch starts afresh. */
+    @Test
+    void withoutAFaultTheSumsAreRight() {
+        assertThatThrownBy(
+                () -> run(planted("i < width; i += GROUP", "i <= width; i += GROUP"), SUM, Spec.f32(3, 300)));
+        assertThat(run(UnaryOperator.identity(), SUM, Spec.f32(3, 300))).containsOnly(299 * 300 / 2);
+    }
+
+    private static final Op SUM = new Plain.Sum(Plain.Sum.Over.LAST);
+
+    /** Replaces a piece of text, which must be there. */
+    private static UnaryOperator<String> planted(String text, String fault) {
+        return program -> {
+            assertThat(program).contains(text);
+            return program.replace(text, fault);
+        };
+    }
+
+    /** The first output of an operation on rows of 0, 1, 2 and so on. */
+    private static float[] run(UnaryOperator<String> edit, Op op, Spec x) {
+        try (EmulatedDevice device = new EmulatedDevice(emulator, false, edit);
+                Scope scope = new Scope(device)) {
+            Tensor in = scope.allocate(x);
+            float[] values = new float[(int) x.shape().size()];
+            for (int i = 0; i < values.length; i++) {
+                values[i] = i % x.shape().last();
+            }
+            device.write(in, values);
+            Tensor out = scope.allocate(op.outputs(x)[0]);
+            device.run(op, new Tensor[] {in}, new Tensor[] {out});
+            return device.floats(out);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+package dev.starforge.kernels;
+
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
+import java.util.Arrays;
+
+/**
+ * From an operation to launches: which kernel, which arguments in the order of its parameters, how many groups. Group
+ * counts depend on shapes alone, so that a captured step fits any data.
+ */
+public final class Dispatch {
+    /** Bytes of scratch memory that a device must have: the partial sums of a norm, in double; see adamw.kernel. */
+    public static final long WORKSPACE = 8L * Dispatch.NORM_PARTS;
+
+    /** The largest head that the attention kernels hold in registers. */
+    static final int MAX_HEAD = 256;
+
+    private static final int NORM_PARTS = 512;
+
+    private final Launcher launcher;
+    private final Products products;
+    private final Rows rows;
+
+    public Dispatch(Launcher launcher) {
+        this.launcher = launcher;
+        products = new Products(launcher);
+        rows = new Rows(launcher);
+    }
+
+    /** What every backend of these kernels declares: all but attention with heads too large for it, and but block types. */
+    public static Support supports(Op op, Spec... in) {
+        for (Spec spec : in) {
+            if (spec.dtype().isBlock()) {
+                return Support.NONE;
+            }
+        }
+        return switch (op) {
+            case Plain o -> Support.NATIVE;
+            case Routing o -> Support.NATIVE;
+            case Training o -> Support.NATIVE;
+            case Fused.LayerNorm o -> Support.NATIVE;
+            case Fused.LayerNormGrad o -> Support.NATIVE;
+            case Fused.RmsNorm o -> Support.NATIVE;
+            case Fused.RmsNormGrad o -> Support.NATIVE;
+            case Fused.Rope o -> Support.NATIVE;
+            case Fused.Gated o -> Support.NATIVE;
+            case Fused.GatedGrad o -> Support.NATIVE;
+            case Fused.CrossEntropy o -> Support.NATIVE;
+            case Fused.CrossEntropyGrad o -> Support.NATIVE;
+            case Fused.Attention o -> head(in);
+            case Fused.AttentionGrad o -> head(in);
+        };
+    }
+
+    private static Support head(Spec... in) {
+        return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
+    }
+
+    /** How much of the scratch memory an operation uses. */
+    public static long workspace(Op op) {
+        return op instanceof Plain.Norm ? WORKSPACE : 0;
+    }
+
+    /** Launches what computes {@code out}, on an operation that is supported. */
+    public void run(Op op, Tensor[] in, Tensor[] out) {
+        if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
+            return;
+        }
+        switch (op) {
+            case Plain.Add o -> broadcast(Kernel.ADD, o, in, out[0]);
+            case Plain.Mul o -> broadcast(Kernel.MUL, o, in, out[0]);
+            case Plain.Affine o ->
+                elementwise(Kernel.AFFINE, out[0], in[0], out[0])
+                        .f32(o.scale())
+                        .f32(o.shift())
+                        .elements(Call.size(out[0]));
+            case Plain.Map o ->
+                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).elements(Call.size(out[0]));
+            case Plain.MapGrad o ->
+                elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
+                        .i32(code(o.fn()))
+                        .elements(Call.size(out[0]));
+            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).elements(Call.size(out[0]));
+            case Plain.Fill o ->
+                elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
+            case Plain.MatMul o -> products.matmul(o, in[0], in[1], out[0]);
+            case Plain.Permute o -> rows.permute(o.axes(), in[0], out[0]);
+            case Plain.Sum o -> rows.sum(o.over(), in[0], out[0]);
+            case Plain.Pick o ->
+                elementwise(Kernel.PICK, out[0], in[0], in[1], out[0])
+                        .i64(in[0].shape().last())
+                        .i64(out[0].shape().last())
+                        .elements(Call.size(out[0]));
+            case Plain.Unpick o ->
+                elementwise(Kernel.UNPICK, out[0], in[0], in[1], out[0])
+                        .i64(o.width())
+                        .i64(in[0].shape().last())
+                        .elements(Call.size(out[0]));
+            case Plain.Columns o -> rows.columns(Kernel.COLUMNS, o.from(), in[0], out[0]);
+            case Plain.Pad o -> rows.columns(Kernel.PAD, o.from(), in[0], out[0]);
+            case Plain.Gather o -> rows.gather(in[0], in[1], out[0]);
+            case Plain.ScatterAdd o -> rows.scatterAdd(o.height(), in[0], in[1], out[0]);
+            case Plain.Slice o -> rows.slice(o.from(), in[0], out[0]);
+            case Plain.Concat o -> rows.concat(in, out[0]);
+            case Plain.Store o -> rows.store(in[0], in[1], in[2]);
+            case Routing.Route o -> products.route(o, in[0], out[0]);
+            case Routing.Group o -> products.group(o.experts(), in[0], out);
+            case Routing.ExpertMatMul o -> products.expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
+            case Routing.ExpertOuter o -> products.expertOuter(in, out[0]);
+            case Plain.Softmax o -> eachRow(Kernel.SOFTMAX, in[0], in[0], out[0]);
+            case Plain.SoftmaxGrad o -> eachRow(Kernel.SOFTMAX_GRAD, in[0], in[0], in[1], out[0]);
+            case Plain.LogSumExp o -> eachRow(Kernel.LOG_SUM_EXP, in[0], in[0], out[0]);
+            case Plain.Argmax o ->
+                call(Kernel.ARGMAX)
+                        .tensors(in[0], out[0])
+                        .i32(in[0].shape().last())
+                        .groups(in[0].shape().rows());
+            case Plain.Mask o ->
+                elementwise(Kernel.MASK, out[0], in[0], in[1], in[2], out[0])
+                        .i32(Call.size(in[2]))
+                        .i64(in[3].dim(1) * o.block())
+                        .i64(in[0].shape().last())
+                        .i32(o.window())
+                        .elements(Call.size(out[0]));
+            case Plain.Norm o -> norm(in, out[0]);
+            case Plain.AdamW o ->
+                elementwise(Kernel.ADAMW, in[0], in)
+                        .f32(1 - o.beta1())
+                        .f32(1 - o.beta2())
+                        .f32(o.eps())
+                        .f32(o.weightDecay())
+                        .f32(o.maxNorm())
+                        .elements(Call.size(in[0]));
+            case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
+            case Training.Dropout o ->
+                elementwise(Kernel.DROPOUT, out[0], in[0], in[1], in[2], in[3], out[0])
+                        .i64(in[0].shape().last())
+                        .i32(o.site())
+                        .f32(o.rate())
+                        .f32(o.scale())
+                        .elements(Call.size(out[0]));
+            case Training.Noise o ->
+                elementwise(Kernel.NOISE, out[0], in[0], in[1], in[2], in[3], in[4], out[0])
+                        .i64(in[0].shape().last())
+                        .i32(o.site())
+                        .elements(Call.size(out[0]));
+            case Training.AdamW8 o ->
+                elementwise(Kernel.ADAMW8, in[0], in)
+                        .i64(Training.AdamW8.blocks(in[0].shape()))
+                        .f32(1 - o.beta1())
+                        .f32(1 - o.beta2())
+                        .f32(o.eps())
+                        .f32(o.weightDecay())
+                        .f32(o.maxNorm())
+                        .groups(Training.AdamW8.blocks(in[0].shape()));
+            case Fused.LayerNorm o ->
+                call(Kernel.LAYER_NORM)
+                        .tensors(in)
+                        .tensors(out)
+                        .i64(in[0].shape().last())
+                        .f32(o.eps())
+                        .groups(in[0].shape().rows());
+            case Fused.LayerNormGrad o -> layerNormGrad(in, out);
+            case Fused.RmsNorm o ->
+                call(Kernel.RMS_NORM)
+                        .tensors(in)
+                        .tensors(out)
+                        .i64(in[0].shape().last())
+                        .f32(o.eps())
+                        .groups(in[0].shape().rows());
+            case Fused.RmsNormGrad o -> rmsNormGrad(in, out);
+            case Fused.Rope o -> rope(o, in, out[0]);
+            case Fused.Gated o ->
+                elementwise(Kernel.GATED, out[0], in[0], in[1], out[0])
+                        .i32(code(o.fn()))
+                        .elements(Call.size(out[0]));
+            case Fused.GatedGrad o ->
+                elementwise(Kernel.GATED_GRAD, out[0], in[0], in[1], in[2], out[0], out[1])
+                        .i32(code(o.fn()))
+                        .elements(Call.size(out[0]));
+            case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
+            case Fused.CrossEntropyGrad o ->
+                eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
+            case Fused.Attention o ->
+                heads(call(Kernel.ATTENTION).tensors(in).tensors(out), in[0], in[1])
+                        .i32(in[5].dim(0))
+                        .i32(in[5].dim(1))
+                        .i32(o.block())
+                        .i32(o.window())
+                        .f32(o.scale())
+                        .groups(in[0].dim(0), in[0].dim(1), 1);
+            case Fused.AttentionGrad o -> attentionGrad(o, in, out);
+        }
+    }
+
+    private Call call(Kernel kernel) {
+        return new Call(launcher, kernel);
+    }
+
+    /** Begins a kernel whose scalars start with the number of elements. */
+    private Call elementwise(Kernel kernel, Tensor sized, Tensor... tensors) {
+        return call(kernel).tensors(tensors).i64(Call.size(sized));
+    }
+
+    /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
+    private void eachRow(Kernel kernel, Tensor x, Tensor... tensors) {
+        call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
+    }
+
+    private void broadcast(Kernel kernel, Op op, Tensor[] in, Tensor out) {
+        Broadcast broadcast = Broadcast.of(op, in[0].shape(), in[1].shape());
+        int code = switch (broadcast) {
+            case SAME -> 0;
+            case ROW -> 1;
+            case COLUMN -> 2;
+        };
+        elementwise(kernel, out, in[0], in[1], out)
+                .i32(code)
+                .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : Call.size(in[1]))
+                .elements(Call.size(out));
+    }
+
+    private void norm(Tensor[] in, Tensor y) {
+        for (int i = 0; i < in.length; i++) {
+            call(Kernel.NORM_PART)
+                    .tensors(in[i])
+                    .workspace()
+                    .i64(Call.size(in[i]))
+                    .flag(i == 0)
+                    .groups(NORM_PARTS);
+        }
+        call(Kernel.NORM)
+                .workspace()
+                .tensors(y)
+                .i32(in.length == 0 ? 0 : NORM_PARTS)
+                .groups(1);
+    }
+
+    /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
+    private void layerNormGrad(Tensor[] in, Tensor[] out) {
+        eachRow(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
+        if (out.length > 1) {
+            call(Kernel.LAYER_NORM_GRAD_WEIGHTS)
+                    .tensors(in[0], in[3], in[4], in[5], out[1], out[2])
+                    .i64(in[0].shape().rows())
+                    .i64(in[0].shape().last())
+                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
+        }
+    }
+
+    /** (x, w, rstd, dy) -> dx[, dw]. */
+    private void rmsNormGrad(Tensor[] in, Tensor[] out) {
+        eachRow(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
+        if (out.length > 1) {
+            call(Kernel.RMS_NORM_GRAD_WEIGHTS)
+                    .tensors(in[0], in[2], in[3], out[1])
+                    .i64(in[0].shape().rows())
+                    .i64(in[0].shape().last())
+                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
+        }
+    }
+
+    private void rope(Fused.Rope op, Tensor[] in, Tensor y) {
+        long heads = in[0].dim(1);
+        long d = in[0].dim(2);
+        long half = Call.size(in[2]);
+        long work = in[0].dim(0) * heads * (d - half);
+        call(Kernel.ROPE)
+                .tensors(in[0], in[1], in[2], y)
+                .i64(work)
+                .i32(heads)
+                .i32(d)
+                .i32(half)
+                .f32(op.magnitude())
+                .flag(op.inverse())
+                .elements(work);
+    }
+
+    private static Call heads(Call call, Tensor q, Tensor k) {
+        return call.i32(q.dim(1)).i32(k.dim(1)).i32(q.dim(2));
+    }
+
+    /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
+    private void attentionGrad(Fused.AttentionGrad op, Tensor[] in, Tensor[] out) {
+        long sequences = in[5].dim(0);
+        long tableWidth = in[5].dim(1);
+        heads(call(Kernel.ATTENTION_GRAD_QUERY).tensors(in).tensors(out[0]), in[0], in[1])
+                .i32(sequences)
+                .i32(tableWidth)
+                .i32(op.block())
+                .i32(op.window())
+                .f32(op.scale())
+                .groups(in[0].dim(0), in[0].dim(1), 1);
+        launcher.zero(out[1]);
+        launcher.zero(out[2]);
+        heads(call(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(out[1], out[2]), in[0], in[1])
+                .i32(tableWidth)
+                .i32(op.block())
+                .i32(op.window())
+                .f32(op.scale())
+                .groups(sequences * tableWidth * op.block(), in[1].dim(1), 1);
+    }
+
+    /** As common.kernel numbers functions. */
+    static int code(Fn fn) {
+        return switch (fn) {
+            case EXP -> 0;
+            case RSQRT -> 1;
+            case RECIPROCAL -> 2;
+            case SIGMOID -> 3;
+            case SIN -> 4;
+            case COS -> 5;
+            case SILU -> 6;
+            case GELU_TANH -> 7;
+        };
+    }
+}

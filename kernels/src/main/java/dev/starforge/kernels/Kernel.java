@@ -1,0 +1,82 @@
+package dev.starforge.kernels;
+
+/**
+ * Every kernel: the source file it is in, its name there, and the shared memory of a group. All have groups of
+ * {@link Launch#GROUP} threads. The emulator holds the last column against what a kernel declares.
+ */
+public enum Kernel {
+    ADD("elementwise", "Add", 0),
+    MUL("elementwise", "Mul", 0),
+    AFFINE("elementwise", "Affine", 0),
+    MAP("elementwise", "Map", 0),
+    MAP_GRAD("elementwise", "MapGrad", 0),
+    CAST("elementwise", "Cast", 0),
+    FILL("elementwise", "Fill", 0),
+    MATMUL("matmul", "MatMul", 8704),
+    MATMUL_FEW("matmul", "MatMulFew", 34816),
+    PERMUTE("rows", "Permute", 0),
+    SUM_LAST("rows", "SumLast", 32),
+    SUM_LEADING("rows", "SumLeading", 1024),
+    PICK("rows", "Pick", 0),
+    UNPICK("rows", "Unpick", 0),
+    COLUMNS("rows", "Columns", 0),
+    PAD("rows", "Pad", 0),
+    GATHER("rows", "Gather", 0),
+    SCATTER_ADD("rows", "ScatterAdd", 1088),
+    STORE("rows", "Store", 32),
+    ROUTE("experts", "Route", 12288),
+    GROUP("experts", "Group", 32),
+    EXPERT_MATMUL("experts", "ExpertMatMul", 8704),
+    EXPERT_MATMUL_FEW("experts", "ExpertMatMulFew", 34816),
+    EXPERT_OUTER("experts", "ExpertOuter", 8704),
+    SOFTMAX("softmax", "Softmax", 32),
+    SOFTMAX_GRAD("softmax", "SoftmaxGrad", 32),
+    LOG_SUM_EXP("softmax", "LogSumExp", 32),
+    ARGMAX("softmax", "Argmax", 2048),
+    NORM_PART("adamw", "NormPart", 64),
+    NORM("adamw", "Norm", 64),
+    ADAMW("adamw", "AdamW", 0),
+    ADAMW8("adamw8", "AdamW8", 2080),
+    DROPOUT("dropout", "Dropout", 0),
+    NOISE("dropout", "Noise", 0),
+    LAYER_NORM("layernorm", "LayerNorm", 32),
+    LAYER_NORM_GRAD("layernorm", "LayerNormGrad", 32),
+    LAYER_NORM_GRAD_WEIGHTS("layernorm", "LayerNormGradWeights", 1024),
+    RMS_NORM("rmsnorm", "RmsNorm", 32),
+    RMS_NORM_GRAD("rmsnorm", "RmsNormGrad", 32),
+    RMS_NORM_GRAD_WEIGHTS("rmsnorm", "RmsNormGradWeights", 1024),
+    ROPE("rope", "Rope", 0),
+    GATED("gated", "Gated", 0),
+    GATED_GRAD("gated", "GatedGrad", 0),
+    CROSS_ENTROPY("crossentropy", "CrossEntropy", 32),
+    CROSS_ENTROPY_GRAD("crossentropy", "CrossEntropyGrad", 0),
+    MASK("attention", "Mask", 0),
+    ATTENTION("attention", "Attention", 8256),
+    ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
+    ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
+
+    private final String file;
+    private final String symbol;
+    private final int shared;
+
+    Kernel(String file, String symbol, int shared) {
+        this.file = file;
+        this.symbol = symbol;
+        this.shared = shared;
+    }
+
+    /** The base name of its source file. */
+    public String file() {
+        return file;
+    }
+
+    /** Its name there, and in what is compiled. */
+    public String symbol() {
+        return symbol;
+    }
+
+    /** Bytes of shared memory that a group has, each array rounded up to sixteen. */
+    public int shared() {
+        return shared;
+    }
+}

@@ -1,0 +1,52 @@
+package dev.starforge.kernels;
+
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.DeviceException;
+import java.util.List;
+
+/**
+ * One launch of a kernel, as data: a backend only has to bind the arguments, which are in the order of the kernel's
+ * parameters, and start so many groups of {@link #GROUP} threads.
+ */
+public record Launch(Variant variant, List<Argument> arguments, long x, long y, long z) {
+    /** Threads in a group, for every kernel; the preludes have the same number. */
+    public static final int GROUP = 256;
+
+    /** What CUDA takes; Metal takes more. */
+    private static final long MAX_GROUPS_X = Integer.MAX_VALUE;
+
+    private static final long MAX_GROUPS_YZ = 65535;
+
+    public Launch {
+        arguments = List.copyOf(arguments);
+        if (x < 1 || y < 1 || z < 1 || x > MAX_GROUPS_X || y > MAX_GROUPS_YZ || z > MAX_GROUPS_YZ) {
+            throw new DeviceException(variant + ": " + x + " x " + y + " x " + z + " groups: expected 1 to "
+                    + MAX_GROUPS_X + " x " + MAX_GROUPS_YZ + " x " + MAX_GROUPS_YZ);
+        }
+    }
+
+    /** What a kernel is given for one of its parameters. */
+    public sealed interface Argument {
+        /** The elements of a tensor, for {@code IN} and {@code OUT}. */
+        record Buffer(Tensor tensor) implements Argument {}
+
+        /** The device's own scratch memory, {@link Dispatch#WORKSPACE} bytes. */
+        record Workspace() implements Argument {}
+
+        /** {@code ARG(int, ...)}. */
+        record Int(int value) implements Argument {}
+
+        /** {@code ARG(i64, ...)}. */
+        record Long(long value) implements Argument {}
+
+        /** {@code ARG(float, ...)}. */
+        record Float(float value) implements Argument {}
+
+        /** A struct of 64-bit integers. */
+        record Struct(List<java.lang.Long> values) implements Argument {
+            public Struct {
+                values = List.copyOf(values);
+            }
+        }
+    }
+}

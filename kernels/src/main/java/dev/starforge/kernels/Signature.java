@@ -1,0 +1,78 @@
+package dev.starforge.kernels;
+
+import dev.starforge.kernels.Launch.Argument;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.device.DeviceException;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A kernel's parameters, read out of its source: {@code IN(X, x), IN(float, w), OUT(X, y), ARG(i64, n)}. A type that is a
+ * capital letter is a macro, and what the arguments are of says what it is: so a kernel's own text decides which types it
+ * takes, and nobody has to say so again.
+ */
+record Signature(Kernel kernel, List<Parameter> parameters) {
+    private static final Set<String> MACROS = Set.of("D", "W", "X", "Y");
+    private static final Pattern PARAMETER = Pattern.compile("(IN|OUT|ARG)\\(([\\w ]+), (\\w+)\\)");
+    private static final Map<Kernel, Signature> READ = new ConcurrentHashMap<>();
+
+    record Parameter(String type, String name) {}
+
+    Signature {
+        parameters = List.copyOf(parameters);
+    }
+
+    static Signature of(Kernel kernel) {
+        return READ.computeIfAbsent(kernel, Signature::read);
+    }
+
+    private static Signature read(Kernel kernel) {
+        Pattern definition = Pattern.compile("(?s)^KERNEL\\(" + kernel.symbol() + ", (.*?)\\) \\{$", Pattern.MULTILINE);
+        Matcher found = definition.matcher(Variant.source(kernel.file()));
+        if (!found.find()) {
+            throw new DeviceException(kernel.file() + ".kernel: no kernel " + kernel.symbol());
+        }
+        return new Signature(
+                kernel,
+                PARAMETER
+                        .matcher(found.group(1))
+                        .results()
+                        .map(each -> new Parameter(each.group(2), each.group(3)))
+                        .toList());
+    }
+
+    /** The variant that takes these arguments. */
+    Variant variant(List<Argument> arguments) {
+        if (arguments.size() != parameters.size()) {
+            throw new DeviceException(
+                    kernel.symbol() + ": " + arguments.size() + " arguments for parameters " + names());
+        }
+        Map<String, DType> types = new TreeMap<>();
+        for (int i = 0; i < arguments.size(); i++) {
+            Parameter parameter = parameters.get(i);
+            if (arguments.get(i) instanceof Argument.Buffer buffer && MACROS.contains(parameter.type)) {
+                DType type = buffer.tensor().dtype();
+                DType other = types.put(parameter.type, type);
+                if (other != null && other != type) {
+                    throw new DeviceException(kernel.symbol() + ": " + parameter.name + " is " + type + ", expected "
+                            + other + " as the other buffers of type " + parameter.type);
+                }
+            }
+        }
+        types.values().removeIf(type -> type == DType.F32);
+        return new Variant(
+                kernel,
+                types.entrySet().stream()
+                        .map(each -> each.getKey() + " " + Variant.spelled(each.getValue()))
+                        .toList());
+    }
+
+    private List<String> names() {
+        return parameters.stream().map(Parameter::name).toList();
+    }
+}

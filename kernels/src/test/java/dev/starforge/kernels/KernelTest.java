@@ -1,0 +1,101 @@
+package dev.starforge.kernels;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Fn;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** The kernel sources and the table of them agree. */
+class KernelTest {
+    private static final Pattern DEFINITION = Pattern.compile("(?m)^KERNEL\\((\\w+),");
+
+    private static final Pattern CUDA_BUILTIN = Pattern.compile("__\\w+|threadIdx|blockIdx|blockDim|gridDim|asm\\(");
+
+    static Set<String> files() {
+        return Stream.of(Kernel.values()).map(Kernel::file).collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    @ParameterizedTest
+    @MethodSource("files")
+    void theTableNamesExactlyTheKernelsOfAFile(String file) {
+        List<String> defined = DEFINITION
+                .matcher(Variant.source(file))
+                .results()
+                .map(match -> match.group(1))
+                .sorted()
+                .toList();
+        List<String> named = Stream.of(Kernel.values())
+                .filter(kernel -> kernel.file().equals(file))
+                .map(Kernel::symbol)
+                .sorted()
+                .toList();
+        assertEquals(named, defined);
+    }
+
+    @ParameterizedTest
+    @MethodSource("files")
+    void kernelsAreWrittenInTheDialect(String file) {
+        assertEquals(List.of(), builtins(file));
+    }
+
+    @Test
+    void whatKernelsShareIsWrittenInTheDialect() {
+        assertEquals(List.of(), builtins("common"));
+    }
+
+    private static List<String> builtins(String file) {
+        return CUDA_BUILTIN
+                .matcher(Variant.source(file))
+                .results()
+                .map(MatchResult::group)
+                .toList();
+    }
+
+    static Stream<Arguments> sharedNumbers() {
+        return Stream.concat(
+                Stream.of(
+                        Arguments.of("common", "TILE", Products.TILE),
+                        Arguments.of("common", "FEW", Products.FEW),
+                        Arguments.of("rows", "MAX_RANK", Rows.MAX_RANK),
+                        Arguments.of("experts", "MAX_ROUTE_GROUPS", Products.MAX_ROUTE_GROUPS)),
+                Stream.of(Fn.values()).map(fn -> Arguments.of("common", "FN_" + fn, Dispatch.code(fn))));
+    }
+
+    @ParameterizedTest
+    @MethodSource
+    void sharedNumbers(String file, String name, int value) {
+        assertTrue(Variant.source(file).contains("#define " + name + " " + value + "\n"));
+    }
+
+    @Test
+    void aVariantIsItsKernelAndItsMacros() {
+        Variant plain = new Variant(Kernel.CAST, List.of());
+        Variant narrowing = new Variant(Kernel.CAST, List.of("X i32", "Y bf16"));
+        assertEquals("elementwise", plain.unit());
+        assertEquals("elementwise-X=i32-Y=bf16", narrowing.unit());
+        assertTrue(narrowing
+                .program("// prelude\n")
+                .startsWith("// prelude\n#define X i32\n#define Y bf16\n#line 1 \"common.kernel\"\n"));
+        assertThrows(DeviceException.class, () -> new Variant(Kernel.CAST, List.of("Y bf16", "X i32")));
+    }
+
+    @Test
+    void aLaunchIsNotLargerThanADeviceTakes() {
+        Variant fill = new Variant(Kernel.FILL, List.of());
+        DeviceException thrown = assertThrows(DeviceException.class, () -> new Launch(fill, List.of(), 1, 65536, 1));
+        assertTrue(thrown.getMessage().startsWith("Fill: 1 x 65536 x 1 groups: expected 1 to "), thrown.getMessage());
+    }
+}
