@@ -3,6 +3,8 @@ package dev.starforge.cpu.core;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.GroupCodec;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
@@ -156,59 +158,125 @@ public final class View {
 
     private void decode(long from, int count, float[] s, int at) {
         if (!Panels.has(dtype)) {
+            if (dtype.isPlanar()) {
+                int inMatrix = (int) (from % (height * last));
+                MatrixCodec.of(dtype)
+                        .decode(
+                                matrix(from),
+                                (int) height,
+                                (int) last,
+                                inMatrix / (int) last,
+                                inMatrix % (int) last,
+                                count,
+                                s,
+                                at);
+                return;
+            }
             ByteBuffer blocks =
                     segment.asSlice(dtype.bytes(from), dtype.bytes(count)).asByteBuffer();
             BlockFormat.of(dtype).decode(blocks, 0, s, at, count);
             return;
         }
-        byte[] block = new byte[dtype.blockBytes()];
+        ByteBuffer block = ByteBuffer.allocate(panels().bytes());
+        float[] scale = {1};
         for (int i = 0; i < count; i += dtype.blockElements()) {
-            unpack((from + i) / last, (from + i) % last, block, 0);
-            BlockFormat.of(dtype).decode(ByteBuffer.wrap(block), 0, s, at + i, dtype.blockElements());
+            long row = (from + i) / last;
+            long k = (from + i) % last;
+            unpack(row, k, block.array(), 0);
+            if (dtype.isPlanar()) {
+                GroupCodec codec = (GroupCodec) MatrixCodec.of(dtype);
+                int group = (int) (k / codec.group());
+                codec.scales(matrix(from), (int) height, (int) last, (int) (row % height), 1, group, 1, scale, 0, 1);
+                codec.decode(block, 0, scale[0], s, at + i);
+            } else {
+                BlockFormat.of(dtype).decode(block, 0, s, at + i, dtype.blockElements());
+            }
         }
     }
 
-    /** Blocks of a file into panels, all workers at it. */
-    public void pack(Workers workers, ByteBuffer from) {
-        MemorySegment file = MemorySegment.ofBuffer(from);
-        if (file.byteSize() != segment.byteSize()) {
-            throw new DeviceException(
-                    "write: " + file.byteSize() + " bytes to a tensor " + dtype + " of " + segment.byteSize());
+    private Panels panels() {
+        return Panels.of(dtype);
+    }
+
+    /** Where, in bytes, the quantized matrix begins that an element is in. */
+    public long matrixAt(long element) {
+        return tensor.spec().matrixAt(element);
+    }
+
+    /** The planes of the matrix that an element is in, as they lie here: all but the first are those of the format. */
+    public ByteBuffer matrix(long element) {
+        return segment.asSlice(matrixAt(element), tensor.spec().matrixBytes())
+                .asByteBuffer()
+                .order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    /**
+     * A piece of a tensor that lies in panels, all workers at it. A panel takes the bytes that its rows take in the tensor's
+     * planes, so a piece that ends amid a panel leaves its rows there as they are, and the one that completes it packs them.
+     */
+    public void write(Workers workers, long from, ByteBuffer piece) {
+        MemorySegment source = MemorySegment.ofBuffer(piece);
+        long end = from + source.byteSize();
+        long matrix = tensor.spec().matrixBytes();
+        long panel = panels().at(last);
+        long whole = height / Panels.ROWS;
+        long parts = whole + 1; // of a matrix: its panels, and what stays as it is
+        if (source.byteSize() == 0) {
+            return;
         }
-        long row = dtype.bytes(last);
-        long bands = Workers.count(height, Panels.ROWS);
-        workers.run(bands == 0 ? 0 : rows / height * bands, (chunk, s, at) -> {
-            long first = chunk % bands * Panels.ROWS;
-            long start = (chunk / bands * height + first) * row;
-            if (first + Panels.ROWS <= height) {
-                Panels.of(dtype).pack(file, start, Panels.ROWS, last, segment, start);
-            } else {
-                MemorySegment.copy(file, start, segment, start, (height - first) * row);
+        long first = part(from, matrix, panel, whole);
+        workers.run(part(end - 1, matrix, panel, whole) + 1 - first, (chunk, s, at) -> {
+            long part = first + chunk;
+            long start = part / parts * matrix + part % parts * panel;
+            long stop = part % parts < whole ? start + panel : (part / parts + 1) * matrix;
+            if (part % parts < whole && start >= from && stop <= end) {
+                panels().pack(source, start - from, Panels.ROWS, last, segment, start);
+                return;
+            }
+            long begin = Math.max(start, from);
+            MemorySegment.copy(source, begin - from, segment, begin, Math.min(stop, end) - begin);
+            if (part % parts < whole && stop <= end) {
+                byte[] rows = segment.asSlice(start, panel).toArray(ValueLayout.JAVA_BYTE);
+                panels().pack(MemorySegment.ofArray(rows), 0, Panels.ROWS, last, segment, start);
             }
         });
+    }
+
+    /** The number of the panel that a byte belongs to, counting what follows the panels of a matrix as one. */
+    private static long part(long at, long matrix, long panel, long whole) {
+        return at / matrix * (whole + 1) + Math.min(at % matrix / Math.max(1, panel), whole);
     }
 
     /** The way back. */
-    public void unpack(Workers workers, ByteBuffer to) {
+    public void read(Workers workers, ByteBuffer to) {
         MemorySegment file = MemorySegment.ofBuffer(to);
+        long matrix = tensor.spec().matrixBytes();
+        long row = panels().rowBytes(last);
         workers.run(rows, (r, s, at) -> {
-            byte[] blocks = new byte[(int) dtype.bytes(last)];
+            byte[] blocks = new byte[(int) row];
             for (long k = 0; k < last; k += dtype.blockElements()) {
-                unpack(r, k, blocks, (int) dtype.bytes(k));
+                unpack(r, k, blocks, (int) panels().rowBytes(k));
             }
-            MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, r * blocks.length, blocks.length);
+            long start = r / height * matrix + r % height * row;
+            MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, start, blocks.length);
         });
+        long rest = matrix - height * row;
+        for (long i = 0; i < tensor.spec().matrices() && rest > 0; i++) {
+            long start = i * matrix + height * row;
+            MemorySegment.copy(segment, start, file, start, rest);
+        }
     }
 
     private void unpack(long r, long k, byte[] block, int to) {
-        long row = dtype.bytes(last);
+        long row = panels().rowBytes(last);
         long inMatrix = r % height;
+        long start = r / height * tensor.spec().matrixBytes();
         long panel = inMatrix / Panels.ROWS * Panels.ROWS;
         if (panel + Panels.ROWS > height) {
-            MemorySegment.copy(segment, ValueLayout.JAVA_BYTE, r * row + dtype.bytes(k), block, to, dtype.blockBytes());
+            long from = start + inMatrix * row + panels().rowBytes(k);
+            MemorySegment.copy(segment, ValueLayout.JAVA_BYTE, from, block, to, panels().bytes());
         } else {
-            int lane = (int) (inMatrix - panel);
-            Panels.of(dtype).unpack(segment, (r - lane) * row, k, lane, block, to);
+            panels().unpack(segment, start + panel * row, k, (int) (inMatrix - panel), block, to);
         }
     }
 

@@ -54,8 +54,17 @@ public final class Codes {
     static int group(DType type) {
         return switch (type) {
             case Q6_K -> 16;
-            case NF4 -> 64;
+            case NF4, NF4_DOUBLE -> 64;
+            case INT8_128 -> 128;
             default -> 32;
+        };
+    }
+
+    /** Whether codes are whole numbers of few enough bits to be multiplied as such. */
+    static boolean areWhole(DType type) {
+        return switch (type) {
+            case Q8_0, INT8_128, NF4, NF4_DOUBLE -> false;
+            default -> true;
         };
     }
 
@@ -282,8 +291,8 @@ public final class Codes {
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
-                case Q8_0 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
-                case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
+                case Q8_0, INT8_128 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
+                case NF4, NF4_DOUBLE -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
                 default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }
         }

@@ -160,12 +160,14 @@ final class MatMul implements Product {
             }
             return;
         }
-        Panels weight = Panels.of(v.dtype);
-        long block = v.dtype.bytes(from + row0 * nv) + weight.at(lane0);
+        PanelWeight matrix = PanelWeight.of(v, from);
+        Panels weight = matrix.panels();
+        long panel = row0 / Panels.ROWS;
+        long block = matrix.at(panel, lane0);
         int codes = at + LANES * Panels.ROWS;
         int scales = codes + LANES * Codes.SLOTS;
         int shifts = scales + LANES / SMALLEST_GROUP * Panels.ROWS;
-        Codes.scales(weight, v.segment, block, lanes, 0, s, scales, shifts);
+        matrix.scales(panel, (int) lane0, lanes, 0, s, scales, shifts);
         if (weight.low < Byte.SIZE) {
             Codes.unpack(weight, v.segment, block, lanes, s, codes);
         }

@@ -92,7 +92,7 @@ final class PanelMatMul implements Product {
         this.m = Math.toIntExact(m);
         this.n = n;
         this.k = Math.toIntExact(k);
-        this.exact = exact || type == DType.Q8_0 || type == DType.NF4;
+        this.exact = exact || !Codes.areWhole(type);
         few = m <= FEW;
         shifted = Codes.shifts(type);
         tile = few ? 1 : this.exact ? PanelTile.TOKENS : CodeTile.TOKENS;
@@ -116,23 +116,21 @@ final class PanelMatMul implements Product {
     public void run(Workers workers, View x, long fromX, View w, long fromW, View y, long fromY) {
         int left = (int) (n % ROWS);
         long whole = n / ROWS;
-        long at = w.dtype.bytes(fromW);
+        PanelWeight weight = PanelWeight.of(w, fromW);
         for (int first = 0; first < m; first += AT_ONCE) {
             int tokens = Math.min(AT_ONCE, m - first);
             take(workers, x, fromX + (long) first * k, tokens);
-            multiply(workers, tokens, w.segment, at, whole, ROWS, y, fromY + first * n);
+            multiply(workers, tokens, weight, whole, y, fromY + first * n);
             if (left > 0) {
                 try (Arena arena = Arena.ofConfined()) {
                     MemorySegment panel = arena.allocate(panels.at(k), 64);
-                    panels.pack(w.segment, at + whole * panels.at(k), left, k, panel, 0);
-                    multiplyHere(workers, tokens, panel, left, y, fromY + first * n + whole * ROWS);
+                    multiplyHere(workers, tokens, weight.rest(panel), left, y, fromY + first * n + whole * ROWS);
                 }
             }
         }
     }
 
-    private void multiply(
-            Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
+    private void multiply(Workers workers, int tokens, PanelWeight w, long count, View y, long to) {
         if (few) {
             long band = Math.clamp(count / workers.threads(), PANELS, 4 * PANELS);
             workers.run(Workers.count(count, band), (chunk, s, own) -> {
@@ -140,10 +138,10 @@ final class PanelMatMul implements Product {
                 int used = (int) Math.min(band, count - first);
                 int half = used / 2;
                 for (int i = 0; i < half; i++) {
-                    pair(workers.ints(), tokens, w, at, first + i, first + i + half, rows, y, to, s, own);
+                    pair(workers.ints(), tokens, w, first + i, first + i + half, ROWS, y, to, s, own);
                 }
                 if (used % 2 == 1) {
-                    pair(workers.ints(), tokens, w, at, first + used - 1, first + used - 1, rows, y, to, s, own);
+                    pair(workers.ints(), tokens, w, first + used - 1, first + used - 1, ROWS, y, to, s, own);
                 }
             });
             return;
@@ -153,19 +151,19 @@ final class PanelMatMul implements Product {
             long panel = chunk % groups * PANELS;
             int used = (int) Math.min(PANELS, count - panel);
             int first = (int) (chunk / groups) * TOKENS;
-            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, at, panel, used, rows, y, to, s, own);
+            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, panel, used, ROWS, y, to, s, own);
         });
     }
 
     /** The rows that fill no panel, in a panel of their own, on the calling thread. */
-    private void multiplyHere(Workers workers, int tokens, MemorySegment w, int rows, View y, long to) {
+    private void multiplyHere(Workers workers, int tokens, PanelWeight w, int rows, View y, long to) {
         workers.run(1, (chunk, s, own) -> {
             if (few) {
-                pair(workers.ints(), tokens, w, 0, 0, 0, rows, y, to, s, own);
+                pair(workers.ints(), tokens, w, 0, 0, rows, y, to, s, own);
                 return;
             }
             for (int first = 0; first < tokens; first += TOKENS) {
-                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 0, 1, rows, y, to, s, own);
+                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 1, rows, y, to, s, own);
             }
         });
     }
@@ -295,8 +293,7 @@ final class PanelMatMul implements Product {
     private void pair(
             int[] x,
             int tokens,
-            MemorySegment w,
-            long at,
+            PanelWeight weight,
             long panel,
             long panel2,
             int rows,
@@ -304,9 +301,9 @@ final class PanelMatMul implements Product {
             long to,
             float[] s,
             int own) {
-        long each = panels.at(k);
-        long a = at + panel * each;
-        long b = at + panel2 * each;
+        MemorySegment w = weight.segment();
+        long a = weight.at(panel, 0);
+        long b = weight.at(panel2, 0);
         int y = own;
         int d = y + 2 * ROWS * FEW;
         int d2 = d + 2 * SCALES;
@@ -329,8 +326,8 @@ final class PanelMatMul implements Product {
         for (int k0 = 0; k0 < k && !inline(); k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             long from = a + panels.at(k0);
-            scales(w, from, depth, s, d);
-            scales(w, from + b - a, depth, s, d2);
+            scales(weight, panel, k0, depth, s, d);
+            scales(weight, panel2, k0, depth, s, d2);
             if (exact || panels.upper()) {
                 alone(x, tokens, w, from, k0, depth, s, codes, d, y);
                 alone(x, tokens, w, from + b - a, k0, depth, s, codes, d2, y + ROWS);
@@ -365,8 +362,8 @@ final class PanelMatMul implements Product {
     }
 
     /** Scales of a stretch of one panel, and its shifts after them. */
-    private void scales(MemorySegment w, long from, int depth, float[] s, int d) {
-        Codes.scales(panels, w, from, depth, exact ? 0 : centre, s, d, d + SCALES);
+    private void scales(PanelWeight w, long panel, int k0, int depth, float[] s, int d) {
+        w.scales(panel, k0, depth, exact ? 0 : centre, s, d, d + SCALES);
     }
 
     private void weights(MemorySegment w, long from, int depth, float[] s, int codes, int d, int to) {
@@ -411,8 +408,7 @@ final class PanelMatMul implements Product {
             int[] x,
             int first,
             int tokens,
-            MemorySegment w,
-            long at,
+            PanelWeight weight,
             long panel,
             int used,
             int rows,
@@ -420,6 +416,7 @@ final class PanelMatMul implements Product {
             long to,
             float[] s,
             int own) {
+        MemorySegment w = weight.segment();
         int y = own;
         int d = y + (PANELS + 1) * TOKENS * ROWS;
         int d2 = d + 2 * SCALES;
@@ -432,9 +429,9 @@ final class PanelMatMul implements Product {
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             for (int i = 0; i < used; i += exact ? 1 : 2) {
-                long from = at + (panel + i) * panels.at(k) + panels.at(k0);
+                long from = weight.at(panel + i, k0);
                 int yi = y + i * TOKENS * ROWS;
-                scales(w, from, depth, s, d);
+                scales(weight, panel + i, k0, depth, s, d);
                 unpack(w, from, depth, s, codes);
                 if (exact) {
                     weights(w, from, depth, s, codes, d, codes2);
@@ -446,7 +443,7 @@ final class PanelMatMul implements Product {
                 boolean two = i + 1 < used; // else the same one twice, the second for nobody
                 long from2 = two ? from + panels.at(k) : from;
                 int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
-                scales(w, from2, depth, s, d2);
+                scales(weight, two ? panel + i + 1 : panel + i, k0, depth, s, d2);
                 unpack(w, from2, depth, s, codes2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xAt = (first + t) * k + k0 * tile;

@@ -111,7 +111,7 @@ public sealed interface Plain extends Op {
 
     /**
      * op(a) op(b) over the last two dimensions, batched over equal leading ones. A weight of shape [out, in] is b with
-     * {@code transposeB}; b may be stored in 16 bits, or in blocks along its rows where a is not transposed.
+     * {@code transposeB}; b may be stored in 16 bits, or quantized along its rows where a is not transposed.
      */
     record MatMul(boolean transposeA, boolean transposeB) implements Plain {
         @Override
@@ -334,7 +334,7 @@ public sealed interface Plain extends Op {
     }
 
     /**
-     * (table[R, ...] of any float type, or [R, C] in blocks, rows i32[N]) -> float32 [N, ...]. A row outside the table is an
+     * (table[R, ...] of any float type, or [R, C] quantized, rows i32[N]) -> float32 [N, ...]. A row outside the table is an
      * error of the caller.
      */
     record Gather() implements Plain {
@@ -342,7 +342,7 @@ public sealed interface Plain extends Op {
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
             Check.weight(this, in[0]);
-            if (in[0].dtype().isBlock()) {
+            if (in[0].dtype().isQuantized()) {
                 Check.rank(this, 2, in[0]);
             }
             Check.type(this, DType.I32, in[1]);
@@ -481,7 +481,7 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it, blocks float32. */
+    /** Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it, weights float32. */
     record Cast(DType to) implements Plain {
         public Cast {
             if (!to.isFloat()) {
@@ -492,7 +492,10 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            if (in[0].dtype().isBlock() && to != DType.F32) {
+            if (in[0].dtype() != DType.I32) {
+                Check.weight(this, in[0]);
+            }
+            if (in[0].dtype().isQuantized() && to != DType.F32) {
                 throw new ShapeException("Cast: " + in[0] + " to " + to + ", expected F32");
             }
             return new Spec[] {new Spec(to, in[0].shape())};

@@ -1,0 +1,94 @@
+package dev.starforge.tensor.codec;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.TensorException;
+import java.nio.ByteBuffer;
+
+/**
+ * {@link Int4Gptq} with a row for each output: four-bit codes, two to a byte with the first in the low nibble; the group of
+ * each input; scales and, four bits each, zero points less one, group after group of each row. AutoGPTQ's files have the
+ * same numbers transposed.
+ */
+record GptqCodec(DType type) implements MatrixCodec {
+    private int groups(int columns) {
+        return switch (type) {
+            case GPTQ_CHANNEL -> Math.min(1, columns);
+            default -> columns / type.blockElements();
+        };
+    }
+
+    @Override
+    public void decode(ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at) {
+        ByteBuffer codes = MatrixCodec.plane(type, matrix, rows, columns, 0);
+        ByteBuffer gIdx = MatrixCodec.plane(type, matrix, rows, columns, 1);
+        int groups = groups(columns);
+        float[] scales = new float[groups];
+        int[] zeros = new int[groups];
+        ByteBuffer halves = MatrixCodec.plane(type, matrix, rows, columns, 2);
+        ByteBuffer nibbles = MatrixCodec.plane(type, matrix, rows, columns, 3);
+        for (int g = 0; g < groups; g++) {
+            int i = row * groups + g;
+            scales[g] = Numbers.half(halves, Short.BYTES * i);
+            zeros[g] = (nibbles.get(i / 2) >> i % 2 * 4 & 15) + 1 & 15;
+        }
+        for (int c = column; c < column + count; c++) {
+            int code = codes.get((row * columns + c) / 2) >> c % 2 * 4 & 15;
+            int g = gIdx.getInt(Integer.BYTES * c);
+            out[at + c - column] = scales[g] * (code - zeros[g]);
+        }
+    }
+
+    /** Symmetric, groups of neighbours, as {@link Int4Gptq#encode}. */
+    @Override
+    public void encode(float[] w, int rows, int columns, ByteBuffer out) {
+        Numbers.requireFinite(type, w, 0, w.length);
+        int groups = groups(columns);
+        int group = groups == 0 ? 1 : columns / groups;
+        ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);
+        ByteBuffer gIdx = MatrixCodec.plane(type, out, rows, columns, 1);
+        ByteBuffer halves = MatrixCodec.plane(type, out, rows, columns, 2);
+        ByteBuffer nibbles = MatrixCodec.plane(type, out, rows, columns, 3);
+        for (int c = 0; c < columns; c++) {
+            gIdx.putInt(Integer.BYTES * c, c / group);
+        }
+        for (int g = 0; g < rows * groups; g++) {
+            float scale = Int4Gptq.scale(w, g * group, group);
+            halves.putShort(Short.BYTES * g, Float.floatToFloat16(scale));
+            putNibble(nibbles, g, Int4Gptq.MIDDLE - 1);
+            for (int i = g * group; i < (g + 1) * group; i++) {
+                putNibble(codes, i, Int4Gptq.code(w[i], scale));
+            }
+        }
+    }
+
+    /** The planes of a projection that a file has transposed. */
+    void encode(Int4Gptq file, ByteBuffer out) {
+        int rows = file.out();
+        int columns = file.in();
+        int groups = file.scales().length / rows;
+        if (groups != groups(columns)) {
+            throw new TensorException(
+                    type + "[" + rows + ", " + columns + "]: " + groups + " groups, expected " + groups(columns));
+        }
+        ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);
+        ByteBuffer halves = MatrixCodec.plane(type, out, rows, columns, 2);
+        ByteBuffer nibbles = MatrixCodec.plane(type, out, rows, columns, 3);
+        MatrixCodec.plane(type, out, rows, columns, 1).asIntBuffer().put(file.gIdx());
+        for (int row = 0; row < rows; row++) {
+            for (int c = 0; c < columns; c += 2) {
+                int pair = file.code(row, c) | file.code(row, c + 1) << 4;
+                codes.put((row * columns + c) / 2, (byte) pair);
+            }
+            for (int g = 0; g < groups; g++) {
+                int i = row * groups + g;
+                halves.putShort(Short.BYTES * i, file.scales()[g * rows + row]);
+                putNibble(nibbles, i, file.zero(g, row) - 1);
+            }
+        }
+    }
+
+    private static void putNibble(ByteBuffer nibbles, int i, int value) {
+        int kept = nibbles.get(i / 2) & (i % 2 == 0 ? 0xf0 : 0x0f);
+        nibbles.put(i / 2, (byte) (kept | (value & 15) << i % 2 * 4));
+    }
+}
