@@ -45,7 +45,7 @@ final class Cases {
         losses();
         attention();
         for (DType type : DType.values()) {
-            if (type.isBlock()) {
+            if (type.isQuantized()) {
                 quantized(type);
             }
         }

@@ -19,7 +19,7 @@ final class Host {
 
     static Host of(Spec spec, IntToDoubleFunction values) {
         Host host = new Host(spec);
-        if (spec.dtype().isBlock()) {
+        if (spec.dtype().isQuantized()) {
             float[] floats = new float[host.size()];
             for (int i = 0; i < floats.length; i++) {
                 floats[i] = (float) values.applyAsDouble(i);

@@ -102,10 +102,10 @@ public final class CudaBackend implements Backend {
         return declared(op, in);
     }
 
-    /** Everything has a kernel, but attention with heads too large for it; nothing has one for block types. */
+    /** Everything has a kernel, but attention with heads too large for it; nothing has one for quantized types. */
     static Support declared(Op op, Spec... in) {
         for (Spec spec : in) {
-            if (spec.dtype().isBlock()) {
+            if (spec.dtype().isQuantized()) {
                 return Support.NONE;
             }
         }

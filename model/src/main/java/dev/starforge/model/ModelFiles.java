@@ -210,7 +210,7 @@ public final class ModelFiles implements AutoCloseable {
     private Set<DType> quantizedTypes() {
         Set<DType> types = EnumSet.noneOf(DType.class);
         for (DType type : DType.values()) {
-            if (type.isBlock() && tensors.stream().anyMatch(t -> t.dtype().equals(type.name()))) {
+            if (type.isQuantized() && tensors.stream().anyMatch(t -> t.dtype().equals(type.name()))) {
                 types.add(type);
             }
         }

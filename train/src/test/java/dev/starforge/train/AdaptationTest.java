@@ -211,7 +211,7 @@ final class AdaptationTest {
             InvocationHandler asCpu =
                     (proxy, method, arguments) -> method.getName().equals("supports")
                                     && Stream.of((Spec[]) arguments[1])
-                                            .anyMatch(spec -> spec.dtype().isBlock())
+                                            .anyMatch(spec -> spec.dtype().isQuantized())
                             ? Support.NONE
                             : method.invoke(cpu, arguments);
             Device narrow = (Device)

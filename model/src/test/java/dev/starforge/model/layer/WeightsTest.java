@@ -256,7 +256,7 @@ final class WeightsTest {
 
         @Override
         public Support supports(Op op, Spec... in) {
-            return Arrays.stream(in).anyMatch(spec -> spec.dtype().isBlock()) ? Support.NONE : Support.NATIVE;
+            return Arrays.stream(in).anyMatch(spec -> spec.dtype().isQuantized()) ? Support.NONE : Support.NATIVE;
         }
 
         @Override
