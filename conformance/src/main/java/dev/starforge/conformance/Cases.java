@@ -210,7 +210,7 @@ final class Cases {
                 drawn((i, n) -> 1e4 + n, DType.F32, 5, 130));
     }
 
-    /** Every operation that reads weights in blocks, with one to three blocks in a row and heights around panels of 32. */
+    /** Every operation that reads quantized weights, with one to three blocks in a row and heights around panels of 32. */
     private void quantized(DType type) {
         int block = type.blockElements();
         for (int[] mnk : new int[][] {{1, 5, 1}, {2, 7, 2}, {7, 33, 3}, {13, 130, 1}, {48, 33, 2}, {1, 130, 3}}) {

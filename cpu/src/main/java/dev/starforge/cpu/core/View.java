@@ -157,40 +157,46 @@ public final class View {
     }
 
     private void decode(long from, int count, float[] s, int at) {
-        if (!Panels.has(dtype)) {
-            if (dtype.isPlanar()) {
-                int inMatrix = (int) (from % (height * last));
-                MatrixCodec.of(dtype)
-                        .decode(
-                                matrix(from),
-                                (int) height,
-                                (int) last,
-                                inMatrix / (int) last,
-                                inMatrix % (int) last,
-                                count,
-                                s,
-                                at);
-                return;
+        if (dtype.isPlanar()) {
+            for (int i = 0; i < count; ) {
+                int part = (int) Math.min(count - i, last - (from + i) % last);
+                decodeRow(from + i, part, s, at + i);
+                i += part;
             }
+            return;
+        }
+        if (!Panels.has(dtype)) {
             ByteBuffer blocks =
                     segment.asSlice(dtype.bytes(from), dtype.bytes(count)).asByteBuffer();
             BlockFormat.of(dtype).decode(blocks, 0, s, at, count);
             return;
         }
-        ByteBuffer block = ByteBuffer.allocate(panels().bytes());
-        float[] scale = {1};
+        byte[] block = new byte[dtype.blockBytes()];
         for (int i = 0; i < count; i += dtype.blockElements()) {
-            long row = (from + i) / last;
-            long k = (from + i) % last;
-            unpack(row, k, block.array(), 0);
-            if (dtype.isPlanar()) {
-                GroupCodec codec = (GroupCodec) MatrixCodec.of(dtype);
-                int group = (int) (k / codec.group());
-                codec.scales(matrix(from), (int) height, (int) last, (int) (row % height), 1, group, 1, scale, 0, 1);
-                codec.decode(block, 0, scale[0], s, at + i);
-            } else {
-                BlockFormat.of(dtype).decode(block, 0, s, at + i, dtype.blockElements());
-            }
+            unpack((from + i) / last, (from + i) % last, block, 0);
+            BlockFormat.of(dtype).decode(ByteBuffer.wrap(block), 0, s, at + i, dtype.blockElements());
+        }
+    }
+
+    /** A part of one row of a planar type. */
+    private void decodeRow(long from, int count, float[] s, int at) {
+        ByteBuffer matrix = matrix(from);
+        int rows = (int) height;
+        int columns = (int) last;
+        int row = (int) (from / last % height);
+        int column = (int) (from % last);
+        if (!Panels.has(dtype)) {
+            MatrixCodec.of(dtype).decode(matrix, rows, columns, row, column, count, s, at);
+            return;
+        }
+        GroupCodec codec = (GroupCodec) MatrixCodec.of(dtype);
+        int group = codec.group();
+        float[] scales = new float[count / group];
+        codec.scales(matrix, rows, columns, row, 1, column / group, scales.length, scales, 0, 1);
+        ByteBuffer codes = ByteBuffer.allocate(panels().bytes());
+        for (int g = 0; g < scales.length; g++) {
+            unpack(from / last, column + (long) g * group, codes.array(), 0);
+            codec.decode(codes, 0, scales[g], s, at + g * group);
         }
     }
 
