@@ -311,11 +311,17 @@ final class PanelMatMul implements Product {
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
             long from = a + panels.at(k0);
-            long end = a + panels.at(Math.min(k, k0 + STRETCH));
+            int stretch = Math.min(STRETCH, k - k0);
+            long end = from + panels.at(stretch);
+            int group = type.isPlanar() ? Codes.group(type) : 0;
+            if (group > 0) {
+                scales(weight, panel, k0, stretch, s, d);
+                scales(weight, panel2, k0, stretch, s, d2);
+            }
             for (int t = 0; t < tokens; t++) {
                 int yt = y + 2 * ROWS * t;
                 if (exact) {
-                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, yt);
+                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, group, d, d2 - d, yt);
                 } else {
                     int bias = biases() + (t * k + k0) / run;
                     int xs = (t * k + k0) / X_GROUP;
@@ -356,9 +362,9 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** Types whose scales are read along with their codes. */
+    /** Types whose codes are multiplied where they lie, longer stretches at a time. */
     private boolean inline() {
-        return type == DType.Q8_0 || type == DType.Q4_0 && !exact;
+        return panels.low == Byte.SIZE || type == DType.Q4_0 && !exact;
     }
 
     /** Scales of a stretch of one panel, and its shifts after them. */

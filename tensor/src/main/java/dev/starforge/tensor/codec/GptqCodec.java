@@ -1,8 +1,12 @@
 package dev.starforge.tensor.codec;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Plane;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.List;
+import java.util.function.Consumer;
 
 /**
  * {@link Int4Gptq} with a row for each output: four-bit codes, two to a byte with the first in the low nibble; the group of
@@ -61,8 +65,8 @@ record GptqCodec(DType type) implements MatrixCodec {
         }
     }
 
-    /** The planes of a projection that a file has transposed. */
-    void encode(Int4Gptq file, ByteBuffer out) {
+    /** The planes of a projection that a file has transposed: some rows of codes at a time, then the rest. */
+    void encode(Int4Gptq file, int pieceBytes, Consumer<ByteBuffer> piece) {
         int rows = file.out();
         int columns = file.in();
         int groups = file.scales().length / rows;
@@ -70,21 +74,31 @@ record GptqCodec(DType type) implements MatrixCodec {
             throw new TensorException(
                     type + "[" + rows + ", " + columns + "]: " + groups + " groups, expected " + groups(columns));
         }
-        ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);
-        ByteBuffer halves = MatrixCodec.plane(type, out, rows, columns, 2);
-        ByteBuffer nibbles = MatrixCodec.plane(type, out, rows, columns, 3);
-        MatrixCodec.plane(type, out, rows, columns, 1).asIntBuffer().put(file.gIdx());
-        for (int row = 0; row < rows; row++) {
-            for (int c = 0; c < columns; c += 2) {
-                int pair = file.code(row, c) | file.code(row, c + 1) << 4;
-                codes.put((row * columns + c) / 2, (byte) pair);
+        int step = Math.max(1, pieceBytes / (columns / 2));
+        for (int first = 0; first < rows; first += step) {
+            int end = Math.min(rows, first + step);
+            ByteBuffer codes = ByteBuffer.allocate((end - first) * (columns / 2));
+            for (int row = first; row < end; row++) {
+                for (int c = 0; c < columns; c += 2) {
+                    codes.put((byte) (file.code(row, c) | file.code(row, c + 1) << 4));
+                }
             }
-            for (int g = 0; g < groups; g++) {
-                int i = row * groups + g;
-                halves.putShort(Short.BYTES * i, file.scales()[g * rows + row]);
-                putNibble(nibbles, i, file.zero(g, row) - 1);
-            }
+            piece.accept(codes.flip());
         }
+        List<Plane> planes = type.planes(rows, columns);
+        int bytes = Math.toIntExact(planes.stream().skip(1).mapToLong(Plane::bytes).sum());
+        ByteBuffer rest = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        for (int g : file.gIdx()) {
+            rest.putInt(g);
+        }
+        for (int i = 0; i < rows * groups; i++) {
+            rest.putShort(file.scales()[i % groups * rows + i / groups]);
+        }
+        ByteBuffer zeros = rest.slice();
+        for (int i = 0; i < rows * groups; i++) {
+            putNibble(zeros, i, file.zero(i % groups, i / groups) - 1);
+        }
+        piece.accept(rest.rewind());
     }
 
     private static void putNibble(ByteBuffer nibbles, int i, int value) {

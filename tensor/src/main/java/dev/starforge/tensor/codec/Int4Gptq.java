@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.ShapeException;
 import java.nio.ByteBuffer;
 import java.util.Optional;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 
 /**
@@ -82,9 +83,9 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
                 .findFirst();
     }
 
-    /** The {@link DType#planes planes} of this projection in a type that keeps it. */
-    public void planes(DType type, ByteBuffer out) {
-        new GptqCodec(type).encode(this, out);
+    /** The {@link DType#planes planes} of this projection in a type that keeps it, in pieces of about so many bytes. */
+    public void planes(DType type, int pieceBytes, Consumer<ByteBuffer> piece) {
+        new GptqCodec(type).encode(this, pieceBytes, piece);
     }
 
     /**
@@ -125,10 +126,15 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         float[] w = new float[out * in];
         for (int o = 0; o < out; o++) {
             for (int i = 0; i < in; i++) {
-                float scale = Float.float16ToFloat(scales[gIdx[i] * out + o]);
-                w[o * in + i] = scale * (code(o, i) - zero(gIdx[i], o));
+                w[o * in + i] = weight(o, i);
             }
         }
         return w;
+    }
+
+    /** One weight. */
+    public float weight(int o, int i) {
+        float scale = Float.float16ToFloat(scales[gIdx[i] * out + o]);
+        return scale * (code(o, i) - zero(gIdx[i], o));
     }
 }
