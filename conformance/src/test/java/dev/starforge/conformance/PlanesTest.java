@@ -26,13 +26,16 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** A quantized tensor is read as it was written, at once or in pieces, whatever a device makes of it in between. */
 final class PlanesTest {
     static Stream<Arguments> everyFormatOnEveryDevice() {
-        return Stream.of("reference", "cpu").flatMap(device -> Arrays.stream(DType.values())
-                .filter(DType::isQuantized)
-                .map(type -> Arguments.of(device, type)));
+        return Stream.of("reference", "cpu")
+                .flatMap(device -> Arrays.stream(DType.values())
+                        .filter(DType::isQuantized)
+                        .map(type -> Arguments.of(device, type)));
     }
 
     private static Device open(String name) {
-        return Selection.choose(name).backend().open(new DeviceOptions(0, name.equals("cpu") ? 2 : 1, Path.of("target")));
+        return Selection.choose(name)
+                .backend()
+                .open(new DeviceOptions(0, name.equals("cpu") ? 2 : 1, Path.of("target")));
     }
 
     /** Any bytes at all, neighbours included: no device looks at what they mean before an operation does. */
@@ -57,7 +60,8 @@ final class PlanesTest {
                                 .as("%s in pieces of %d", spec, piece)
                                 .isEqualTo(bytes);
                     }
-                    Tensor last = tensor.view((matrices - 1) * spec.height() * spec.shape().last(), matrix(spec));
+                    Tensor last = tensor.view(
+                            (matrices - 1) * spec.height() * spec.shape().last(), matrix(spec));
                     byte[] one = new byte[(int) last.bytes()];
                     random.nextBytes(one);
                     device.write(last, ByteBuffer.wrap(one));
@@ -93,8 +97,8 @@ final class PlanesTest {
             for (int at = 0; at < bytes.capacity(); at += 1009) {
                 device.write(tensor, at, bytes.slice(at, Math.min(1009, bytes.capacity() - at)));
             }
-            Tensor floats = device.ops(scope, Precision.FLOAT32, Fallback.FORBIDDEN)
-                    .run(new Plain.Cast(DType.F32), tensor);
+            Tensor floats =
+                    device.ops(scope, Precision.FLOAT32, Fallback.FORBIDDEN).run(new Plain.Cast(DType.F32), tensor);
             float[] decoded = device.floats(floats);
             for (int i = 0; i < decoded.length; i++) {
                 assertThat((double) decoded[i]).as("element %d", i).isEqualTo(drawn.at(i));

@@ -216,8 +216,8 @@ final class RandomModel implements WeightSource {
 
     List<ModelFiles.Stored> tensors() {
         List<ModelFiles.Stored> all = new ArrayList<>();
-        shapes.forEach((name, shape) -> all.add(
-                new ModelFiles.Stored(name, type(name).name(), shape, new Spec(type(name), shape).bytes())));
+        shapes.forEach((name, shape) ->
+                all.add(new ModelFiles.Stored(name, type(name).name(), shape, new Spec(type(name), shape).bytes())));
         return all;
     }
 

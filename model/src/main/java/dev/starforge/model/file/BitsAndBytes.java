@@ -23,8 +23,7 @@ public final class BitsAndBytes {
     private static final String STATE = ".quant_state.bitsandbytes__nf4";
 
     /** What the names of a weight's other tensors end in. */
-    static final List<String> PARTS =
-            List.of(STATE, ".nested_absmax", ".absmax", ".nested_quant_map", ".quant_map");
+    static final List<String> PARTS = List.of(STATE, ".nested_absmax", ".absmax", ".nested_quant_map", ".quant_map");
 
     private static final JsonMapper JSON = new JsonMapper();
 

@@ -61,9 +61,7 @@ final class BitsAndBytesSource extends PackedSource {
         boolean nested = layout.nestedBlock() == Nf4.NESTED_BLOCK && layout.hasOurMap();
         return !whole
                 ? Optional.empty()
-                : layout.isNested()
-                        ? Optional.of(DType.NF4_DOUBLE).filter(type -> nested)
-                        : Optional.of(DType.NF4);
+                : layout.isNested() ? Optional.of(DType.NF4_DOUBLE).filter(type -> nested) : Optional.of(DType.NF4);
     }
 
     /** Magnitudes beside the codes of their blocks. */

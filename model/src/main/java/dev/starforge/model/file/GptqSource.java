@@ -114,8 +114,7 @@ final class GptqSource extends PackedSource {
             if (!Float.isFinite(Float.float16ToFloat(scales[i]))) {
                 throw new ModelException(
                         path(),
-                        "tensor " + part(name, "scales") + ": element " + i + " is "
-                                + Float.float16ToFloat(scales[i]));
+                        "tensor " + part(name, "scales") + ": element " + i + " is " + Float.float16ToFloat(scales[i]));
             }
         }
         int[] gIdx = new int[in];

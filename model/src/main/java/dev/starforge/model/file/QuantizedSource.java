@@ -132,8 +132,8 @@ public final class QuantizedSource implements WeightSource {
             }
             case INT8_128 -> {
                 int group = Int8Groups.DEFAULT_GROUP;
-                ByteBuffer scales =
-                        littleEndian(Short.BYTES * Math.toIntExact(source.shape(name).size() / group));
+                ByteBuffer scales = littleEndian(
+                        Short.BYTES * Math.toIntExact(source.shape(name).size() / group));
                 codes(name, 1, piece, (first, values, out) -> {
                     Int8Groups coded = Int8Groups.encode(values, values.length / group, group, group);
                     out.put(coded.codes());

@@ -68,10 +68,20 @@ final class QuantizedSourceTest {
 
     @ParameterizedTest
     @CsvSource({
-        "70, 128, nf4, NF4", "70, 128, nf4-double, NF4_DOUBLE", "300, 64, nf4-double, NF4_DOUBLE", "5, 112, nf4, F32",
-        "130, 112, nf4-double, F32", "33, 40, nf4-double, F32", "3, 1, nf4-double, F32",
-        "33, 40000, nf4-double, NF4_DOUBLE", "70, 128, int8-128, INT8_128", "33, 40064, int8-128, INT8_128",
-        "70, 128, int8-32, Q8_0", "7, 96, int8-64, Q8_0", "9, 96, int8-128, Q8_0", "9, 112, int8-128, F32",
+        "70, 128, nf4, NF4",
+        "70, 128, nf4-double, NF4_DOUBLE",
+        "300, 64, nf4-double, NF4_DOUBLE",
+        "5, 112, nf4, F32",
+        "130, 112, nf4-double, F32",
+        "33, 40, nf4-double, F32",
+        "3, 1, nf4-double, F32",
+        "33, 40000, nf4-double, NF4_DOUBLE",
+        "70, 128, int8-128, INT8_128",
+        "33, 40064, int8-128, INT8_128",
+        "70, 128, int8-32, Q8_0",
+        "7, 96, int8-64, Q8_0",
+        "9, 96, int8-128, Q8_0",
+        "9, 112, int8-128, F32",
         "9, 40, int8-32, F32"
     })
     void theNumbersAreThoseOfTheFormat(int rows, int columns, String text, String stored) {

@@ -86,7 +86,8 @@ record GptqCodec(DType type) implements MatrixCodec {
             piece.accept(codes.flip());
         }
         List<Plane> planes = type.planes(rows, columns);
-        int bytes = Math.toIntExact(planes.stream().skip(1).mapToLong(Plane::bytes).sum());
+        int bytes =
+                Math.toIntExact(planes.stream().skip(1).mapToLong(Plane::bytes).sum());
         ByteBuffer rest = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
         for (int g : file.gIdx()) {
             rest.putInt(g);
