@@ -219,7 +219,7 @@ final class AdaptationTest {
             Adaptation adapted = Adaptation.of(RunConfig.defaults(), machine, Optional.of(MODEL), narrow);
             assertThat(adapted.config().quantization()).isEqualTo(Quantization.NONE);
             assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
-                    .isEqualTo("true -> false: this build has no kernels for weights of NF4 on cpu");
+                    .isEqualTo("true -> false: this build has no kernels for weights of NF4_DOUBLE on cpu");
             assertThatThrownBy(() -> Adaptation.of(
                             RunConfig.defaults().set(List.of("quantization.load_in_4bit=true")),
                             machine,
