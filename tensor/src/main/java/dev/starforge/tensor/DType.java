@@ -42,7 +42,7 @@ public enum DType {
     GPTQ_64(64, (rows, columns) -> gptq(rows, columns, 64)),
     GPTQ_128(128, (rows, columns) -> gptq(rows, columns, 128)),
     /** The same with one group to a row, AutoGPTQ's group size -1. */
-    GPTQ_CHANNEL(8, (rows, columns) -> gptq(rows, columns, Math.max(1, columns))),
+    GPTQ_CHANNEL(32, (rows, columns) -> gptq(rows, columns, Math.max(1, columns))),
     /** What planes are made of besides; no tensor that an operation takes. */
     I8(1, 1),
     U8(1, 1);

@@ -10,6 +10,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.IntUnaryOperator;
 
@@ -89,6 +90,9 @@ public final class Panels {
         all.put(DType.Q6_K, new Panels(DType.Q6_K, 4, Panels::quarters, 2, Panels::twoBits, 192));
         all.put(DType.NF4, new Panels(DType.NF4, 4, i -> highFirst(4, i), 0, none, 0));
         all.put(DType.NF4_DOUBLE, new Panels(DType.NF4_DOUBLE, 4, i -> highFirst(0, i), 0, none, 0));
+        for (DType type : List.of(DType.GPTQ_32, DType.GPTQ_64, DType.GPTQ_128, DType.GPTQ_CHANNEL)) {
+            all.put(type, new Panels(type, 4, i -> i * 4, 0, none, 0));
+        }
         all.put(DType.INT8_128, new Panels(DType.INT8_128, 8, i -> i * 8, 0, none, 0));
         return all;
     }
@@ -204,8 +208,8 @@ public final class Panels {
 
     /**
      * One row of a plane of a block. Eight neighbours have their bits at the same place of eight neighbouring bytes, of
-     * which one word is made; but for the upper bits of Q5_0 and Q5_1, which lie in order already, and NF4's, whose pairs
-     * lie the other way round.
+     * which one word is made; but for the upper bits of Q5_0 and Q5_1 and for GPTQ's, which lie in order already, and NF4's,
+     * whose pairs lie the other way round.
      */
     private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
         if (bits == Byte.SIZE) {
@@ -219,7 +223,7 @@ public final class Panels {
         if (at[1] - at[0] != Byte.SIZE) {
             for (int i = 0; i < elements; i += Short.SIZE / bits, to += LANES) {
                 int pair = (short) SHORTS.get(file, block + (at[i] >> 3));
-                SHORTS.set(out, to, (short) (bits == 1 ? pair : pair >> 4 & 0x0f0f | (pair & 0x0f0f) << 4));
+                SHORTS.set(out, to, (short) (at[1] > at[0] ? pair : pair >> 4 & 0x0f0f | (pair & 0x0f0f) << 4));
             }
             return;
         }

@@ -3,8 +3,7 @@ package dev.starforge.cpu.core;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
-import dev.starforge.tensor.codec.GroupCodec;
-import dev.starforge.tensor.codec.MatrixCodec;
+import dev.starforge.tensor.codec.PlanarCodec;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
@@ -40,6 +39,7 @@ public final class View {
     public final long rows;
     public final long height;
     private final Tensor tensor;
+    private final long matrixBytes; // of a quantized matrix
 
     public View(Tensor tensor) {
         this.tensor = tensor;
@@ -48,7 +48,8 @@ public final class View {
         size = tensor.shape().size();
         last = tensor.shape().last();
         rows = tensor.shape().rows();
-        height = tensor.shape().rank() < 2 ? 1 : tensor.shape().dim(-2);
+        height = tensor.spec().height();
+        matrixBytes = dtype.isQuantized() ? tensor.spec().matrixBytes() : 0;
     }
 
     public static View[] of(Tensor... tensors) {
@@ -185,19 +186,11 @@ public final class View {
         int columns = (int) last;
         int row = (int) (from / last % height);
         int column = (int) (from % last);
-        if (!Panels.has(dtype)) {
-            MatrixCodec.of(dtype).decode(matrix, rows, columns, row, column, count, s, at);
-            return;
+        ByteBuffer codes = ByteBuffer.allocate((int) panels().rowBytes(count));
+        for (int i = 0; i < count; i += dtype.blockElements()) {
+            unpack(from / last, column + i, codes.array(), (int) panels().rowBytes(i));
         }
-        GroupCodec codec = (GroupCodec) MatrixCodec.of(dtype);
-        int group = codec.group();
-        float[] scales = new float[count / group];
-        codec.scales(matrix, rows, columns, row, 1, column / group, scales.length, scales, 0, 1);
-        ByteBuffer codes = ByteBuffer.allocate(panels().bytes());
-        for (int g = 0; g < scales.length; g++) {
-            unpack(from / last, column + (long) g * group, codes.array(), 0);
-            codec.decode(codes, 0, scales[g], s, at + g * group);
-        }
+        PlanarCodec.of(dtype).decode(codes, 0, matrix, rows, columns, row, column, count, s, at);
     }
 
     private Panels panels() {
@@ -206,14 +199,12 @@ public final class View {
 
     /** Where, in bytes, the quantized matrix begins that an element is in. */
     public long matrixAt(long element) {
-        return tensor.spec().matrixAt(element);
+        return element / Math.max(1, height * last) * matrixBytes;
     }
 
     /** The planes of the matrix that an element is in, as they lie here: all but the first are those of the format. */
     public ByteBuffer matrix(long element) {
-        return segment.asSlice(matrixAt(element), tensor.spec().matrixBytes())
-                .asByteBuffer()
-                .order(ByteOrder.LITTLE_ENDIAN);
+        return segment.asSlice(matrixAt(element), matrixBytes).asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
     }
 
     /**
@@ -223,18 +214,17 @@ public final class View {
     public void write(Workers workers, long from, ByteBuffer piece) {
         MemorySegment source = MemorySegment.ofBuffer(piece);
         long end = from + source.byteSize();
-        long matrix = tensor.spec().matrixBytes();
         long panel = panels().at(last);
         long whole = height / Panels.ROWS;
         long parts = whole + 1; // of a matrix: its panels, and what stays as it is
         if (source.byteSize() == 0) {
             return;
         }
-        long first = part(from, matrix, panel, whole);
-        workers.run(part(end - 1, matrix, panel, whole) + 1 - first, (chunk, s, at) -> {
+        long first = part(from, panel, whole);
+        workers.run(part(end - 1, panel, whole) + 1 - first, (chunk, s, at) -> {
             long part = first + chunk;
-            long start = part / parts * matrix + part % parts * panel;
-            long stop = part % parts < whole ? start + panel : (part / parts + 1) * matrix;
+            long start = part / parts * matrixBytes + part % parts * panel;
+            long stop = part % parts < whole ? start + panel : (part / parts + 1) * matrixBytes;
             if (part % parts < whole && start >= from && stop <= end) {
                 panels().pack(source, start - from, Panels.ROWS, last, segment, start);
                 return;
@@ -249,26 +239,25 @@ public final class View {
     }
 
     /** The number of the panel that a byte belongs to, counting what follows the panels of a matrix as one. */
-    private static long part(long at, long matrix, long panel, long whole) {
-        return at / matrix * (whole + 1) + Math.min(at % matrix / Math.max(1, panel), whole);
+    private long part(long at, long panel, long whole) {
+        return at / matrixBytes * (whole + 1) + Math.min(at % matrixBytes / Math.max(1, panel), whole);
     }
 
     /** The way back. */
     public void read(Workers workers, ByteBuffer to) {
         MemorySegment file = MemorySegment.ofBuffer(to);
-        long matrix = tensor.spec().matrixBytes();
         long row = panels().rowBytes(last);
         workers.run(rows, (r, s, at) -> {
             byte[] blocks = new byte[(int) row];
             for (long k = 0; k < last; k += dtype.blockElements()) {
                 unpack(r, k, blocks, (int) panels().rowBytes(k));
             }
-            long start = r / height * matrix + r % height * row;
+            long start = r / height * matrixBytes + r % height * row;
             MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, start, blocks.length);
         });
-        long rest = matrix - height * row;
+        long rest = matrixBytes - height * row;
         for (long i = 0; i < tensor.spec().matrices() && rest > 0; i++) {
-            long start = i * matrix + height * row;
+            long start = i * matrixBytes + height * row;
             MemorySegment.copy(segment, start, file, start, rest);
         }
     }
@@ -276,7 +265,7 @@ public final class View {
     private void unpack(long r, long k, byte[] block, int to) {
         long row = panels().rowBytes(last);
         long inMatrix = r % height;
-        long start = r / height * tensor.spec().matrixBytes();
+        long start = r / height * matrixBytes;
         long panel = inMatrix / Panels.ROWS * Panels.ROWS;
         if (panel + Panels.ROWS > height) {
             long from = start + inMatrix * row + panels().rowBytes(k);

@@ -35,7 +35,7 @@ final class PanelMatMul implements Product {
     private static final int SLOTS = Codes.SLOTS;
 
     /** Elements unpacked at a time: the block of the K types. */
-    private static final int DEPTH = 256;
+    private static final int DEPTH = PanelWeight.STRETCH;
 
     /** Elements that a token takes of a panel at a time: long enough for memory, short enough to be compiled soon. */
     private static final int STRETCH = 4 * DEPTH;
@@ -53,9 +53,6 @@ final class PanelMatMul implements Product {
     private static final int AT_ONCE = 2 * TOKENS;
 
     private static final int X_GROUP = CodeTile.X_GROUP;
-
-    /** The most scales of {@link #DEPTH} elements of a panel; as many shifts follow them. */
-    private static final int SCALES = DEPTH / 16 * ROWS;
 
     /** Activations below it count as nothing: the inverse of their step would be infinite. */
     private static final float SMALLEST = 0x1p-119f;
@@ -85,6 +82,7 @@ final class PanelMatMul implements Product {
     private final int tile; // tokens of a tile
     private final int run; // products that fit into 16 bits
     private final int centre; // what they are measured from
+    private final int scales; // the most of DEPTH elements of a panel; as many shifts follow them
 
     PanelMatMul(DType type, long m, long n, long k, boolean exact) {
         this.panels = Panels.of(type);
@@ -98,6 +96,7 @@ final class PanelMatMul implements Product {
         tile = few ? 1 : this.exact ? PanelTile.TOKENS : CodeTile.TOKENS;
         centre = 1 << panels.low + panels.high - 1;
         run = Math.max(1, 256 / centre);
+        scales = PanelWeight.slots(type, k) * ROWS;
     }
 
     private int padded() {
@@ -106,7 +105,7 @@ final class PanelMatMul implements Product {
 
     @Override
     public Scratch scratch() {
-        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * SCALES + 2 * DEPTH * SLOTS;
+        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * scales + 2 * DEPTH * SLOTS;
         return exact
                 ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
                 : new Scratch(2L * padded() * (k / X_GROUP), each, (long) padded() * k + padded() * (k / run));
@@ -306,8 +305,8 @@ final class PanelMatMul implements Product {
         long b = weight.at(panel2, 0);
         int y = own;
         int d = y + 2 * ROWS * FEW;
-        int d2 = d + 2 * SCALES;
-        int codes = d2 + 2 * SCALES;
+        int d2 = d + 2 * scales;
+        int codes = d2 + 2 * scales;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
             long from = a + panels.at(k0);
@@ -335,8 +334,8 @@ final class PanelMatMul implements Product {
             scales(weight, panel, k0, depth, s, d);
             scales(weight, panel2, k0, depth, s, d2);
             if (exact || panels.upper()) {
-                alone(x, tokens, w, from, k0, depth, s, codes, d, y);
-                alone(x, tokens, w, from + b - a, k0, depth, s, codes, d2, y + ROWS);
+                alone(x, tokens, weight, panel, k0, depth, s, codes, d, y);
+                alone(x, tokens, weight, panel2, k0, depth, s, codes, d2, y + ROWS);
                 continue;
             }
             for (int t = 0; t < tokens; t++) {
@@ -348,7 +347,7 @@ final class PanelMatMul implements Product {
                 int next = d2 - d;
                 if (shifted) {
                     int gap = type.blockElements() == X_GROUP ? panels.lowAt() : 0;
-                    int m = d + SCALES;
+                    int m = d + scales;
                     int sums = xSums(xs);
                     CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, m, next, xs, sums, yt);
                 } else {
@@ -369,20 +368,16 @@ final class PanelMatMul implements Product {
 
     /** Scales of a stretch of one panel, and its shifts after them. */
     private void scales(PanelWeight w, long panel, int k0, int depth, float[] s, int d) {
-        w.scales(panel, k0, depth, exact ? 0 : centre, s, d, d + SCALES);
-    }
-
-    private void weights(MemorySegment w, long from, int depth, float[] s, int codes, int d, int to) {
-        Codes.weights(panels, w, from, depth, s, codes, d, d + SCALES, to);
+        w.scales(panel, k0, depth, exact ? 0 : centre, s, d, d + scales);
     }
 
     /** A few tokens with a stretch of one panel, by way of its codes. */
     private void alone(
-            int[] x, int tokens, MemorySegment w, long from, int k0, int depth, float[] s, int codes, int d, int y) {
+            int[] x, int tokens, PanelWeight w, long panel, int k0, int depth, float[] s, int codes, int d, int y) {
         int weights = codes + DEPTH * SLOTS;
-        unpack(w, from, depth, s, codes);
+        unpack(w.segment(), w.at(panel, k0), depth, s, codes);
         if (exact) {
-            weights(w, from, depth, s, codes, d, weights);
+            w.weights(panel, k0, depth, s, codes, d, d + scales, weights);
         }
         for (int t = 0; t < tokens; t++) {
             int yt = y + 2 * ROWS * t;
@@ -393,7 +388,7 @@ final class PanelMatMul implements Product {
             int xs = t * (k / X_GROUP) + k0 / X_GROUP;
             int sums = xSums(xs);
             int bias = biases() + (t * k + k0) / run;
-            int m = d + SCALES;
+            int m = d + scales;
             CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
         }
     }
@@ -425,8 +420,8 @@ final class PanelMatMul implements Product {
         MemorySegment w = weight.segment();
         int y = own;
         int d = y + (PANELS + 1) * TOKENS * ROWS;
-        int d2 = d + 2 * SCALES;
-        int codes = d2 + 2 * SCALES;
+        int d2 = d + 2 * scales;
+        int codes = d2 + 2 * scales;
         int codes2 = codes + DEPTH * SLOTS;
         for (int i = 0; i < used; i++) {
             int yi = y + i * TOKENS * ROWS;
@@ -440,7 +435,7 @@ final class PanelMatMul implements Product {
                 scales(weight, panel + i, k0, depth, s, d);
                 unpack(w, from, depth, s, codes);
                 if (exact) {
-                    weights(w, from, depth, s, codes, d, codes2);
+                    weight.weights(panel + i, k0, depth, s, codes, d, d + scales, codes2);
                     for (int t = 0; t < tokens; t += tile) {
                         PanelTile.tile(s, (first + t) * k + k0 * tile, codes2, depth, yi + t * ROWS);
                     }
@@ -464,7 +459,7 @@ final class PanelMatMul implements Product {
                             depth,
                             run,
                             d,
-                            d + SCALES,
+                            d + scales,
                             d2 - d,
                             dRuns(),
                             xAt / X_GROUP,

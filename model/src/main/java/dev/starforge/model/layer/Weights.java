@@ -263,7 +263,8 @@ public final class Weights {
             return;
         }
         reserve(tensor.bytes());
-        convert(name, 0, Math.toIntExact(tensor.shape().size()), tensor);
+        values = new float[Math.toIntExact(tensor.shape().size())]; // as many as there are
+        convert(name, 0, values.length, tensor);
         scope.device().write(tensor, piece);
     }
 

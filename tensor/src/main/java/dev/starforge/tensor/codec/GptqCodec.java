@@ -5,6 +5,7 @@ import dev.starforge.tensor.Plane;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.List;
 import java.util.function.Consumer;
 
@@ -13,8 +14,9 @@ import java.util.function.Consumer;
  * each input; scales and, four bits each, zero points less one, group after group of each row. AutoGPTQ's files have the
  * same numbers transposed.
  */
-record GptqCodec(DType type) implements MatrixCodec {
-    private int groups(int columns) {
+public record GptqCodec(DType type) implements PlanarCodec {
+    /** The groups of a row. */
+    public int groups(int columns) {
         return switch (type) {
             case GPTQ_CHANNEL -> Math.min(1, columns);
             default -> columns / type.blockElements();
@@ -22,23 +24,70 @@ record GptqCodec(DType type) implements MatrixCodec {
     }
 
     @Override
-    public void decode(ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at) {
-        ByteBuffer codes = MatrixCodec.plane(type, matrix, rows, columns, 0);
+    public int codeBits() {
+        return 4;
+    }
+
+    /** The group of each column. */
+    public int[] gIdx(ByteBuffer matrix, int rows, int columns) {
+        int[] gIdx = new int[columns];
+        MatrixCodec.plane(type, matrix, rows, columns, 1).asIntBuffer().get(gIdx);
+        return gIdx;
+    }
+
+    /**
+     * Scales and zero points of some groups, of {@code count} rows from {@code row} on: for each group those of all rows, and so
+     * many {@code lanes} on those of the next.
+     *
+     * @param chosen the numbers of {@code n} groups
+     */
+    public void scales(
+            ByteBuffer matrix,
+            int rows,
+            int columns,
+            int row,
+            int count,
+            int[] chosen,
+            int n,
+            float[] out,
+            int scales,
+            int zeros,
+            int lanes) {
+        ByteBuffer in = MatrixCodec.littleEndian(matrix);
+        int groups = groups(columns);
+        int halves = matrix.position() + rows * columns / 2 + Integer.BYTES * columns;
+        int nibbles = halves + Short.BYTES * rows * groups;
+        for (int r = 0; r < count; r++) {
+            for (int j = 0; j < n; j++) {
+                int i = (row + r) * groups + chosen[j];
+                out[scales + j * lanes + r] = Numbers.half(in, halves + Short.BYTES * i);
+                out[zeros + j * lanes + r] = (in.get(nibbles + i / 2) >> i % 2 * 4 & 15) + 1 & 15;
+            }
+        }
+    }
+
+    @Override
+    public void decode(
+            ByteBuffer codes,
+            int from,
+            ByteBuffer matrix,
+            int rows,
+            int columns,
+            int row,
+            int column,
+            int count,
+            float[] out,
+            int at) {
         ByteBuffer gIdx = MatrixCodec.plane(type, matrix, rows, columns, 1);
         int groups = groups(columns);
-        float[] scales = new float[groups];
-        int[] zeros = new int[groups];
-        ByteBuffer halves = MatrixCodec.plane(type, matrix, rows, columns, 2);
-        ByteBuffer nibbles = MatrixCodec.plane(type, matrix, rows, columns, 3);
-        for (int g = 0; g < groups; g++) {
-            int i = row * groups + g;
-            scales[g] = Numbers.half(halves, Short.BYTES * i);
-            zeros[g] = (nibbles.get(i / 2) >> i % 2 * 4 & 15) + 1 & 15;
-        }
-        for (int c = column; c < column + count; c++) {
-            int code = codes.get((row * columns + c) / 2) >> c % 2 * 4 & 15;
-            int g = gIdx.getInt(Integer.BYTES * c);
-            out[at + c - column] = scales[g] * (code - zeros[g]);
+        int[] all = new int[groups];
+        Arrays.setAll(all, g -> g);
+        float[] scales = new float[2 * groups];
+        scales(matrix, rows, columns, row, 1, all, groups, scales, 0, groups, 1);
+        for (int i = 0; i < count; i++) {
+            int code = codes.get(from + i / 2) >> i % 2 * 4 & 15;
+            int g = gIdx.getInt(Integer.BYTES * (column + i));
+            out[at + i] = scales[g] * (code - scales[groups + g]);
         }
     }
 

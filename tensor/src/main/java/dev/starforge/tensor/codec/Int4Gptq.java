@@ -76,7 +76,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
     /** The type that keeps such a projection quantized: that of its number of groups; empty where its inputs are not whole ones. */
     public static Optional<DType> type(int in, int groups) {
         if (groups == 1) {
-            return Optional.of(DType.GPTQ_CHANNEL);
+            return Optional.of(DType.GPTQ_CHANNEL).filter(type -> in % type.blockElements() == 0);
         }
         return Stream.of(DType.GPTQ_32, DType.GPTQ_64, DType.GPTQ_128)
                 .filter(type -> (long) type.blockElements() * groups == in)

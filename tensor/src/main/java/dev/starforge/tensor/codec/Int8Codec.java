@@ -17,8 +17,8 @@ final class Int8Codec implements GroupCodec {
     }
 
     @Override
-    public int codeBytes() {
-        return GROUP;
+    public int codeBits() {
+        return 8;
     }
 
     @Override

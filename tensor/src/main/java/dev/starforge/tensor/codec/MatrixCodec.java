@@ -12,7 +12,7 @@ import java.util.List;
  * matrix of a {@link BlockFormat} is its blocks, row after row. Buffers hold one matrix, from their position on, and are
  * little-endian whatever their order.
  */
-public sealed interface MatrixCodec permits MatrixCodec.Blocks, GroupCodec, GptqCodec {
+public sealed interface MatrixCodec permits MatrixCodec.Blocks, PlanarCodec {
     /** Decodes {@code count} elements of a row from {@code column} on; both are multiples of the type's block. */
     void decode(ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at);
 

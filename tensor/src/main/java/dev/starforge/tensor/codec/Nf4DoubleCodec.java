@@ -21,8 +21,8 @@ final class Nf4DoubleCodec implements GroupCodec {
     }
 
     @Override
-    public int codeBytes() {
-        return BLOCK / 2;
+    public int codeBits() {
+        return 4;
     }
 
     @Override

@@ -77,6 +77,7 @@ final class MatrixCodecTest {
     void gptqHasATypeForWholeGroupsAlone() {
         assertThat(Int4Gptq.type(256, 1)).contains(DType.GPTQ_CHANNEL);
         assertThat(Int4Gptq.type(264, 3)).isEmpty();
+        assertThat(Int4Gptq.type(40, 1)).isEmpty();
         Int4Gptq two = Int4Gptq.encode(normal(8 * 128), 8, 128, 64);
         assertThatThrownBy(() -> two.planes(DType.GPTQ_128, 1, piece -> {}))
                 .isInstanceOf(TensorException.class)
