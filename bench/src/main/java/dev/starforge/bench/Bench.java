@@ -5,7 +5,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
@@ -38,7 +38,8 @@ final class Bench implements AutoCloseable {
             values[i] = (float) random.nextGaussian();
         }
         ByteBuffer bytes = ByteBuffer.allocateDirect(Math.toIntExact(spec.bytes()));
-        BlockFormat.of(type).encode(values, 0, values.length, bytes, 0);
+        int columns = Math.toIntExact(spec.shape().last());
+        MatrixCodec.of(type).encode(values, values.length / columns, columns, bytes);
         device.write(tensor, bytes.rewind());
         return tensor;
     }

@@ -26,7 +26,22 @@ import org.openjdk.jmh.annotations.Warmup;
 @Warmup(iterations = 3, time = 1)
 @Measurement(iterations = 5, time = 1)
 public class MatMulBenchmark {
-    @Param({"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q5_0", "Q4_1", "Q4_0", "NF4"})
+    @Param({
+        "F32",
+        "F16",
+        "BF16",
+        "Q8_0",
+        "INT8_128",
+        "Q6_K",
+        "Q5_K",
+        "Q4_K",
+        "Q5_0",
+        "Q4_1",
+        "Q4_0",
+        "NF4",
+        "NF4_DOUBLE",
+        "GPTQ_128"
+    })
     DType type;
 
     @Param({"1", "512"})

@@ -48,7 +48,7 @@ final class Cases {
             mixed(type);
         }
         for (DType type : DType.values()) {
-            if (type.isBlock()) {
+            if (type.isQuantized()) {
                 quantized(type);
             }
         }
@@ -239,7 +239,7 @@ final class Cases {
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 7, 13).wanted());
     }
 
-    /** Every operation that reads weights in blocks, with one to three blocks in a row and heights around panels of 32. */
+    /** Every operation that reads quantized weights, with one to three blocks in a row and heights around panels of 32. */
     private void quantized(DType type) {
         int block = type.blockElements();
         for (int[] mnk : new int[][] {{1, 5, 1}, {2, 7, 2}, {7, 33, 3}, {13, 130, 1}, {48, 33, 2}, {1, 130, 3}}) {

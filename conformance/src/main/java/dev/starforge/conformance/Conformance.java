@@ -222,7 +222,7 @@ final class Conformance {
                     "the device declares " + declared + ", its backend " + backend.supports(c.op(), c.specs()));
         }
         Host[] in = prepared(c).in;
-        boolean blocks = Arrays.stream(c.specs()).anyMatch(spec -> spec.dtype().isBlock());
+        boolean blocks = Arrays.stream(c.specs()).anyMatch(spec -> spec.dtype().isQuantized());
         if (declared == Support.NONE && blocks) {
             refused(c, Fallback.QUIET, in);
             return;

@@ -29,8 +29,8 @@ final class Guarded {
         this.scope = scope;
         this.name = name;
         this.spec = spec;
-        Spec around = spec.dtype().isBlock() ? matrices(spec, shift) : elements(spec, shift);
-        offset = spec.dtype().isBlock() ? (1 + shift) * matrix(spec) : 2 * GUARD + shift;
+        Spec around = spec.dtype().isQuantized() ? matrices(spec, shift) : elements(spec, shift);
+        offset = spec.dtype().isQuantized() ? (1 + shift) * matrix(spec) : 2 * GUARD + shift;
         whole = scope.allocate(around);
         image = new Host(around);
         image.fill(ALL_ONES);

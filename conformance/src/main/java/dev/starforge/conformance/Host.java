@@ -2,9 +2,10 @@ package dev.starforge.conformance;
 
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.function.IntToDoubleFunction;
 
 /** A tensor's elements on this side of the seam: what a case feeds a device, and what was read back from one. */
@@ -19,12 +20,15 @@ final class Host {
 
     static Host of(Spec spec, IntToDoubleFunction values) {
         Host host = new Host(spec);
-        if (spec.dtype().isBlock()) {
+        if (spec.dtype().isQuantized()) {
             float[] floats = new float[host.size()];
             for (int i = 0; i < floats.length; i++) {
                 floats[i] = (float) values.applyAsDouble(i);
             }
-            BlockFormat.of(spec.dtype()).encode(floats, 0, floats.length, host.bytes, 0);
+            for (int i = 0; i < host.matrices(); i++) {
+                float[] w = Arrays.copyOfRange(floats, i * host.matrixSize(), (i + 1) * host.matrixSize());
+                MatrixCodec.of(spec.dtype()).encode(w, host.rows(), host.columns(), host.matrix(i));
+            }
             return host;
         }
         for (int i = 0; i < host.size(); i++) {
@@ -63,8 +67,47 @@ final class Host {
     private float decoded(int i) {
         int each = spec.dtype().blockElements();
         float[] block = new float[each];
-        BlockFormat.of(spec.dtype()).decode(bytes, i / each * spec.dtype().blockBytes(), block, 0, each);
+        int inMatrix = i % matrixSize() / each * each;
+        MatrixCodec.of(spec.dtype())
+                .decode(
+                        matrix(i / matrixSize()),
+                        rows(),
+                        columns(),
+                        inMatrix / columns(),
+                        inMatrix % columns(),
+                        each,
+                        block,
+                        0);
         return block[i % each];
+    }
+
+    private int rows() {
+        return Math.toIntExact(spec.height());
+    }
+
+    private int columns() {
+        return Math.toIntExact(spec.shape().last());
+    }
+
+    private int matrixSize() {
+        return rows() * columns();
+    }
+
+    private int matrices() {
+        return matrixSize() == 0 ? 0 : size() / matrixSize();
+    }
+
+    private ByteBuffer matrix(int i) {
+        int each = Math.toIntExact(spec.matrixBytes());
+        return bytes().slice(i * each, each);
+    }
+
+    /** Where an element is, in bytes; of a quantized tensor the first of a matrix. */
+    private int byteOf(int element) {
+        return Math.toIntExact(
+                spec.dtype().isQuantized()
+                        ? spec.matrixAt(element)
+                        : spec.dtype().bytes((long) element));
     }
 
     private void set(int i, double value) {
@@ -99,13 +142,13 @@ final class Host {
     /** The elements from {@code first} on, as another tensor. */
     Host slice(int first, Spec as) {
         Host part = new Host(as);
-        part.bytes().put(bytes().slice((int) spec.dtype().bytes(first), part.bytes.capacity()));
+        part.bytes().put(bytes().slice(byteOf(first), part.bytes.capacity()));
         return part;
     }
 
     /** Puts the elements of a tensor of the same type at {@code first} and after. */
     void put(int first, Host part) {
-        bytes().position((int) spec.dtype().bytes(first)).put(part.bytes());
+        bytes().position(byteOf(first)).put(part.bytes());
     }
 
     void fill(byte value) {
@@ -114,18 +157,22 @@ final class Host {
         }
     }
 
-    /** The first element whose bits differ, or in blocks the first of its block; or -1. */
+    /** The first element whose bits differ, or in a quantized tensor the first of its matrix; or -1. */
     int firstDifference(Host other) {
         return firstDifference(other, 0, size());
     }
 
-    /** The same, of the elements {@code from} to {@code to - 1}, whole blocks. */
+    /** The same, of the elements {@code from} to {@code to - 1}, whole matrices of a quantized tensor. */
     int firstDifference(Host other, int from, int to) {
-        int start = (int) spec.dtype().bytes(from);
-        int length = (int) spec.dtype().bytes(to) - start;
+        int start = byteOf(from);
+        int length = byteOf(to) - start;
         int at = bytes().slice(start, length).mismatch(other.bytes().slice(start, length));
-        return at < 0
-                ? -1
-                : from + at / spec.dtype().blockBytes() * spec.dtype().blockElements();
+        if (at < 0) {
+            return -1;
+        }
+        return from
+                + (spec.dtype().isQuantized()
+                        ? at / (int) spec.matrixBytes() * matrixSize()
+                        : at / spec.dtype().bytes());
     }
 }

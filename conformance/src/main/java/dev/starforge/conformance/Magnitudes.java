@@ -59,7 +59,7 @@ final class Magnitudes {
         for (int i = 0; i < in.length; i++) {
             Host from = in[i];
             boolean number = from.spec().dtype().isWeight(); // and not an index
-            Spec spec = from.spec().dtype().isBlock() ? new Spec(DType.F32, from.shape()) : from.spec();
+            Spec spec = from.spec().dtype().isQuantized() ? new Spec(DType.F32, from.shape()) : from.spec();
             positive[i] = number ? Host.of(spec, e -> Math.abs(from.at(e))) : from;
         }
         Host[] out = Runs.plain(reference, op, positive);

@@ -178,7 +178,7 @@ final class Tolerances {
         if (!weights.isWeight()) {
             throw new IllegalArgumentException("MatMul: no weights are " + weights);
         }
-        return weights.isBlock()
+        return weights.isQuantized()
                 ? sum(2, summed, "decoded weights are exact float32; then as with those")
                 : sum(2, summed, "each product is rounded once, or not at all; then the sum");
     }

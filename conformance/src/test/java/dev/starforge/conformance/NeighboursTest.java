@@ -67,6 +67,17 @@ final class NeighboursTest {
         }
     }
 
+    /** Weights whose scales lie apart from their codes; a panel and a part of one. */
+    @Test
+    void productsWithPlanes() {
+        for (DType type : DType.values()) {
+            if (type.isPlanar()) {
+                alone(new Plain.MatMul(false, true), drawn(1, DType.F32, 131, 640), drawn(2, type, 37, 640));
+                alone(new Plain.MatMul(false, false), drawn(1, DType.F32, 131, 37), drawn(2, type, 37, 640));
+            }
+        }
+    }
+
     /** Rows that share an expert, some of them in the same product, against each row's own product with its matrix. */
     @Test
     void experts() {

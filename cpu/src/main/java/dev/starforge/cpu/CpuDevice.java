@@ -28,6 +28,7 @@ import dev.starforge.tensor.device.Limits;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
+import dev.starforge.tensor.host.Pieces;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -49,6 +50,7 @@ import java.util.Optional;
 final class CpuDevice implements Device {
     private final Workers workers;
     private final Rope rope = new Rope();
+    private final Pieces pieces = new Pieces();
 
     private final Map<Object, Optional<List<Prepared>>> steps = new HashMap<>(); // empty: ran once, to be recorded next
     private Optional<List<Prepared>> recorded = Optional.empty(); // the step that is being recorded
@@ -107,17 +109,30 @@ final class CpuDevice implements Device {
 
     @Override
     public void write(Tensor to, ByteBuffer from) {
-        if (Panels.has(to.dtype())) {
-            new View(to).pack(workers, from);
+        if (to.dtype().isQuantized()) {
+            HostMemory.requireAll(to, from);
+            write(to, 0, from);
         } else {
             HostMemory.write(to, from);
         }
     }
 
     @Override
+    public void write(Tensor to, long from, ByteBuffer piece) {
+        if (to.dtype().isQuantized()) {
+            pieces.take(to, from, piece.remaining());
+        }
+        if (Panels.has(to.dtype())) {
+            new View(to).write(workers, from, piece);
+        } else {
+            HostMemory.write(to, from, piece);
+        }
+    }
+
+    @Override
     public void read(Tensor from, ByteBuffer to) {
         if (Panels.has(from.dtype())) {
-            new View(from).unpack(workers, to);
+            new View(from).read(workers, to);
         } else {
             HostMemory.read(from, to);
         }

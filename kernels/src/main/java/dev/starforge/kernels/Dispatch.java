@@ -38,7 +38,7 @@ public final class Dispatch {
     /** What every backend of these kernels declares: all but attention with heads too large for it, and but block types. */
     public static Support supports(Op op, Spec... in) {
         for (Spec spec : in) {
-            if (spec.dtype().isBlock()) {
+            if (spec.dtype().isQuantized()) {
                 return Support.NONE;
             }
         }

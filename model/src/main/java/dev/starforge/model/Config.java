@@ -12,6 +12,7 @@ import tools.jackson.core.JacksonException;
 import tools.jackson.core.StreamReadFeature;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ObjectNode;
 
 /** A JSON file of settings, read with errors that name the file and the key. */
 public final class Config {
@@ -52,6 +53,13 @@ public final class Config {
         } catch (JacksonException failure) {
             throw new ModelException(path, "is not JSON: " + failure.getOriginalMessage(), failure);
         }
+    }
+
+    /** The same without a key. */
+    public Config without(String key) {
+        ObjectNode changed = (ObjectNode) node.deepCopy();
+        changed.remove(key);
+        return new Config(path, prefix, changed);
     }
 
     /** All of it as JSON. */

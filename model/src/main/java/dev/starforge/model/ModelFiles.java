@@ -1,8 +1,10 @@
 package dev.starforge.model;
 
 import dev.starforge.model.arch.Architectures;
+import dev.starforge.model.file.PackedSource;
 import dev.starforge.model.file.QuantizedSource;
 import dev.starforge.model.file.Safetensors;
+import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.gguf.GgufConfig;
 import dev.starforge.model.gguf.GgufFile;
@@ -21,7 +23,9 @@ import dev.starforge.tensor.device.Fallback;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Stream;
@@ -83,18 +87,38 @@ public final class ModelFiles implements AutoCloseable {
     private static ModelFiles folder(Path path) {
         Config config = Config.read(path.resolve("config.json"));
         Architectures.of(config); // refuses one that is not known, before it reads any weights
-        if (config.has("quantization_config")) {
-            throw config.wrong("quantization_config", "none: safetensors with quantized weights are not supported yet");
-        }
         Path generation = path.resolve("generation_config.json");
         Set<Integer> ends = Files.exists(generation) ? Config.read(generation).integers("eos_token_id") : Set.of();
         Set<Integer> endOfText = ends.isEmpty() ? config.integers("eos_token_id") : ends;
         Safetensors file = Safetensors.open(path);
-        List<Stored> tensors = file.tensors().values().stream()
-                .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
-                .toList();
-        WeightSource stored = WeightSource.of(file);
-        return new ModelFiles(config, stored, stored, endOfText, tensors, file);
+        try {
+            if (config.has("quantization_config")) {
+                PackedSource packed = PackedSource.open(file, config.section("quantization_config"));
+                return new ModelFiles(config, packed, packed, endOfText, packed(file, packed), file);
+            }
+            List<Stored> tensors = file.tensors().values().stream()
+                    .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
+                    .toList();
+            WeightSource stored = WeightSource.of(file);
+            return new ModelFiles(config, stored, stored, endOfText, tensors, file);
+        } catch (RuntimeException failure) {
+            file.close();
+            throw failure;
+        }
+    }
+
+    /** Several tensors of a file may be one weight. */
+    private static List<Stored> packed(Safetensors file, PackedSource source) {
+        Map<String, Stored> weights = new LinkedHashMap<>();
+        for (SafetensorsFile.Stored t : file.tensors().values()) {
+            String name = source.weight(t.name());
+            String type = source.stored(name).map(DType::name).orElse(t.dtype());
+            weights.merge(
+                    name,
+                    new Stored(name, type, source.shape(name), t.bytes()),
+                    (a, b) -> new Stored(name, type, a.shape, a.bytes + b.bytes));
+        }
+        return List.copyOf(weights.values());
     }
 
     private static ModelFiles gguf(Path path) {
@@ -155,7 +179,8 @@ public final class ModelFiles implements AutoCloseable {
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
         if (precision.asStored()) {
-            scope.expect(weights == stored ? copied(scope.device()) : sizes(scope, precision));
+            boolean asInFile = weights == stored && !(stored instanceof PackedSource);
+            scope.expect(asInFile ? copied(scope.device()) : sizes(scope, precision));
         }
         return Architectures.build(config, new Weights(weights, scope, precision, adapter));
     }
@@ -206,11 +231,11 @@ public final class ModelFiles implements AutoCloseable {
         return config;
     }
 
-    /** The block types among the tensors of the file; none if nothing in it is quantized. */
+    /** The quantized types among the tensors of the file; none if nothing in it is quantized. */
     private Set<DType> quantizedTypes() {
         Set<DType> types = EnumSet.noneOf(DType.class);
         for (DType type : DType.values()) {
-            if (type.isBlock() && tensors.stream().anyMatch(t -> t.dtype().equals(type.name()))) {
+            if (type.isQuantized() && tensors.stream().anyMatch(t -> t.dtype().equals(type.name()))) {
                 types.add(type);
             }
         }

@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.ShapeException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * How the frozen projections of a model are quantized while they are loaded, for training an adapter on them. What it is
@@ -16,8 +17,13 @@ import java.util.regex.Pattern;
 public sealed interface Quantization {
     Quantization NONE = new None();
 
-    /** The block type that holds the numbers exactly, in rows of whole blocks. */
+    /** The type that holds the numbers as they are, in rows of whole blocks. */
     DType storage();
+
+    /** The type of a matrix with so many columns: where they are not whole blocks, one that holds the same numbers. */
+    default DType storage(long columns) {
+        return columns % storage().blockElements() == 0 ? storage() : DType.F32;
+    }
 
     /** What {@link #toString} wrote. */
     static Quantization parse(String text) {
@@ -56,7 +62,7 @@ public sealed interface Quantization {
     record Nf4(boolean doubled) implements Quantization {
         @Override
         public DType storage() {
-            return DType.NF4;
+            return doubled ? DType.NF4_DOUBLE : DType.NF4;
         }
 
         @Override
@@ -66,7 +72,8 @@ public sealed interface Quantization {
     }
 
     /**
-     * Signed bytes, one half as a scale to each row and group. A group is so many blocks of Q8_0 with the same scale.
+     * Signed bytes, one half as a scale to each row and group. A group of 128 has a type of its own; any other, and 128 in rows
+     * that are not whole groups, is so many blocks of Q8_0 with the same scale.
      *
      * @param group columns that share a scale
      */
@@ -80,7 +87,15 @@ public sealed interface Quantization {
 
         @Override
         public DType storage() {
-            return DType.Q8_0;
+            return group == DType.INT8_128.blockElements() ? DType.INT8_128 : DType.Q8_0;
+        }
+
+        @Override
+        public DType storage(long columns) {
+            return Stream.of(storage(), DType.Q8_0)
+                    .filter(type -> columns % type.blockElements() == 0)
+                    .findFirst()
+                    .orElse(DType.F32);
         }
 
         @Override

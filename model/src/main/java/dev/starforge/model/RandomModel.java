@@ -2,8 +2,11 @@ package dev.starforge.model;
 
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Plane;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -14,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import tools.jackson.databind.node.JsonNodeFactory;
 import tools.jackson.databind.node.ObjectNode;
@@ -40,7 +44,10 @@ final class RandomModel implements WeightSource {
         Q4_K_M(DType.Q4_K),
         Q4_1(DType.Q4_1),
         Q4_0(DType.Q4_0),
-        NF4(DType.NF4);
+        NF4(DType.NF4),
+        NF4_DOUBLE(DType.NF4_DOUBLE),
+        INT8_128(DType.INT8_128),
+        GPTQ_128(DType.GPTQ_128);
 
         private final DType most;
 
@@ -49,7 +56,7 @@ final class RandomModel implements WeightSource {
         }
 
         private boolean isSmall() {
-            return most.isBlock() && this != Q8_0 && this != NF4;
+            return most.isQuantized() && !most.isPlanar() && this != Q8_0 && this != NF4;
         }
 
         /** The type of a matrix, of layer {@code layer} of {@code layers} where it is in one. */
@@ -209,8 +216,8 @@ final class RandomModel implements WeightSource {
 
     List<ModelFiles.Stored> tensors() {
         List<ModelFiles.Stored> all = new ArrayList<>();
-        shapes.forEach((name, shape) -> all.add(
-                new ModelFiles.Stored(name, type(name).name(), shape, type(name).bytes(shape.size()))));
+        shapes.forEach((name, shape) ->
+                all.add(new ModelFiles.Stored(name, type(name).name(), shape, new Spec(type(name), shape).bytes())));
         return all;
     }
 
@@ -260,27 +267,66 @@ final class RandomModel implements WeightSource {
         }
     }
 
+    /** Those of a matrix of the rows drawn, each over and over: any bytes of a plane are codes, or scales. */
+    @Override
+    public void readPlanes(String name, Consumer<ByteBuffer> piece) {
+        Spec spec = new Spec(type(name), shape(name));
+        byte[] few = rows(new Drawn(spec.dtype(), spec.shape().last(), false))[0];
+        int from = 0;
+        for (Plane plane : spec.dtype().planes(spec.height(), spec.shape().last())) {
+            Plane drawn = plane(spec, plane.name());
+            int bytes = (int) drawn.bytes();
+            for (long at = 0; at < plane.bytes(); at += bytes) {
+                piece.accept(ByteBuffer.wrap(few, from, (int) Math.min(bytes, plane.bytes() - at)));
+            }
+            from += bytes;
+        }
+    }
+
+    private static Plane plane(Spec spec, String name) {
+        return spec.dtype().planes(DRAWN, spec.shape().last()).stream()
+                .filter(plane -> plane.name().equals(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
     @Override
     public void read(String name, long first, float[] out, int count) {
         DType type = type(name);
+        if (type.isPlanar()) {
+            Spec spec = new Spec(type, shape(name));
+            int columns = (int) spec.shape().last();
+            ByteBuffer matrix = ByteBuffer.allocate(Math.toIntExact(spec.bytes()));
+            readPlanes(name, matrix::put);
+            for (int at = 0; at < count; at += columns) {
+                int row = (int) ((first + at) / columns);
+                MatrixCodec.of(type).decode(matrix.rewind(), (int) spec.height(), columns, row, 0, columns, out, at);
+            }
+            return;
+        }
         ByteBuffer bytes = ByteBuffer.allocate(Math.toIntExact(type.bytes(count)));
         readRows(name, first / shape(name).last(), bytes);
         BlockFormat.of(type).decode(bytes.flip(), 0, out, 0, count);
     }
 
-    /** Normal numbers whose products with a normal row are about 1; or, for the gain of a norm, close to 1. */
+    /**
+     * Normal numbers whose products with a normal row are about 1; or, for the gain of a norm, close to 1. In a planar type they
+     * are one matrix.
+     */
     private synchronized byte[][] rows(Drawn wanted) {
         return drawn.computeIfAbsent(wanted, kind -> {
             Random random = new Random(SEED + kind.type().ordinal() * 31L + kind.width());
             int width = Math.toIntExact(kind.width());
             double spread = kind.around1() ? 0.05 : 1 / Math.sqrt(width);
-            byte[][] rows = new byte[DRAWN][(int) kind.type().bytes(width)];
-            float[] values = new float[width];
+            int together = kind.type().isPlanar() ? DRAWN : 1;
+            Spec each = new Spec(kind.type(), Shape.of(together, width));
+            byte[][] rows = new byte[DRAWN / together][(int) each.bytes()];
+            float[] values = new float[together * width];
             for (byte[] row : rows) {
-                for (int i = 0; i < width; i++) {
+                for (int i = 0; i < values.length; i++) {
                     values[i] = (float) ((kind.around1() ? 1 : 0) + spread * random.nextGaussian());
                 }
-                BlockFormat.of(kind.type()).encode(values, 0, width, ByteBuffer.wrap(row), 0);
+                MatrixCodec.of(kind.type()).encode(values, together, width, ByteBuffer.wrap(row));
             }
             return rows;
         });

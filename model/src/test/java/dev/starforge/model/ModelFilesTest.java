@@ -70,7 +70,7 @@ final class ModelFilesTest {
                 "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default, linear",
                 "config.json | \"norm_epsilon\": 1e-05 | \"norm_epsilon\": 1e999 | norm_epsilon: expected a number",
                 "config.json | { | { { | is not JSON",
-                "config.json | { | {\"quantization_config\": {\"bits\": 8}, | quantization_config: expected none",
+                "config.json | { | {\"quantization_config\": {\"bits\": 8}, | quantization_config.quant_method: expected a string",
                 "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | has no tensor base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
                 "adapter/adapter_config.json | \"peft_type\": \"LORA\" | \"peft_type\": \"IA3\" | peft_type: expected LORA",
                 "adapter/adapter_config.json | \"init_lora_weights\": true | \"init_lora_weights\": \"pissa\" | init_lora_weights",

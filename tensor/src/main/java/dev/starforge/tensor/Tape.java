@@ -39,7 +39,7 @@ public final class Tape implements Ops {
         this.checkpointing = checkpointing;
         this.parameters = List.copyOf(parameters);
         for (Tensor parameter : parameters) {
-            if (parameter.dtype().isBlock()) {
+            if (parameter.dtype().isQuantized()) {
                 throw new TensorException("Tape: parameter " + parameter + " is quantized; such weights are frozen");
             }
         }

@@ -1,17 +1,12 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Memory;
-import java.nio.ByteBuffer;
 
 /**
  * A handle on row-major elements in some device's memory. Immutable and without behaviour: operations belong to
  * {@link Ops}, lifetimes to {@link Scope}. Equality is identity, which is what {@link Tape} follows.
  */
 public final class Tensor {
-    /** Views of a quantized matrix begin at multiples of so many rows; see {@link Device#write(Tensor, ByteBuffer)}. */
-    public static final int PANEL = 32;
-
     private final Spec spec;
     private final Block block;
     private final long offset;
@@ -59,39 +54,26 @@ public final class Tensor {
     /**
      * The same elements from {@code element} on, seen with another shape. Shares storage; owns nothing. How a device lays
      * out a quantized matrix (the last two dimensions) is its own business, so of a quantized tensor there are views of
-     * whole matrices, and of rows of one matrix that begin at a multiple of {@link #PANEL} and end at one or at its end.
+     * whole matrices.
      */
     public Tensor view(long element, Shape shape) {
-        if (!dtype().isBlock()) {
-            return new Tensor(
-                    new Spec(dtype(), shape),
-                    block,
-                    Math.addExact(offset, Math.multiplyExact(element, dtype().bytes())));
+        Spec part = new Spec(dtype(), shape);
+        if (dtype().isQuantized()) {
+            requireMatrices(element, part);
+            return new Tensor(part, block, Math.addExact(offset, spec.matrixAt(element)));
         }
-        requireWholePanels(element, shape);
-        return new Tensor(new Spec(dtype(), shape), block, Math.addExact(offset, dtype().bytes(element)));
+        return new Tensor(part, block, Math.addExact(offset, Math.multiplyExact(element, dtype().bytes())));
     }
 
-    private void requireWholePanels(long element, Shape shape) {
-        long width = spec.shape().last();
-        long height = matrixRows(spec.shape());
-        boolean rows = element >= 0 && shape.last() == width && (width == 0 || element % width == 0);
-        long first = width == 0 ? 0 : element / width;
-        boolean matrices = height == 0 || first % height == 0 && matrixRows(shape) == height;
-        boolean panels = shape.rank() <= 2
-                && height > 0
-                && first % height % PANEL == 0
-                && (matrixRows(shape) % PANEL == 0 || first % height + matrixRows(shape) == height)
-                && first % height + matrixRows(shape) <= height;
-        if (!rows || !matrices && !panels) {
-            throw new ShapeException("view of " + spec + " from element " + element + " as " + shape
-                    + ": expected whole matrices, or rows of one from a multiple of " + PANEL + " to a multiple of "
-                    + PANEL + " or its end");
+    private void requireMatrices(long element, Spec part) {
+        long matrix = spec.height() * spec.shape().last();
+        boolean same = part.height() == spec.height()
+                && part.shape().last() == spec.shape().last();
+        if (element < 0 || !same || matrix > 0 && element % matrix != 0) {
+            throw new ShapeException("view of " + spec + " from element " + element + " as " + part.shape()
+                    + ": expected whole matrices of " + spec.height() + " x "
+                    + spec.shape().last());
         }
-    }
-
-    private static long matrixRows(Shape shape) {
-        return shape.rank() < 2 ? 1 : shape.dim(-2);
     }
 
     Block block() {

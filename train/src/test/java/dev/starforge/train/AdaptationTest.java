@@ -180,7 +180,7 @@ final class AdaptationTest {
             InvocationHandler asCpu =
                     (proxy, method, arguments) -> method.getName().equals("supports")
                                     && Stream.of((Spec[]) arguments[1])
-                                            .anyMatch(spec -> spec.dtype().isBlock())
+                                            .anyMatch(spec -> spec.dtype().isQuantized())
                             ? Support.NONE
                             : method.invoke(cpu, arguments);
             Device narrow = (Device)
@@ -188,7 +188,7 @@ final class AdaptationTest {
             Adaptation adapted = Adaptation.of(RunConfig.defaults(), machine, Optional.of(MODEL), narrow);
             assertThat(adapted.config().quantization()).isEqualTo(Quantization.NONE);
             assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
-                    .isEqualTo("true -> false: this build has no kernels for weights of NF4 on cpu");
+                    .isEqualTo("true -> false: this build has no kernels for weights of NF4_DOUBLE on cpu");
             assertThatThrownBy(() -> Adaptation.of(
                             RunConfig.defaults().set(List.of("quantization.load_in_4bit=true")),
                             machine,

@@ -10,15 +10,18 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.IntUnaryOperator;
 
 /**
- * How a matrix of block-typed weights lies in this device's memory. A file keeps a row's blocks one after the other, which
+ * How a matrix of quantized weights lies in this device's memory. A file keeps a row's blocks one after the other, which
  * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
  * the scales, then the codes, or the low four bits of those of five and then their fifth, each as the same 16 bits of 32
  * rows side by side. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
- * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file.
+ * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file, and
+ * so do the planes of a planar type but for its codes, whose panels have no scales: those are few, and are decoded for a
+ * stretch of a panel at a time.
  *
  * <p>Within 32 shorts, row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen ints
  * are rows in order. Codes of eight bits lie four neighbours of a row to an int, the rows in order. Eight codes of six bits
@@ -60,7 +63,7 @@ public final class Panels {
         this.high = high;
         this.scalesAt = scalesAt;
         elements = type.blockElements();
-        bytes = type.blockBytes();
+        bytes = type.isPlanar() ? elements * (low + high) / Byte.SIZE : type.blockBytes();
         scales = bytes - elements * (low + high) / Byte.SIZE;
         this.lowAt = table(lowAt);
         this.highAt = table(highAt);
@@ -85,12 +88,21 @@ public final class Panels {
         all.put(DType.Q4_K, new Panels(DType.Q4_K, 4, i -> runs(16, i), 0, none, 0));
         all.put(DType.Q5_K, new Panels(DType.Q5_K, 4, i -> runs(48, i), 1, i -> (16 + i % 32) * 8 + i / 32, 0));
         all.put(DType.Q6_K, new Panels(DType.Q6_K, 4, Panels::quarters, 2, Panels::twoBits, 192));
-        all.put(DType.NF4, new Panels(DType.NF4, 4, i -> (4 + i / 2) * 8 + 4 - i % 2 * 4, 0, none, 0));
+        all.put(DType.NF4, new Panels(DType.NF4, 4, i -> highFirst(4, i), 0, none, 0));
+        all.put(DType.NF4_DOUBLE, new Panels(DType.NF4_DOUBLE, 4, i -> highFirst(0, i), 0, none, 0));
+        for (DType type : List.of(DType.GPTQ_32, DType.GPTQ_64, DType.GPTQ_128, DType.GPTQ_CHANNEL)) {
+            all.put(type, new Panels(type, 4, i -> i * 4, 0, none, 0));
+        }
+        all.put(DType.INT8_128, new Panels(DType.INT8_128, 8, i -> i * 8, 0, none, 0));
         return all;
     }
 
     private static int halves(int from, int i) {
         return (from + i % 16) * 8 + i / 16 * 4;
+    }
+
+    private static int highFirst(int from, int i) {
+        return (from + i / 2) * 8 + 4 - i % 2 * 4;
     }
 
     private static int runs(int from, int i) {
@@ -118,8 +130,14 @@ public final class Panels {
         return panels;
     }
 
+    /** The bytes of a row of blocks, or of codes. */
     long rowBytes(long k) {
         return k / elements * bytes;
+    }
+
+    /** The bytes of a block, or of its codes. */
+    int bytes() {
+        return bytes;
     }
 
     /** Where in a panel the block with element {@code k} begins. */
@@ -190,8 +208,8 @@ public final class Panels {
 
     /**
      * One row of a plane of a block. Eight neighbours have their bits at the same place of eight neighbouring bytes, of
-     * which one word is made; but for the upper bits of Q5_0 and Q5_1, which lie in order already, and NF4's, whose pairs
-     * lie the other way round.
+     * which one word is made; but for the upper bits of Q5_0 and Q5_1 and for GPTQ's, which lie in order already, and NF4's,
+     * whose pairs lie the other way round.
      */
     private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
         if (bits == Byte.SIZE) {
@@ -205,7 +223,7 @@ public final class Panels {
         if (at[1] - at[0] != Byte.SIZE) {
             for (int i = 0; i < elements; i += Short.SIZE / bits, to += LANES) {
                 int pair = (short) SHORTS.get(file, block + (at[i] >> 3));
-                SHORTS.set(out, to, (short) (bits == 1 ? pair : pair >> 4 & 0x0f0f | (pair & 0x0f0f) << 4));
+                SHORTS.set(out, to, (short) (at[1] > at[0] ? pair : pair >> 4 & 0x0f0f | (pair & 0x0f0f) << 4));
             }
             return;
         }

@@ -3,6 +3,7 @@ package dev.starforge.cpu.core;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.PlanarCodec;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
@@ -38,6 +39,7 @@ public final class View {
     public final long rows;
     public final long height;
     private final HostMemory memory;
+    private final long matrixBytes; // of a quantized matrix
 
     public View(Tensor tensor) {
         memory = (HostMemory) tensor.memory();
@@ -46,7 +48,8 @@ public final class View {
         size = tensor.shape().size();
         last = tensor.shape().last();
         rows = tensor.shape().rows();
-        height = tensor.shape().rank() < 2 ? 1 : tensor.shape().dim(-2);
+        height = tensor.spec().height();
+        matrixBytes = dtype.isQuantized() ? tensor.spec().matrixBytes() : 0;
     }
 
     public static View[] of(Tensor... tensors) {
@@ -165,6 +168,14 @@ public final class View {
     }
 
     private void decode(long from, int count, float[] s, int at) {
+        if (dtype.isPlanar()) {
+            for (int i = 0; i < count; ) {
+                int part = (int) Math.min(count - i, last - (from + i) % last);
+                decodeRow(from + i, part, s, at + i);
+                i += part;
+            }
+            return;
+        }
         if (!Panels.has(dtype)) {
             ByteBuffer blocks =
                     segment.asSlice(dtype.bytes(from), dtype.bytes(count)).asByteBuffer();
@@ -178,47 +189,99 @@ public final class View {
         }
     }
 
-    /** Blocks of a file into panels, all workers at it. */
-    public void pack(Workers workers, ByteBuffer from) {
-        MemorySegment file = MemorySegment.ofBuffer(from);
-        if (file.byteSize() != segment.byteSize()) {
-            throw new DeviceException(
-                    "write: " + file.byteSize() + " bytes to a tensor " + dtype + " of " + segment.byteSize());
+    /** A part of one row of a planar type. */
+    private void decodeRow(long from, int count, float[] s, int at) {
+        ByteBuffer matrix = matrix(from);
+        int rows = (int) height;
+        int columns = (int) last;
+        int row = (int) (from / last % height);
+        int column = (int) (from % last);
+        ByteBuffer codes = ByteBuffer.allocate((int) panels().rowBytes(count));
+        for (int i = 0; i < count; i += dtype.blockElements()) {
+            unpack(from / last, column + i, codes.array(), (int) panels().rowBytes(i));
         }
-        long row = dtype.bytes(last);
-        long bands = Workers.count(height, Panels.ROWS);
-        workers.run(bands == 0 ? 0 : rows / height * bands, (chunk, s, at) -> {
-            long first = chunk % bands * Panels.ROWS;
-            long start = (chunk / bands * height + first) * row;
-            if (first + Panels.ROWS <= height) {
-                Panels.of(dtype).pack(file, start, Panels.ROWS, last, segment, start);
-            } else {
-                MemorySegment.copy(file, start, segment, start, (height - first) * row);
+        PlanarCodec.of(dtype).decode(codes, 0, matrix, rows, columns, row, column, count, s, at);
+    }
+
+    private Panels panels() {
+        return Panels.of(dtype);
+    }
+
+    /** Where, in bytes, the quantized matrix begins that an element is in. */
+    public long matrixAt(long element) {
+        return element / Math.max(1, height * last) * matrixBytes;
+    }
+
+    /** The planes of the matrix that an element is in, as they lie here: all but the first are those of the format. */
+    public ByteBuffer matrix(long element) {
+        return segment.asSlice(matrixAt(element), matrixBytes).asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    /**
+     * A piece of a tensor that lies in panels, all workers at it. A panel takes the bytes that its rows take in the tensor's
+     * planes, so a piece that ends amid a panel leaves its rows there as they are, and the one that completes it packs them.
+     */
+    public void write(Workers workers, long from, ByteBuffer piece) {
+        MemorySegment source = MemorySegment.ofBuffer(piece);
+        long end = from + source.byteSize();
+        long panel = panels().at(last);
+        long whole = height / Panels.ROWS;
+        long parts = whole + 1; // of a matrix: its panels, and what stays as it is
+        if (source.byteSize() == 0) {
+            return;
+        }
+        long first = part(from, panel, whole);
+        workers.run(part(end - 1, panel, whole) + 1 - first, (chunk, s, at) -> {
+            long part = first + chunk;
+            long start = part / parts * matrixBytes + part % parts * panel;
+            long stop = part % parts < whole ? start + panel : (part / parts + 1) * matrixBytes;
+            if (part % parts < whole && start >= from && stop <= end) {
+                panels().pack(source, start - from, Panels.ROWS, last, segment, start);
+                return;
+            }
+            long begin = Math.max(start, from);
+            MemorySegment.copy(source, begin - from, segment, begin, Math.min(stop, end) - begin);
+            if (part % parts < whole && stop <= end) {
+                byte[] rows = segment.asSlice(start, panel).toArray(ValueLayout.JAVA_BYTE);
+                panels().pack(MemorySegment.ofArray(rows), 0, Panels.ROWS, last, segment, start);
             }
         });
+    }
+
+    /** The number of the panel that a byte belongs to, counting what follows the panels of a matrix as one. */
+    private long part(long at, long panel, long whole) {
+        return at / matrixBytes * (whole + 1) + Math.min(at % matrixBytes / Math.max(1, panel), whole);
     }
 
     /** The way back. */
-    public void unpack(Workers workers, ByteBuffer to) {
+    public void read(Workers workers, ByteBuffer to) {
         MemorySegment file = MemorySegment.ofBuffer(to);
+        long row = panels().rowBytes(last);
         workers.run(rows, (r, s, at) -> {
-            byte[] blocks = new byte[(int) dtype.bytes(last)];
+            byte[] blocks = new byte[(int) row];
             for (long k = 0; k < last; k += dtype.blockElements()) {
-                unpack(r, k, blocks, (int) dtype.bytes(k));
+                unpack(r, k, blocks, (int) panels().rowBytes(k));
             }
-            MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, r * blocks.length, blocks.length);
+            long start = r / height * matrixBytes + r % height * row;
+            MemorySegment.copy(blocks, 0, file, ValueLayout.JAVA_BYTE, start, blocks.length);
         });
+        long rest = matrixBytes - height * row;
+        for (long i = 0; height > 0 && i < rows / height && rest > 0; i++) {
+            long start = i * matrixBytes + height * row;
+            MemorySegment.copy(segment, start, file, start, rest);
+        }
     }
 
     private void unpack(long r, long k, byte[] block, int to) {
-        long row = dtype.bytes(last);
+        long row = panels().rowBytes(last);
         long inMatrix = r % height;
+        long start = r / height * matrixBytes;
         long panel = inMatrix / Panels.ROWS * Panels.ROWS;
         if (panel + Panels.ROWS > height) {
-            MemorySegment.copy(segment, ValueLayout.JAVA_BYTE, r * row + dtype.bytes(k), block, to, dtype.blockBytes());
+            long from = start + inMatrix * row + panels().rowBytes(k);
+            MemorySegment.copy(segment, ValueLayout.JAVA_BYTE, from, block, to, panels().bytes());
         } else {
-            int lane = (int) (inMatrix - panel);
-            Panels.of(dtype).unpack(segment, (r - lane) * row, k, lane, block, to);
+            panels().unpack(segment, start + panel * row, k, (int) (inMatrix - panel), block, to);
         }
     }
 

@@ -54,8 +54,17 @@ public final class Codes {
     static int group(DType type) {
         return switch (type) {
             case Q6_K -> 16;
-            case NF4 -> 64;
+            case NF4, NF4_DOUBLE -> 64;
+            case INT8_128 -> 128;
             default -> 32;
+        };
+    }
+
+    /** Whether codes are whole numbers of few enough bits to be multiplied as such. */
+    static boolean areWhole(DType type) {
+        return switch (type) {
+            case Q8_0, NF4 -> false;
+            default -> !type.isPlanar();
         };
     }
 
@@ -282,8 +291,8 @@ public final class Codes {
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
-                case Q8_0 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
-                case NF4 -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
+                case Q8_0, INT8_128 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
+                case NF4, NF4_DOUBLE -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
                 default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }
         }
@@ -329,6 +338,26 @@ public final class Codes {
                 FloatVector q1 = (FloatVector) v.lanewise(LSHR, 16).sub(centre).convert(I2F, 0);
                 q0.fma(d0, m0).intoArray(s, to + i * ROWS + part);
                 q1.fma(d1, m1).intoArray(s, to + i * ROWS + SLOTS + part);
+            }
+        }
+    }
+
+    /** Weights whose groups are not neighbours: (code - zero) * scale of the slot that each k says. */
+    static void grouped(float[] s, int codes, int[] slots, int k, int scales, int zeros, int to) {
+        for (int part = 0; part < SLOTS; part += W) {
+            for (int i = 0; i < k; i++) {
+                IntVector v = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS + part)
+                        .reinterpretAsInts();
+                int d = scales + slots[i] * ROWS + part;
+                int z = zeros + slots[i] * ROWS + part;
+                ((FloatVector) v.and(0xffff).convert(I2F, 0))
+                        .sub(FloatVector.fromArray(FLOATS, s, z))
+                        .mul(FloatVector.fromArray(FLOATS, s, d))
+                        .intoArray(s, to + i * ROWS + part);
+                ((FloatVector) v.lanewise(LSHR, 16).convert(I2F, 0))
+                        .sub(FloatVector.fromArray(FLOATS, s, z + SLOTS))
+                        .mul(FloatVector.fromArray(FLOATS, s, d + SLOTS))
+                        .intoArray(s, to + i * ROWS + SLOTS + part);
             }
         }
     }

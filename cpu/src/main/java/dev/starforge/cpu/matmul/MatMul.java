@@ -38,9 +38,8 @@ final class MatMul implements Product {
     private static final int DEPTH = 512;
     private static final int STRIDE = DEPTH + 8; // rows of a tile start in different sets of the cache
     private static final int ROWS = 48;
-    private static final int LANES = 256;
+    private static final int LANES = PanelWeight.STRETCH;
     private static final int DOTS = 4;
-    private static final int SMALLEST_GROUP = 16; // elements that share a scale, at least
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
     private static final VectorSpecies<Short> SHORTS = View.SHORTS;
@@ -160,16 +159,18 @@ final class MatMul implements Product {
             }
             return;
         }
-        Panels weight = Panels.of(v.dtype);
-        long block = v.dtype.bytes(from + row0 * nv) + weight.at(lane0);
+        PanelWeight matrix = PanelWeight.of(v, from);
+        Panels weight = matrix.panels();
+        long panel = row0 / Panels.ROWS;
+        long block = matrix.at(panel, lane0);
         int codes = at + LANES * Panels.ROWS;
         int scales = codes + LANES * Codes.SLOTS;
-        int shifts = scales + LANES / SMALLEST_GROUP * Panels.ROWS;
-        Codes.scales(weight, v.segment, block, lanes, 0, s, scales, shifts);
+        int shifts = scales + PanelWeight.slots(v.dtype, nv) * Panels.ROWS;
+        matrix.scales(panel, (int) lane0, lanes, 0, s, scales, shifts);
         if (weight.low < Byte.SIZE) {
             Codes.unpack(weight, v.segment, block, lanes, s, codes);
         }
-        Codes.weights(weight, v.segment, block, lanes, s, codes, scales, shifts, at);
+        matrix.weights(panel, (int) lane0, lanes, s, codes, scales, shifts, at);
         for (int row = 0; row < rows; row++) {
             turn(s, at + row, Panels.ROWS, row0 + row, panels);
         }

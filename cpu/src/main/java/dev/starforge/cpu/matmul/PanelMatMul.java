@@ -35,7 +35,7 @@ final class PanelMatMul implements Product {
     private static final int SLOTS = Codes.SLOTS;
 
     /** Elements unpacked at a time: the block of the K types. */
-    private static final int DEPTH = 256;
+    private static final int DEPTH = PanelWeight.STRETCH;
 
     /** Elements that a token takes of a panel at a time: long enough for memory, short enough to be compiled soon. */
     private static final int STRETCH = 4 * DEPTH;
@@ -53,9 +53,6 @@ final class PanelMatMul implements Product {
     private static final int AT_ONCE = 2 * TOKENS;
 
     private static final int X_GROUP = CodeTile.X_GROUP;
-
-    /** The most scales of {@link #DEPTH} elements of a panel; as many shifts follow them. */
-    private static final int SCALES = DEPTH / 16 * ROWS;
 
     /** Activations below it count as nothing: the inverse of their step would be infinite. */
     private static final float SMALLEST = 0x1p-119f;
@@ -85,6 +82,7 @@ final class PanelMatMul implements Product {
     private final int tile; // tokens of a tile
     private final int run; // products that fit into 16 bits
     private final int centre; // what they are measured from
+    private final int scales; // the most of DEPTH elements of a panel; as many shifts follow them
 
     PanelMatMul(DType type, long m, long n, long k, boolean int8) {
         this.panels = Panels.of(type);
@@ -92,12 +90,13 @@ final class PanelMatMul implements Product {
         this.m = Math.toIntExact(m);
         this.n = n;
         this.k = Math.toIntExact(k);
-        exact = !int8 || type == DType.Q8_0 || type == DType.NF4;
+        exact = !int8 || !Codes.areWhole(type);
         few = m <= FEW;
         shifted = Codes.shifts(type);
         tile = few ? 1 : exact ? PanelTile.TOKENS : CodeTile.TOKENS;
         centre = 1 << panels.low + panels.high - 1;
         run = Math.max(1, 256 / centre);
+        scales = PanelWeight.slots(type, k) * ROWS;
     }
 
     private int padded() {
@@ -106,7 +105,7 @@ final class PanelMatMul implements Product {
 
     @Override
     public Scratch scratch() {
-        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * SCALES + 2 * DEPTH * SLOTS;
+        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * scales + 2 * DEPTH * SLOTS;
         return exact
                 ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
                 : new Scratch(2L * padded() * (k / X_GROUP), each, (long) padded() * k + padded() * (k / run));
@@ -116,23 +115,21 @@ final class PanelMatMul implements Product {
     public void run(Workers workers, View x, long fromX, View w, long fromW, View y, long fromY) {
         int left = (int) (n % ROWS);
         long whole = n / ROWS;
-        long at = w.dtype.bytes(fromW);
+        PanelWeight weight = PanelWeight.of(w, fromW);
         for (int first = 0; first < m; first += AT_ONCE) {
             int tokens = Math.min(AT_ONCE, m - first);
             take(workers, x, fromX + (long) first * k, tokens);
-            multiply(workers, tokens, w.segment, at, whole, ROWS, y, fromY + first * n);
+            multiply(workers, tokens, weight, whole, y, fromY + first * n);
             if (left > 0) {
                 try (Arena arena = Arena.ofConfined()) {
                     MemorySegment panel = arena.allocate(panels.at(k), 64);
-                    panels.pack(w.segment, at + whole * panels.at(k), left, k, panel, 0);
-                    multiplyHere(workers, tokens, panel, left, y, fromY + first * n + whole * ROWS);
+                    multiplyHere(workers, tokens, weight.rest(panel), left, y, fromY + first * n + whole * ROWS);
                 }
             }
         }
     }
 
-    private void multiply(
-            Workers workers, int tokens, MemorySegment w, long at, long count, int rows, View y, long to) {
+    private void multiply(Workers workers, int tokens, PanelWeight w, long count, View y, long to) {
         if (few) {
             long band = Math.clamp(count / workers.threads(), PANELS, 4 * PANELS);
             workers.run(Workers.count(count, band), (chunk, s, own) -> {
@@ -140,10 +137,10 @@ final class PanelMatMul implements Product {
                 int used = (int) Math.min(band, count - first);
                 int half = used / 2;
                 for (int i = 0; i < half; i++) {
-                    pair(workers.ints(), tokens, w, at, first + i, first + i + half, rows, y, to, s, own);
+                    pair(workers.ints(), tokens, w, first + i, first + i + half, ROWS, y, to, s, own);
                 }
                 if (used % 2 == 1) {
-                    pair(workers.ints(), tokens, w, at, first + used - 1, first + used - 1, rows, y, to, s, own);
+                    pair(workers.ints(), tokens, w, first + used - 1, first + used - 1, ROWS, y, to, s, own);
                 }
             });
             return;
@@ -153,19 +150,19 @@ final class PanelMatMul implements Product {
             long panel = chunk % groups * PANELS;
             int used = (int) Math.min(PANELS, count - panel);
             int first = (int) (chunk / groups) * TOKENS;
-            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, at, panel, used, rows, y, to, s, own);
+            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, panel, used, ROWS, y, to, s, own);
         });
     }
 
     /** The rows that fill no panel, in a panel of their own, on the calling thread. */
-    private void multiplyHere(Workers workers, int tokens, MemorySegment w, int rows, View y, long to) {
+    private void multiplyHere(Workers workers, int tokens, PanelWeight w, int rows, View y, long to) {
         workers.run(1, (chunk, s, own) -> {
             if (few) {
-                pair(workers.ints(), tokens, w, 0, 0, 0, rows, y, to, s, own);
+                pair(workers.ints(), tokens, w, 0, 0, rows, y, to, s, own);
                 return;
             }
             for (int first = 0; first < tokens; first += TOKENS) {
-                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 0, 1, rows, y, to, s, own);
+                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 1, rows, y, to, s, own);
             }
         });
     }
@@ -295,8 +292,7 @@ final class PanelMatMul implements Product {
     private void pair(
             int[] x,
             int tokens,
-            MemorySegment w,
-            long at,
+            PanelWeight weight,
             long panel,
             long panel2,
             int rows,
@@ -304,21 +300,27 @@ final class PanelMatMul implements Product {
             long to,
             float[] s,
             int own) {
-        long each = panels.at(k);
-        long a = at + panel * each;
-        long b = at + panel2 * each;
+        MemorySegment w = weight.segment();
+        long a = weight.at(panel, 0);
+        long b = weight.at(panel2, 0);
         int y = own;
         int d = y + 2 * ROWS * FEW;
-        int d2 = d + 2 * SCALES;
-        int codes = d2 + 2 * SCALES;
+        int d2 = d + 2 * scales;
+        int codes = d2 + 2 * scales;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
             long from = a + panels.at(k0);
-            long end = a + panels.at(Math.min(k, k0 + STRETCH));
+            int stretch = Math.min(STRETCH, k - k0);
+            long end = from + panels.at(stretch);
+            int group = type.isPlanar() ? Codes.group(type) : 0;
+            if (group > 0) {
+                scales(weight, panel, k0, stretch, s, d);
+                scales(weight, panel2, k0, stretch, s, d2);
+            }
             for (int t = 0; t < tokens; t++) {
                 int yt = y + 2 * ROWS * t;
                 if (exact) {
-                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, yt);
+                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, group, d, d2 - d, yt);
                 } else {
                     int bias = biases() + (t * k + k0) / run;
                     int xs = (t * k + k0) / X_GROUP;
@@ -329,11 +331,11 @@ final class PanelMatMul implements Product {
         for (int k0 = 0; k0 < k && !inline(); k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             long from = a + panels.at(k0);
-            scales(w, from, depth, s, d);
-            scales(w, from + b - a, depth, s, d2);
+            scales(weight, panel, k0, depth, s, d);
+            scales(weight, panel2, k0, depth, s, d2);
             if (exact || panels.upper()) {
-                alone(x, tokens, w, from, k0, depth, s, codes, d, y);
-                alone(x, tokens, w, from + b - a, k0, depth, s, codes, d2, y + ROWS);
+                alone(x, tokens, weight, panel, k0, depth, s, codes, d, y);
+                alone(x, tokens, weight, panel2, k0, depth, s, codes, d2, y + ROWS);
                 continue;
             }
             for (int t = 0; t < tokens; t++) {
@@ -345,7 +347,7 @@ final class PanelMatMul implements Product {
                 int next = d2 - d;
                 if (shifted) {
                     int gap = type.blockElements() == X_GROUP ? panels.lowAt() : 0;
-                    int m = d + SCALES;
+                    int m = d + scales;
                     int sums = xSums(xs);
                     CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, m, next, xs, sums, yt);
                 } else {
@@ -359,27 +361,23 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** Types whose scales are read along with their codes. */
+    /** Types whose codes are multiplied where they lie, longer stretches at a time. */
     private boolean inline() {
-        return type == DType.Q8_0 || type == DType.Q4_0 && !exact;
+        return panels.low == Byte.SIZE || type == DType.Q4_0 && !exact;
     }
 
     /** Scales of a stretch of one panel, and its shifts after them. */
-    private void scales(MemorySegment w, long from, int depth, float[] s, int d) {
-        Codes.scales(panels, w, from, depth, exact ? 0 : centre, s, d, d + SCALES);
-    }
-
-    private void weights(MemorySegment w, long from, int depth, float[] s, int codes, int d, int to) {
-        Codes.weights(panels, w, from, depth, s, codes, d, d + SCALES, to);
+    private void scales(PanelWeight w, long panel, int k0, int depth, float[] s, int d) {
+        w.scales(panel, k0, depth, exact ? 0 : centre, s, d, d + scales);
     }
 
     /** A few tokens with a stretch of one panel, by way of its codes. */
     private void alone(
-            int[] x, int tokens, MemorySegment w, long from, int k0, int depth, float[] s, int codes, int d, int y) {
+            int[] x, int tokens, PanelWeight w, long panel, int k0, int depth, float[] s, int codes, int d, int y) {
         int weights = codes + DEPTH * SLOTS;
-        unpack(w, from, depth, s, codes);
+        unpack(w.segment(), w.at(panel, k0), depth, s, codes);
         if (exact) {
-            weights(w, from, depth, s, codes, d, weights);
+            w.weights(panel, k0, depth, s, codes, d, d + scales, weights);
         }
         for (int t = 0; t < tokens; t++) {
             int yt = y + 2 * ROWS * t;
@@ -390,7 +388,7 @@ final class PanelMatMul implements Product {
             int xs = t * (k / X_GROUP) + k0 / X_GROUP;
             int sums = xSums(xs);
             int bias = biases() + (t * k + k0) / run;
-            int m = d + SCALES;
+            int m = d + scales;
             CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
         }
     }
@@ -411,8 +409,7 @@ final class PanelMatMul implements Product {
             int[] x,
             int first,
             int tokens,
-            MemorySegment w,
-            long at,
+            PanelWeight weight,
             long panel,
             int used,
             int rows,
@@ -420,10 +417,11 @@ final class PanelMatMul implements Product {
             long to,
             float[] s,
             int own) {
+        MemorySegment w = weight.segment();
         int y = own;
         int d = y + (PANELS + 1) * TOKENS * ROWS;
-        int d2 = d + 2 * SCALES;
-        int codes = d2 + 2 * SCALES;
+        int d2 = d + 2 * scales;
+        int codes = d2 + 2 * scales;
         int codes2 = codes + DEPTH * SLOTS;
         for (int i = 0; i < used; i++) {
             int yi = y + i * TOKENS * ROWS;
@@ -432,12 +430,12 @@ final class PanelMatMul implements Product {
         for (int k0 = 0; k0 < k; k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
             for (int i = 0; i < used; i += exact ? 1 : 2) {
-                long from = at + (panel + i) * panels.at(k) + panels.at(k0);
+                long from = weight.at(panel + i, k0);
                 int yi = y + i * TOKENS * ROWS;
-                scales(w, from, depth, s, d);
+                scales(weight, panel + i, k0, depth, s, d);
                 unpack(w, from, depth, s, codes);
                 if (exact) {
-                    weights(w, from, depth, s, codes, d, codes2);
+                    weight.weights(panel + i, k0, depth, s, codes, d, d + scales, codes2);
                     for (int t = 0; t < tokens; t += tile) {
                         PanelTile.tile(s, (first + t) * k + k0 * tile, codes2, depth, yi + t * ROWS);
                     }
@@ -446,7 +444,7 @@ final class PanelMatMul implements Product {
                 boolean two = i + 1 < used; // else the same one twice, the second for nobody
                 long from2 = two ? from + panels.at(k) : from;
                 int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
-                scales(w, from2, depth, s, d2);
+                scales(weight, two ? panel + i + 1 : panel + i, k0, depth, s, d2);
                 unpack(w, from2, depth, s, codes2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xAt = (first + t) * k + k0 * tile;
@@ -461,7 +459,7 @@ final class PanelMatMul implements Product {
                             depth,
                             run,
                             d,
-                            d + SCALES,
+                            d + scales,
                             d2 - d,
                             dRuns(),
                             xAt / X_GROUP,

@@ -153,8 +153,22 @@ final class PanelTile {
         }
     }
 
-    /** One token with two panels of Q8_0 where they lie, a chain to each {@code depth} elements. */
-    static void bytes(MemorySegment w, long from, long off, long end, int depth, float[] s, int x, int y) {
+    /**
+     * One token with two panels of signed bytes where they lie, a chain to each {@code depth} elements. Scales lie before each 32
+     * of them, as in Q8_0; or {@code group} elements share one, of {@code d} for one panel and so much further for the next.
+     */
+    static void bytes(
+            MemorySegment w,
+            long from,
+            long off,
+            long end,
+            int depth,
+            float[] s,
+            int x,
+            int group,
+            int d,
+            int next,
+            int y) {
         for (int part = 0; part < HALF; part += W) {
             int to = y + part;
             FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
@@ -167,17 +181,29 @@ final class PanelTile {
             FloatVector b1 = a0;
             int q = x;
             for (long p = from + 4 * part; p < end; ) {
-                IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
-                p += SCALES;
-                IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
-                IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
-                IntVector high = h.lanewise(ASHR, 3).and(Codes.HALF);
-                IntVector high2 = h2.lanewise(ASHR, 3).and(Codes.HALF);
-                FloatVector d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                FloatVector d1 = high.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                FloatVector e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                FloatVector e1 = high2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                FloatVector d0;
+                FloatVector d1;
+                FloatVector e0;
+                FloatVector e1;
+                if (group == 0) {
+                    IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                    IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
+                    p += SCALES;
+                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
+                    IntVector high = h.lanewise(ASHR, 3).and(Codes.HALF);
+                    IntVector high2 = h2.lanewise(ASHR, 3).and(Codes.HALF);
+                    d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    d1 = high.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    e1 = high2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                } else {
+                    int scale = d + (q - x) / group * ROWS + part;
+                    d0 = FloatVector.fromArray(FLOATS, s, scale);
+                    d1 = FloatVector.fromArray(FLOATS, s, scale + HALF);
+                    e0 = FloatVector.fromArray(FLOATS, s, scale + next);
+                    e1 = FloatVector.fromArray(FLOATS, s, scale + next + HALF);
+                }
                 for (long last = p + 32 * ROWS; p < last; p += 4 * ROWS, q += 4) {
                     IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                     IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + 4 * HALF, LITTLE_ENDIAN);

@@ -11,7 +11,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** The quick way into a panel against the slow way out of it, which goes bit by bit by the tables of the formats. */
 class PanelsTest {
     @ParameterizedTest
-    @EnumSource(names = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4"})
+    @EnumSource(
+            names = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4", "NF4_DOUBLE", "INT8_128", "GPTQ_32", "GPTQ_128"})
     void anyBitsComeBack(DType type) {
         Panels panels = Panels.of(type);
         Random random = new Random(7);
@@ -25,7 +26,7 @@ class PanelsTest {
                 byte[] back = file.clone();
                 for (int row = 0; row < rows; row++) {
                     for (int b = 0; b < blocks; b++) {
-                        int at = (int) (3 + row * panels.rowBytes(k) + b * type.blockBytes());
+                        int at = (int) (3 + row * panels.rowBytes(k) + b * panels.bytes());
                         panels.unpack(MemorySegment.ofArray(panel), 5, (long) b * type.blockElements(), row, back, at);
                     }
                 }

@@ -11,7 +11,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
@@ -34,7 +34,7 @@ class PanelMatMulTest {
     private static final int[] TOKENS = {1, 4, 5, 13, 150};
 
     @ParameterizedTest
-    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
+    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
     void whatIsReadIsWhatWasWritten(DType type) {
         try (Device device = device(2);
                 Scope scope = new Scope(device)) {
@@ -50,22 +50,22 @@ class PanelMatMulTest {
     }
 
     @ParameterizedTest
-    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
+    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
     void exactProductsAreRight(DType type) {
         products(type, true);
     }
 
     @ParameterizedTest
-    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
+    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
     void roundedProductsLoseHalfAStepOfX(DType type) {
         products(type, false);
     }
 
     /** More tokens than are taken at once, and more elements than a stretch; the last token is in another sweep than the first. */
     @ParameterizedTest
-    @EnumSource(names = {"Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4"})
+    @EnumSource(names = {"Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4", "NF4_DOUBLE", "INT8_128", "GPTQ_32", "GPTQ_CHANNEL"})
     void largeProductsAreRight(DType type) {
-        int k = type.blockElements() == 256 ? 1280 : 1088;
+        int k = type.blockElements() >= 128 ? 1280 : 1088;
         float[] decoded = new float[33 * k];
         ByteBuffer file = weights(type, 33, k, decoded);
         float[] x = numbers(new Random(11), 600 * k);
@@ -81,9 +81,9 @@ class PanelMatMulTest {
      * sum, in blocks of at most 512 that need not be whole panels; columns are more than a sweep takes.
      */
     @ParameterizedTest
-    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4|MXFP4")
+    @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
     void productsAlongTheRowsAreThoseOfTheDecodedWeight(DType type) {
-        boolean same = type == DType.NF4 || type == DType.Q8_0 || !Panels.has(type); // the others fuse code and shift
+        boolean same = !Codes.areWhole(type) || !Panels.has(type); // the others fuse code and shift
         for (int n : new int[] {5, 32, 97, 1100}) {
             for (int k : new int[] {type.blockElements(), 1280}) {
                 float[] decoded = new float[n * k];
@@ -150,7 +150,7 @@ class PanelMatMulTest {
     private static String digest() {
         StringBuilder digest = new StringBuilder();
         for (DType type : DType.values()) {
-            if (type.isBlock()) {
+            if (type.isQuantized()) {
                 int k = 3 * type.blockElements();
                 ByteBuffer file = weights(type, 97, k, new float[97 * k]);
                 float[] x = numbers(new Random(3), 13 * k);
@@ -192,7 +192,7 @@ class PanelMatMulTest {
                 for (int g = 0; g < k; g += 32) {
                     double largest = 0;
                     double weight = 0;
-                    for (int i = g; i < g + 32; i++) {
+                    for (int i = g; i < Math.min(k, g + 32); i++) {
                         sum += (double) x[t * k + i] * w[row * k + i];
                         size += Math.abs((double) x[t * k + i] * w[row * k + i]);
                         largest = Math.max(largest, Math.abs(x[t * k + i]));
@@ -223,9 +223,9 @@ class PanelMatMulTest {
 
     private static ByteBuffer weights(DType type, int n, int k, float[] decoded) {
         float[] values = numbers(new Random(n * 31L + k), n * k);
-        ByteBuffer file = ByteBuffer.allocateDirect((int) type.bytes((long) n * k));
-        BlockFormat.of(type).encode(values, 0, n * k, file, 0);
-        BlockFormat.of(type).decode(file, 0, decoded, 0, n * k);
+        ByteBuffer file = ByteBuffer.allocateDirect((int) new Spec(type, Shape.of(n, k)).bytes());
+        MatrixCodec.of(type).encode(values, n, k, file);
+        System.arraycopy(MatrixCodec.of(type).decode(file, n, k), 0, decoded, 0, n * k);
         return file;
     }
 

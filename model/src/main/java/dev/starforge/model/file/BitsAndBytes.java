@@ -21,6 +21,10 @@ import tools.jackson.databind.node.ObjectNode;
  */
 public final class BitsAndBytes {
     private static final String STATE = ".quant_state.bitsandbytes__nf4";
+
+    /** What the names of a weight's other tensors end in. */
+    static final List<String> PARTS = List.of(STATE, ".nested_absmax", ".absmax", ".nested_quant_map", ".quant_map");
+
     private static final JsonMapper JSON = new JsonMapper();
 
     private BitsAndBytes() {}
@@ -33,7 +37,17 @@ public final class BitsAndBytes {
         return file.has(name + STATE);
     }
 
-    public static Weight read(Safetensors file, String name) {
+    /**
+     * What is known of a weight without reading it.
+     *
+     * @param isNested whether its magnitudes are coded, and if so
+     * @param nestedBlock how many of them share a magnitude
+     * @param offset what is added to all of them
+     * @param hasOurMap whether their codes are those of {@link Nf4#dynamicMap}
+     */
+    record Layout(Shape shape, int block, boolean isNested, int nestedBlock, float offset, boolean hasOurMap) {}
+
+    static Layout layout(Safetensors file, String name) {
         JsonNode state = state(file, name);
         if (!state.path("quant_type").stringValue("").equals("nf4")
                 || !Arrays.equals(Nf4.codes16(), file.floats(name + ".quant_map"))) {
@@ -46,30 +60,45 @@ public final class BitsAndBytes {
         for (int i = 0; i < dims.length; i++) {
             dims[i] = whole(file, name, state.path("shape").get(i), "shape");
         }
+        Shape shape = Shape.of(dims);
         int block = whole(file, name, state.path("blocksize"), "blocksize");
-        byte[] codes = bytes(file, name);
-        try {
-            Shape shape = Shape.of(dims);
-            return new Weight(shape, new Nf4(Math.toIntExact(shape.size()), block, codes, absmax(file, name, state)));
-        } catch (TensorException | ArithmeticException wrong) {
-            throw new ModelException(file.path(), "tensor " + name + ": " + wrong.getMessage(), wrong);
-        }
-    }
-
-    private static Nf4.Absmax absmax(Safetensors file, String name, JsonNode state) {
         if (!file.has(name + ".nested_absmax")) {
-            return new Nf4.Absmax.Plain(file.floats(name + ".absmax"));
+            return new Layout(shape, block, false, 1, 0, true);
         }
         JsonNode offset = state.path("nested_offset");
         if (!offset.isNumber() || !Float.isFinite(offset.floatValue())) {
             throw new ModelException(file.path(), "tensor " + name + STATE + ": nested_offset is " + offset);
         }
+        return new Layout(
+                shape,
+                block,
+                true,
+                whole(file, name, state.path("nested_blocksize"), "nested_blocksize"),
+                offset.floatValue(),
+                Arrays.equals(Nf4.dynamicMap(), file.floats(name + ".nested_quant_map")));
+    }
+
+    public static Weight read(Safetensors file, String name) {
+        Layout layout = layout(file, name);
+        byte[] codes = bytes(file, name);
+        try {
+            int size = Math.toIntExact(layout.shape().size());
+            return new Weight(layout.shape(), new Nf4(size, layout.block(), codes, absmax(file, name, layout)));
+        } catch (TensorException | ArithmeticException wrong) {
+            throw new ModelException(file.path(), "tensor " + name + ": " + wrong.getMessage(), wrong);
+        }
+    }
+
+    private static Nf4.Absmax absmax(Safetensors file, String name, Layout layout) {
+        if (!layout.isNested()) {
+            return new Nf4.Absmax.Plain(file.floats(name + ".absmax"));
+        }
         return new Nf4.Absmax.Nested(
                 bytes(file, name + ".absmax"),
                 file.floats(name + ".nested_quant_map"),
                 file.floats(name + ".nested_absmax"),
-                whole(file, name, state.path("nested_blocksize"), "nested_blocksize"),
-                offset.floatValue());
+                layout.nestedBlock(),
+                layout.offset());
     }
 
     private static JsonNode state(Safetensors file, String name) {

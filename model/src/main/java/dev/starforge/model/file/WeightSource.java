@@ -1,13 +1,15 @@
 package dev.starforge.model.file;
 
+import dev.starforge.model.ModelException;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.device.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.function.Consumer;
 
-/** Named tensors by the names HF gives them, decoded piece by piece or row by row as they are, whatever file they lie in. */
+/** Named tensors by the names HF gives them, decoded piece by piece or as they are, whatever file they lie in. */
 public interface WeightSource {
     /** What errors name. */
     Path path();
@@ -22,10 +24,17 @@ public interface WeightSource {
     Optional<DType> stored(String name);
 
     /**
-     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers.
-     * Several threads may read at once.
+     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers
+     * with a type whose rows stand alone. Several threads may read at once.
      */
     void readRows(String name, long first, ByteBuffer into);
+
+    /**
+     * All bytes of a tensor that is stored in a planar type, plane after plane, in pieces. Of a piece nothing is to be kept.
+     */
+    default void readPlanes(String name, Consumer<ByteBuffer> piece) {
+        throw new ModelException(path(), "tensor " + name + " is not stored in planes");
+    }
 
     /** Where a tensor's rows lie in a file, in order and as they are stored; empty where they do not. */
     Optional<FileRegion> region(String name);

@@ -11,6 +11,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
@@ -22,6 +23,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.IntConsumer;
 import java.util.stream.IntStream;
@@ -33,7 +35,7 @@ import java.util.stream.IntStream;
  * a model knows of LoRA.
  */
 public final class Weights {
-    /** Elements of a piece, or those of {@link Tensor#PANEL} rows if they are more. */
+    /** Elements of a piece, or those of a row if they are more. */
     private static final int PIECE = 4 << 20;
 
     /** Bytes that one thread reads at a time. */
@@ -168,7 +170,7 @@ public final class Weights {
         if (stored.size() == 1) {
             Optional<Spec> kept = stored.iterator()
                     .next()
-                    .filter(type -> type.isBlock() || precision.compute() == DType.F32 || precision.compute() == type)
+                    .filter(type -> type.isQuantized() || precision.compute() == DType.F32 || precision.compute() == type)
                     .map(type -> new Spec(type, shape))
                     .filter(spec -> uses.apply(spec).stream().allMatch(this::isNative));
             if (kept.isPresent()) {
@@ -227,28 +229,50 @@ public final class Weights {
         }
     }
 
-    /** Whole panels at a time, since a device may permute them. */
     private void fill(String name, Tensor tensor) {
         if (!scope.device().holdsValues()) {
             return;
         }
+        boolean asItIs = source.stored(name).filter(tensor.dtype()::equals).isPresent();
+        if (tensor.dtype().isPlanar()) {
+            fillPlanes(name, tensor, asItIs);
+        } else {
+            fillRows(name, tensor, asItIs);
+        }
+    }
+
+    private void fillRows(String name, Tensor tensor, boolean asItIs) {
         DType type = tensor.dtype();
         long width = tensor.shape().last();
         long rows = tensor.shape().rows();
         long rowBytes = type.bytes(width);
-        int step = Tensor.PANEL * (int) Math.max(1, PIECE / Math.max(1, width * Tensor.PANEL));
-        boolean asItIs = source.stored(name).filter(type::equals).isPresent();
+        int step = (int) Math.max(1, PIECE / Math.max(1, width));
         for (long row = 0; row < rows; row += step) {
             int now = (int) Math.min(step, rows - row);
             reserve(Math.multiplyExact(now, rowBytes));
             if (asItIs) {
                 readRows(name, row, now, type, rowBytes);
             } else {
-                convert(name, row * width, Math.toIntExact(now * width), type);
+                convert(name, row * width, Math.toIntExact(now * width), tensor);
             }
-            Shape shape = tensor.shape().rank() < 2 ? tensor.shape() : Shape.of(now, width);
-            scope.device().write(tensor.view(row * width, shape), piece);
+            scope.device().write(tensor, row * rowBytes, piece);
         }
+    }
+
+    /** As its source streams them; or of the whole matrix, whose scales may not be known before. */
+    private void fillPlanes(String name, Tensor tensor, boolean asItIs) {
+        if (asItIs) {
+            AtomicLong written = new AtomicLong();
+            source.readPlanes(name, next -> {
+                long at = written.getAndAdd(next.remaining());
+                scope.device().write(tensor, at, next);
+            });
+            return;
+        }
+        reserve(tensor.bytes());
+        values = new float[Math.toIntExact(tensor.shape().size())]; // as many as there are
+        convert(name, 0, values.length, tensor);
+        scope.device().write(tensor, piece);
     }
 
     /** A long piece by several threads, since copying out of the system's cache is bound by a core, not by memory. */
@@ -284,13 +308,14 @@ public final class Weights {
         piece.clear().limit((int) bytes);
     }
 
-    private void convert(String name, long first, int count, DType type) {
+    private void convert(String name, long first, int count, Tensor to) {
         if (values.length < count) {
             values = new float[count];
         }
         source.read(name, first, values, count);
+        int width = Math.toIntExact(Math.max(1, to.shape().last()));
         try {
-            BlockFormat.of(type).encode(values, 0, count, piece, 0);
+            MatrixCodec.of(to.dtype()).encode(values, count / width, width, piece);
         } catch (TensorException wrong) {
             throw new ModelException(
                     source.path(), "tensor " + name + " from element " + first + ": " + wrong.getMessage(), wrong);

@@ -1,5 +1,6 @@
 package dev.starforge.model.lora;
 
+import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
@@ -203,6 +204,10 @@ public final class Merger implements AutoCloseable {
                 if (Files.isRegularFile(base.resolve(name))) {
                     Files.copy(base.resolve(name), folder.resolve(name), StandardCopyOption.REPLACE_EXISTING);
                 }
+            }
+            if (files.config().has("quantization_config")) { // decoded, they no longer are
+                Config plain = files.config().without("quantization_config");
+                Files.writeString(folder.resolve("config.json"), plain.json() + "\n");
             }
         } catch (IOException failure) {
             throw new ModelException(folder, "cannot be written: " + failure, failure);

@@ -68,11 +68,23 @@ final class QuantizedSourceTest {
 
     @ParameterizedTest
     @CsvSource({
-        "70, 128, nf4", "70, 128, nf4-double", "300, 64, nf4-double", "5, 112, nf4", "130, 112, nf4-double",
-        "33, 40, nf4-double", "3, 1, nf4-double", "70, 128, int8-128", "70, 128, int8-32", "7, 96, int8-64",
-        "9, 112, int8-128", "9, 40, int8-32"
+        "70, 128, nf4, NF4",
+        "70, 128, nf4-double, NF4_DOUBLE",
+        "300, 64, nf4-double, NF4_DOUBLE",
+        "5, 112, nf4, F32",
+        "130, 112, nf4-double, F32",
+        "33, 40, nf4-double, F32",
+        "3, 1, nf4-double, F32",
+        "33, 40000, nf4-double, NF4_DOUBLE",
+        "70, 128, int8-128, INT8_128",
+        "33, 40064, int8-128, INT8_128",
+        "70, 128, int8-32, Q8_0",
+        "7, 96, int8-64, Q8_0",
+        "9, 96, int8-128, Q8_0",
+        "9, 112, int8-128, F32",
+        "9, 40, int8-32, F32"
     })
-    void theNumbersAreThoseOfTheFormat(int rows, int columns, String text) {
+    void theNumbersAreThoseOfTheFormat(int rows, int columns, String text, String stored) {
         Quantization quantization = Quantization.parse(text);
         assertThat(quantization).hasToString(text);
         Shape shape = Shape.of(rows, columns);
@@ -93,8 +105,7 @@ final class QuantizedSourceTest {
 
         Precision precision = Precision.FLOAT32.withStorage(DType.BF16).withWeightsAsStored();
         Tensor w = new Weights(source, scope, precision, Adapter.NONE).matrix(NAME, rows, columns);
-        DType type = quantization.storage();
-        assertThat(w.dtype()).isEqualTo(columns % type.blockElements() == 0 ? type : DType.F32);
+        assertThat(w.dtype()).isEqualTo(DType.valueOf(stored));
         assertThat(device.floats(
                         device.ops(scope, Precision.FLOAT32, Fallback.QUIET).run(new Plain.Cast(DType.F32), w)))
                 .isEqualTo(wanted);
@@ -160,9 +171,9 @@ final class QuantizedSourceTest {
         try (ModelFiles files = ModelFiles.open(GOLDEN.resolve("gguf/micro-" + type + ".gguf"))) {
             WeightSource base = files.asBase(new Quantization.Nf4(true)).source();
             String name = "model.layers.0.self_attn.q_proj.weight";
-            boolean block = DType.valueOf(type).isBlock();
+            boolean block = DType.valueOf(type).isQuantized();
             assertThat(base.rounds(name)).isEqualTo(!block);
-            assertThat(base.stored(name)).contains(block ? DType.valueOf(type) : DType.NF4);
+            assertThat(base.stored(name)).contains(block ? DType.valueOf(type) : DType.NF4_DOUBLE);
             assertThat(files.spec().quantized().contains(DType.valueOf(type))).isEqualTo(block);
             int size = (int) base.shape(name).size();
             float[] stored = new float[size];
@@ -216,7 +227,7 @@ final class QuantizedSourceTest {
         Tensor w = new Weights(
                         new QuantizedSource(drawn, Quantization.parse(quantization)), scope, precision, Adapter.NONE)
                 .matrix(NAME, (int) shape.dim(0), (int) shape.dim(1));
-        assertThat(w.dtype().isBlock()).isTrue();
+        assertThat(w.dtype().isPlanar()).isTrue();
         assertThat(reads.get()).isGreaterThan(16);
         assertThat(most.get()).isLessThan(Float.BYTES * shape.size() / 3);
     }

@@ -14,7 +14,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -125,17 +125,16 @@ final class WeightsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"NF4", "Q8_0", "Q4_0"})
-    void storageMayBeABlockType(String name) {
+    @ValueSource(strings = {"NF4", "Q8_0", "Q4_0", "NF4_DOUBLE", "INT8_128", "GPTQ_32"})
+    void storageMayBeQuantized(String name) {
         DType type = DType.valueOf(name);
         Made source = new Made(Shape.of(70, 128), Optional.of(DType.F32), 0.01f);
         Tensor w = weights(source, scope, Precision.FLOAT32.withStorage(type)).matrix("w", 70, 128);
         assertThat(w.spec()).isEqualTo(new Spec(type, Shape.of(70, 128)));
         float[] values = source.values();
-        ByteBuffer blocks = ByteBuffer.allocate((int) w.bytes());
-        BlockFormat.of(type).encode(values, 0, values.length, blocks, 0);
-        BlockFormat.of(type).decode(blocks, 0, values, 0, values.length);
-        assertThat(floats(w)).isEqualTo(values);
+        ByteBuffer planes = ByteBuffer.allocate((int) w.bytes());
+        MatrixCodec.of(type).encode(values, 70, 128, planes);
+        assertThat(floats(w)).isEqualTo(MatrixCodec.of(type).decode(planes, 70, 128));
     }
 
     @Test
@@ -164,7 +163,7 @@ final class WeightsTest {
         }
     }
 
-    /** The device refuses pieces that are not whole panels; threads share the reading of each, and read each row once. */
+    /** Threads share the reading of each piece, and read each row once. */
     @Test
     void largeMatricesAreReadInPiecesBySeveralThreads() {
         Made source = new Made(Shape.of(167, 65_536), Optional.of(DType.Q4_0), 1);
@@ -256,7 +255,7 @@ final class WeightsTest {
 
         @Override
         public Support supports(Op op, Spec... in) {
-            return Arrays.stream(in).anyMatch(spec -> spec.dtype().isBlock()) ? Support.NONE : Support.NATIVE;
+            return Arrays.stream(in).anyMatch(spec -> spec.dtype().isQuantized()) ? Support.NONE : Support.NATIVE;
         }
 
         @Override

@@ -82,7 +82,7 @@ public enum BlockFormat {
 
     /** Whether a weight loses bits beyond those of a float type. */
     public boolean isQuantized() {
-        return dtype.isBlock();
+        return dtype.isQuantized();
     }
 
     /** The bytes of so many elements, which must fill whole blocks. */

@@ -1,6 +1,11 @@
 package dev.starforge.tensor.codec;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.ShapeException;
+import java.nio.ByteBuffer;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
 
 /**
  * Four-bit codes as AutoGPTQ (version 1) stores a projection: transposed, eight input channels to a word, low bits first;
@@ -14,7 +19,7 @@ import dev.starforge.tensor.ShapeException;
  * @param gIdx in
  */
 public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] scales, int[] gIdx) {
-    private static final int MIDDLE = 8;
+    static final int MIDDLE = 8;
 
     public Int4Gptq {
         Groups.check("Int4Gptq", in, out, 1);
@@ -48,15 +53,39 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
             for (int g = 0; g < groups; g++) {
                 int from = o * in + g * group;
                 int count = Groups.length(in, group, g);
-                float scale = Numbers.roundToHalf(Numbers.absmax(w, from, count) / 7.5f);
+                float scale = scale(w, from, count);
                 scales[g * out + o] = Float.floatToFloat16(scale);
                 zeros[g * out + o] = MIDDLE;
                 for (int i = from; i < from + count; i++) {
-                    codes[i] = (byte) (scale == 0 ? MIDDLE : Numbers.nearest(w[i] / scale, -8, 7) + MIDDLE);
+                    codes[i] = (byte) code(w[i], scale);
                 }
             }
         }
         return pack(codes, out, in, zeros, scales, gIdx);
+    }
+
+    /** The scale of a group of weights that are rounded symmetrically. */
+    static float scale(float[] w, int from, int count) {
+        return Numbers.roundToHalf(Numbers.absmax(w, from, count) / 7.5f);
+    }
+
+    static int code(float w, float scale) {
+        return scale == 0 ? MIDDLE : Numbers.nearest(w / scale, -8, 7) + MIDDLE;
+    }
+
+    /** The type that keeps such a projection quantized: that of its number of groups; empty where its inputs are not whole ones. */
+    public static Optional<DType> type(int in, int groups) {
+        if (groups == 1) {
+            return Optional.of(DType.GPTQ_CHANNEL).filter(type -> in % type.blockElements() == 0);
+        }
+        return Stream.of(DType.GPTQ_32, DType.GPTQ_64, DType.GPTQ_128)
+                .filter(type -> (long) type.blockElements() * groups == in)
+                .findFirst();
+    }
+
+    /** The {@link DType#planes planes} of this projection in a type that keeps it, in pieces of about so many bytes. */
+    public void planes(DType type, int pieceBytes, Consumer<ByteBuffer> piece) {
+        new GptqCodec(type).encode(this, pieceBytes, piece);
     }
 
     /**
@@ -97,10 +126,15 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         float[] w = new float[out * in];
         for (int o = 0; o < out; o++) {
             for (int i = 0; i < in; i++) {
-                float scale = Float.float16ToFloat(scales[gIdx[i] * out + o]);
-                w[o * in + i] = scale * (code(o, i) - zero(gIdx[i], o));
+                w[o * in + i] = weight(o, i);
             }
         }
         return w;
+    }
+
+    /** One weight. */
+    public float weight(int o, int i) {
+        float scale = Float.float16ToFloat(scales[gIdx[i] * out + o]);
+        return scale * (code(o, i) - zero(gIdx[i], o));
     }
 }

@@ -149,7 +149,8 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return decoded;
     }
 
-    private static Absmax.Nested nest(float[] values) {
+    /** The magnitudes of one tensor, coded. */
+    public static Absmax.Nested nest(float[] values) {
         double sum = 0;
         for (float value : values) {
             sum += value;

@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -70,11 +71,26 @@ public interface Device extends AutoCloseable {
 
     /**
      * Copies little-endian elements from the host, after everything that was run before. Of a quantized tensor these are
-     * the blocks of a file, row by row, and all of them. A device may permute each matrix (the last two dimensions) on its
-     * way into memory, by panels of {@link Tensor#PANEL} rows, if {@link #read} undoes it without loss; hence the views
-     * that {@link Tensor#view} allows, and a large matrix is written in pieces of whole panels.
+     * the {@link DType#planes planes} of each matrix, one after the other, and all of them; how they lie in the device's
+     * memory is its own business, as long as {@link #read} gives back what was written.
      */
     void write(Tensor to, ByteBuffer from);
+
+    /**
+     * The same in pieces of any size, for a tensor that the host should not hold as a whole: those of a quantized tensor in
+     * order, from byte 0 to its end, after which it may be used; elements of any other anywhere.
+     */
+    default void write(Tensor to, long from, ByteBuffer piece) {
+        if (!to.dtype().isQuantized()) {
+            int bytes = to.dtype().bytes();
+            write(to.view(from / bytes, Shape.of(piece.remaining() / bytes)), piece);
+        } else if (from == 0 && piece.remaining() == to.bytes()) {
+            write(to, piece);
+        } else {
+            throw new DeviceException("write: " + name() + " takes quantized tensors whole, got bytes " + from + " to "
+                    + (from + piece.remaining()) + " of " + to);
+        }
+    }
 
     /** Copies little-endian elements to the host, after everything that was run before: what was written, whatever the layout. */
     void read(Tensor from, ByteBuffer to);

@@ -86,6 +86,11 @@ public abstract class ForwardingDevice implements Device {
     }
 
     @Override
+    public void write(Tensor to, long from, ByteBuffer piece) {
+        device.write(to, from, piece);
+    }
+
+    @Override
     public void read(Tensor from, ByteBuffer to) {
         device.read(from, to);
     }

@@ -173,11 +173,24 @@ public final class HostMemory implements Memory {
         if (source.byteSize() > to.bytes()) {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
-        if (to.dtype().isBlock() && source.byteSize() != to.bytes()) {
-            throw new ShapeException(
-                    "write: " + source.byteSize() + " bytes to tensor " + to + ", expected all its " + to.bytes());
+        if (to.dtype().isQuantized()) {
+            requireAll(to, from);
         }
-        segment(to).copyFrom(source);
+        write(to, 0, from);
+    }
+
+    /** Throws unless there are as many bytes as a tensor has. */
+    public static void requireAll(Tensor to, ByteBuffer from) {
+        if (from.remaining() != to.bytes()) {
+            throw new ShapeException(
+                    "write: " + from.remaining() + " bytes to tensor " + to + ", expected all its " + to.bytes());
+        }
+    }
+
+    /** Bytes as they are, from byte {@code at} of a tensor on. */
+    public static void write(Tensor to, long at, ByteBuffer from) {
+        MemorySegment source = MemorySegment.ofBuffer(from);
+        MemorySegment.copy(source, 0, segment(to), at, source.byteSize());
         if (to.dtype() == DType.F16 && !finite(source)) {
             ((HostMemory) to.memory()).markSpecial();
         }

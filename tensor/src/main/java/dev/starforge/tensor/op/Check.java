@@ -38,10 +38,10 @@ final class Check {
         }
     }
 
-    /** A float type or, where the operation reads quantized weights, a block type. */
+    /** A float type or, where the operation reads quantized weights, a type of those. */
     static void weight(Op op, Spec in) {
         if (!in.dtype().isWeight()) {
-            throw new ShapeException(op.name() + ": expected a float or block type, got " + in);
+            throw new ShapeException(op.name() + ": expected a float or quantized type, got " + in);
         }
     }
 

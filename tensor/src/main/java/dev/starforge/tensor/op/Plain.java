@@ -360,12 +360,12 @@ public sealed interface Plain extends Op {
         public Spec[] outputs(Spec... in) {
             Check.count(this, 2, in);
             Check.weight(this, in[0]);
-            if (in[0].dtype().isBlock()) {
+            if (in[0].dtype().isQuantized()) {
                 Check.rank(this, 2, in[0]);
             }
             Check.type(this, DType.I32, in[1]);
             Check.rank(this, 1, in[1]);
-            DType type = in[0].dtype().isBlock() ? DType.F32 : in[0].dtype();
+            DType type = in[0].dtype().isQuantized() ? DType.F32 : in[0].dtype();
             return new Spec[] {
                 new Spec(type, in[0].shape().withFirst(in[1].shape().size()))
             };
@@ -520,7 +520,10 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            if (in[0].dtype().isBlock() && to != DType.F32) {
+            if (in[0].dtype() != DType.I32) {
+                Check.weight(this, in[0]);
+            }
+            if (in[0].dtype().isQuantized() && to != DType.F32) {
                 throw new ShapeException("Cast: " + in[0] + " to " + to + ", expected F32");
             }
             return new Spec[] {new Spec(to, in[0].shape())};

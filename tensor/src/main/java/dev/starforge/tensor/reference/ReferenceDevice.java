@@ -6,6 +6,7 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
+import dev.starforge.tensor.host.Pieces;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -17,6 +18,8 @@ import java.util.Arrays;
 
 /** Every operation as loops a student can follow, in double, one thread. What the other backends are compared with. */
 final class ReferenceDevice implements Device {
+    private final Pieces pieces = new Pieces();
+
     @Override
     public String name() {
         return "reference";
@@ -50,6 +53,14 @@ final class ReferenceDevice implements Device {
     @Override
     public void write(Tensor to, ByteBuffer from) {
         HostMemory.write(to, from);
+    }
+
+    @Override
+    public void write(Tensor to, long from, ByteBuffer piece) {
+        if (to.dtype().isQuantized()) {
+            pieces.take(to, from, piece.remaining());
+        }
+        HostMemory.write(to, from, piece);
     }
 
     @Override

@@ -1,12 +1,15 @@
 package dev.starforge.tensor.reference;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
+import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -17,6 +20,7 @@ final class View {
     private static final ValueLayout.OfInt I32 = ValueLayout.JAVA_INT_UNALIGNED;
 
     private final MemorySegment segment;
+    private final Spec spec;
     private final DType dtype;
     private final Map<Long, float[]> decoded = new HashMap<>();
     final long size;
@@ -25,6 +29,7 @@ final class View {
 
     View(Tensor tensor) {
         segment = HostMemory.segment(tensor);
+        spec = tensor.spec();
         dtype = tensor.dtype();
         size = tensor.shape().size();
         last = tensor.shape().last();
@@ -44,8 +49,21 @@ final class View {
     private float[] decoded(long row) {
         return decoded.computeIfAbsent(row, r -> {
             float[] values = new float[Math.toIntExact(last)];
-            long bytes = dtype.bytes(last);
-            BlockFormat.of(dtype).decode(segment.asSlice(r * bytes, bytes).asByteBuffer(), 0, values, 0, values.length);
+            if (dtype.isPlanar()) {
+                long bytes = spec.matrixBytes();
+                MemorySegment matrix = segment.asSlice(r / spec.height() * bytes, bytes);
+                MatrixCodec.of(dtype)
+                        .decode(
+                                matrix.asByteBuffer(),
+                                (int) spec.height(),
+                                (int) last,
+                                (int) (r % spec.height()),
+                                values);
+            } else {
+                long bytes = dtype.bytes(last);
+                ByteBuffer blocks = segment.asSlice(r * bytes, bytes).asByteBuffer();
+                BlockFormat.of(dtype).decode(blocks, 0, values, 0, values.length);
+            }
             return values;
         });
     }

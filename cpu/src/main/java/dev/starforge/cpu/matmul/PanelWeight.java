@@ -1,0 +1,122 @@
+package dev.starforge.cpu.matmul;
+
+import dev.starforge.cpu.core.Panels;
+import dev.starforge.cpu.core.View;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.codec.GptqCodec;
+import dev.starforge.tensor.codec.GroupCodec;
+import dev.starforge.tensor.codec.PlanarCodec;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.IntStream;
+
+/**
+ * A matrix of weights that lies in {@link Panels}, or a panel made of those of its rows that fill none. Scales lie with the
+ * codes, or in planes of their own.
+ *
+ * @param at where in {@code segment} its panels begin
+ * @param row the first row of its panels
+ * @param rows of the whole matrix
+ * @param planes of the whole matrix; empty if scales lie with the codes
+ * @param groups which groups the columns of a stretch belong to, where they are not neighbours; else empty
+ */
+record PanelWeight(
+        Panels panels,
+        MemorySegment segment,
+        long at,
+        int row,
+        int rows,
+        int columns,
+        ByteBuffer planes,
+        List<Stretch> groups) {
+    /** Elements whose scales are wanted together, at most, where groups are not neighbours. */
+    static final int STRETCH = 256;
+
+    private static final ByteBuffer NONE = ByteBuffer.allocate(0);
+
+    /**
+     * Columns that are decoded together.
+     *
+     * @param groups those that they belong to, each once
+     * @param slots for each column where its group is among them
+     */
+    record Stretch(int[] groups, int[] slots) {
+        static Stretch of(int[] gIdx, int from, int count) {
+            int[] groups = IntStream.range(from, from + count)
+                    .map(k -> gIdx[k])
+                    .distinct()
+                    .sorted()
+                    .toArray();
+            int[] slots = IntStream.range(from, from + count)
+                    .map(k -> Arrays.binarySearch(groups, gIdx[k]))
+                    .toArray();
+            return new Stretch(groups, slots);
+        }
+    }
+
+    /** The matrix that begins at an element. */
+    static PanelWeight of(View w, long from) {
+        int rows = Math.toIntExact(w.height);
+        int columns = Math.toIntExact(w.last);
+        ByteBuffer planes = w.dtype.isPlanar() ? w.matrix(from) : NONE;
+        List<Stretch> groups = new ArrayList<>();
+        if (w.dtype.isPlanar() && PlanarCodec.of(w.dtype) instanceof GptqCodec codec) {
+            int[] gIdx = codec.gIdx(planes, rows, columns);
+            for (int k = 0; k < columns; k += STRETCH) {
+                groups.add(Stretch.of(gIdx, k, Math.min(STRETCH, columns - k)));
+            }
+        }
+        return new PanelWeight(Panels.of(w.dtype), w.segment, w.matrixAt(from), 0, rows, columns, planes, groups);
+    }
+
+    /** The most groups that a stretch of {@code k} columns of a type can have, each with a scale and a shift. */
+    static int slots(DType type, long k) {
+        return type.isPlanar() && PlanarCodec.of(type) instanceof GptqCodec codec
+                ? Math.min(STRETCH, codec.groups(Math.toIntExact(k)))
+                : STRETCH / 16;
+    }
+
+    /** The rows behind the last whole panel, as a panel in memory of its own. */
+    PanelWeight rest(MemorySegment panel) {
+        int whole = rows / Panels.ROWS;
+        panels.pack(segment, at(whole, 0), rows % Panels.ROWS, columns, panel, 0);
+        return new PanelWeight(panels, panel, 0, whole * Panels.ROWS, rows, columns, planes, groups);
+    }
+
+    /** Where the block of a panel begins that begins with element {@code k}. */
+    long at(long panel, long k) {
+        return at + panel * panels.at(columns) + panels.at(k);
+    }
+
+    /** Scales, and shifts, as {@link Codes#scales}, of {@code depth} elements of a panel from {@code k} on. */
+    void scales(long panel, int k, int depth, int centre, float[] s, int d, int m) {
+        if (!panels.type.isPlanar()) {
+            Codes.scales(panels, segment, at(panel, k), depth, centre, s, d, m);
+            return;
+        }
+        int first = row + (int) panel * Panels.ROWS;
+        int count = Math.min(Panels.ROWS, rows - first);
+        switch (PlanarCodec.of(panels.type)) {
+            case GroupCodec codec -> {
+                int group = codec.group();
+                codec.scales(planes, rows, columns, first, count, k / group, depth / group, s, d, Panels.ROWS);
+            }
+            case GptqCodec codec -> {
+                int[] chosen = groups.get(k / STRETCH).groups;
+                codec.scales(planes, rows, columns, first, count, chosen, chosen.length, s, d, m, Panels.ROWS);
+            }
+        }
+    }
+
+    /** Weights, as {@link Codes#weights}, whose codes and scales are there. */
+    void weights(long panel, int k, int depth, float[] s, int codes, int d, int m, int to) {
+        if (groups.isEmpty()) {
+            Codes.weights(panels, segment, at(panel, k), depth, s, codes, d, m, to);
+        } else {
+            Codes.grouped(s, codes, groups.get(k / STRETCH).slots, depth, d, m, to);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+package dev.starforge.model.file;
+
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.codec.Nf4;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Optional;
+import java.util.function.Consumer;
+
+/**
+ * NF4 weights as {@link BitsAndBytes} writes them. With its block sizes and map they are kept as they are; others are decoded.
+ */
+final class BitsAndBytesSource extends PackedSource {
+    private static final int BLOCK = Nf4.DEFAULT_BLOCK;
+    private static final int PIECE = 1 << 20;
+
+    private String heldName = "";
+    private Nf4 held = Nf4.encode(new float[0], BLOCK);
+
+    private BitsAndBytesSource(Safetensors file) {
+        super(file);
+    }
+
+    static BitsAndBytesSource of(Safetensors file, Config quantization) {
+        if (!quantization.flag("load_in_4bit", false)) {
+            throw quantization.wrong("load_in_4bit", "true: of bitsandbytes only NF4 can be read");
+        }
+        if (!quantization.text("bnb_4bit_quant_type", "fp4").equals("nf4")) {
+            throw quantization.wrong("bnb_4bit_quant_type", "nf4");
+        }
+        return new BitsAndBytesSource(file);
+    }
+
+    @Override
+    boolean isPacked(String name) {
+        return BitsAndBytes.has(file, name);
+    }
+
+    @Override
+    public String weight(String tensor) {
+        return BitsAndBytes.PARTS.stream()
+                .filter(tensor::endsWith)
+                .map(part -> tensor.substring(0, tensor.length() - part.length()))
+                .filter(this::isPacked)
+                .findFirst()
+                .orElse(tensor);
+    }
+
+    @Override
+    Shape packedShape(String name) {
+        return BitsAndBytes.layout(file, name).shape();
+    }
+
+    @Override
+    Optional<DType> packedType(String name) {
+        BitsAndBytes.Layout layout = BitsAndBytes.layout(file, name);
+        boolean whole = layout.block() == BLOCK && layout.shape().last() % BLOCK == 0;
+        boolean nested = layout.nestedBlock() == Nf4.NESTED_BLOCK && layout.hasOurMap();
+        return !whole
+                ? Optional.empty()
+                : layout.isNested() ? Optional.of(DType.NF4_DOUBLE).filter(type -> nested) : Optional.of(DType.NF4);
+    }
+
+    /** Magnitudes beside the codes of their blocks. */
+    @Override
+    public void readRows(String name, long first, ByteBuffer into) {
+        if (!isPacked(name)) {
+            super.readRows(name, first, into);
+            return;
+        }
+        int blocks = into.remaining() / DType.NF4.blockBytes();
+        long from = first * packedShape(name).last() / BLOCK;
+        ByteBuffer codes = ByteBuffer.allocate(blocks * BLOCK / 2);
+        ByteBuffer absmax = ByteBuffer.allocate(blocks * Float.BYTES);
+        file.read(file.tensor(name), from * BLOCK / 2, codes);
+        file.read(file.tensor(name + ".absmax"), from * Float.BYTES, absmax);
+        for (int b = 0; b < blocks; b++) {
+            into.put(absmax.slice(b * Float.BYTES, Float.BYTES)).put(codes.slice(b * BLOCK / 2, BLOCK / 2));
+        }
+    }
+
+    /** The file's own bytes. */
+    @Override
+    public void readPlanes(String name, Consumer<ByteBuffer> piece) {
+        SafetensorsFile.Stored codes = file.tensor(name);
+        for (long at = 0; at < codes.bytes(); at += PIECE) {
+            ByteBuffer part = ByteBuffer.allocate((int) Math.min(PIECE, codes.bytes() - at));
+            file.read(codes, at, part);
+            piece.accept(part.flip());
+        }
+        float[] nested = file.floats(name + ".nested_absmax");
+        ByteBuffer units =
+                ByteBuffer.allocate(Float.BYTES * (nested.length + 1)).order(ByteOrder.LITTLE_ENDIAN);
+        for (float unit : nested) {
+            if (!Float.isFinite(unit)) {
+                throw new ModelException(path(), "tensor " + name + ".nested_absmax: has the value " + unit);
+            }
+            units.putFloat(unit);
+        }
+        units.putFloat(BitsAndBytes.layout(file, name).offset());
+        piece.accept(units.flip());
+        piece.accept(file.bytes(name + ".absmax", "U8"));
+    }
+
+    @Override
+    synchronized void readPacked(String name, long first, float[] out, int count) {
+        if (!heldName.equals(name)) {
+            held = BitsAndBytes.read(file, name).codes();
+            heldName = name;
+        }
+        held.decode(Math.toIntExact(first), count, out, 0);
+    }
+}

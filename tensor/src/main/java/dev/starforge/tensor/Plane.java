@@ -1,0 +1,14 @@
+package dev.starforge.tensor;
+
+/**
+ * One array of what a matrix of weights is stored as: codes, scales, zeros, a permutation. A format is its planes, see
+ * {@link DType#planes}; their bytes, one plane after the other, are what a tensor is written from and read as.
+ *
+ * @param name what its format calls it
+ * @param type of an element
+ */
+public record Plane(String name, DType type, long elements) {
+    public long bytes() {
+        return type.bytes(elements);
+    }
+}

@@ -1,0 +1,158 @@
+package dev.starforge.tensor.codec;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Plane;
+import dev.starforge.tensor.TensorException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.Consumer;
+
+/**
+ * {@link Int4Gptq} with a row for each output: four-bit codes, two to a byte with the first in the low nibble; the group of
+ * each input; scales and, four bits each, zero points less one, group after group of each row. AutoGPTQ's files have the
+ * same numbers transposed.
+ */
+public record GptqCodec(DType type) implements PlanarCodec {
+    /** The groups of a row. */
+    public int groups(int columns) {
+        return switch (type) {
+            case GPTQ_CHANNEL -> Math.min(1, columns);
+            default -> columns / type.blockElements();
+        };
+    }
+
+    @Override
+    public int codeBits() {
+        return 4;
+    }
+
+    /** The group of each column. */
+    public int[] gIdx(ByteBuffer matrix, int rows, int columns) {
+        int[] gIdx = new int[columns];
+        MatrixCodec.plane(type, matrix, rows, columns, 1).asIntBuffer().get(gIdx);
+        return gIdx;
+    }
+
+    /**
+     * Scales and zero points of some groups, of {@code count} rows from {@code row} on: for each group those of all rows, and so
+     * many {@code lanes} on those of the next.
+     *
+     * @param chosen the numbers of {@code n} groups
+     */
+    public void scales(
+            ByteBuffer matrix,
+            int rows,
+            int columns,
+            int row,
+            int count,
+            int[] chosen,
+            int n,
+            float[] out,
+            int scales,
+            int zeros,
+            int lanes) {
+        ByteBuffer in = MatrixCodec.littleEndian(matrix);
+        int groups = groups(columns);
+        int halves = matrix.position() + rows * columns / 2 + Integer.BYTES * columns;
+        int nibbles = halves + Short.BYTES * rows * groups;
+        for (int r = 0; r < count; r++) {
+            for (int j = 0; j < n; j++) {
+                int i = (row + r) * groups + chosen[j];
+                out[scales + j * lanes + r] = Numbers.half(in, halves + Short.BYTES * i);
+                out[zeros + j * lanes + r] = (in.get(nibbles + i / 2) >> i % 2 * 4 & 15) + 1 & 15;
+            }
+        }
+    }
+
+    @Override
+    public void decode(
+            ByteBuffer codes,
+            int from,
+            ByteBuffer matrix,
+            int rows,
+            int columns,
+            int row,
+            int column,
+            int count,
+            float[] out,
+            int at) {
+        ByteBuffer gIdx = MatrixCodec.plane(type, matrix, rows, columns, 1);
+        int groups = groups(columns);
+        int[] all = new int[groups];
+        Arrays.setAll(all, g -> g);
+        float[] scales = new float[2 * groups];
+        scales(matrix, rows, columns, row, 1, all, groups, scales, 0, groups, 1);
+        for (int i = 0; i < count; i++) {
+            int code = codes.get(from + i / 2) >> i % 2 * 4 & 15;
+            int g = gIdx.getInt(Integer.BYTES * (column + i));
+            out[at + i] = scales[g] * (code - scales[groups + g]);
+        }
+    }
+
+    /** Symmetric, groups of neighbours, as {@link Int4Gptq#encode}. */
+    @Override
+    public void encode(float[] w, int rows, int columns, ByteBuffer out) {
+        Numbers.requireFinite(type, w, 0, w.length);
+        int groups = groups(columns);
+        int group = groups == 0 ? 1 : columns / groups;
+        ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);
+        ByteBuffer gIdx = MatrixCodec.plane(type, out, rows, columns, 1);
+        ByteBuffer halves = MatrixCodec.plane(type, out, rows, columns, 2);
+        ByteBuffer nibbles = MatrixCodec.plane(type, out, rows, columns, 3);
+        for (int c = 0; c < columns; c++) {
+            gIdx.putInt(Integer.BYTES * c, c / group);
+        }
+        for (int g = 0; g < rows * groups; g++) {
+            float scale = Int4Gptq.scale(w, g * group, group);
+            halves.putShort(Short.BYTES * g, Float.floatToFloat16(scale));
+            putNibble(nibbles, g, Int4Gptq.MIDDLE - 1);
+            for (int i = g * group; i < (g + 1) * group; i++) {
+                putNibble(codes, i, Int4Gptq.code(w[i], scale));
+            }
+        }
+    }
+
+    /** The planes of a projection that a file has transposed: some rows of codes at a time, then the rest. */
+    void encode(Int4Gptq file, int pieceBytes, Consumer<ByteBuffer> piece) {
+        int rows = file.out();
+        int columns = file.in();
+        int groups = file.scales().length / rows;
+        if (groups != groups(columns)) {
+            throw new TensorException(
+                    type + "[" + rows + ", " + columns + "]: " + groups + " groups, expected " + groups(columns));
+        }
+        int step = Math.max(1, pieceBytes / (columns / 2));
+        for (int first = 0; first < rows; first += step) {
+            int end = Math.min(rows, first + step);
+            ByteBuffer codes = ByteBuffer.allocate((end - first) * (columns / 2));
+            for (int row = first; row < end; row++) {
+                for (int c = 0; c < columns; c += 2) {
+                    codes.put((byte) (file.code(row, c) | file.code(row, c + 1) << 4));
+                }
+            }
+            piece.accept(codes.flip());
+        }
+        List<Plane> planes = type.planes(rows, columns);
+        int bytes =
+                Math.toIntExact(planes.stream().skip(1).mapToLong(Plane::bytes).sum());
+        ByteBuffer rest = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        for (int g : file.gIdx()) {
+            rest.putInt(g);
+        }
+        for (int i = 0; i < rows * groups; i++) {
+            rest.putShort(file.scales()[i % groups * rows + i / groups]);
+        }
+        ByteBuffer zeros = rest.slice();
+        for (int i = 0; i < rows * groups; i++) {
+            putNibble(zeros, i, file.zero(i % groups, i / groups) - 1);
+        }
+        piece.accept(rest.rewind());
+    }
+
+    private static void putNibble(ByteBuffer nibbles, int i, int value) {
+        int kept = nibbles.get(i / 2) & (i % 2 == 0 ? 0xf0 : 0x0f);
+        nibbles.put(i / 2, (byte) (kept | (value & 15) << i % 2 * 4));
+    }
+}
