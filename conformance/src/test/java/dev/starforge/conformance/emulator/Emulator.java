@@ -68,7 +68,7 @@ final class Emulator {
     private static Optional<Cxx> find() {
         Optional<Cxx> found = Cxx.find();
         if (found.isEmpty()) {
-            System.err.println("emulator: tests are skipped: " + Cxx.MISSING);
+            System.err.println("emulator: no kernel is run: " + Cxx.MISSING);
         }
         return found;
     }

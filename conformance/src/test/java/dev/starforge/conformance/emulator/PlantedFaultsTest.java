@@ -23,6 +23,8 @@ import org.junit.jupiter.api.Test;
  * may well run without complaint and with the right numbers.
  */
 class PlantedFaultsTest {
+    private static final Op SUM = new Plain.Sum(Plain.Sum.Over.LAST);
+
     private static Emulator emulator;
 
     @BeforeAll
@@ -178,8 +180,6 @@ class PlantedFaultsTest {
                 () -> run(planted("i < width; i += GROUP", "i <= width; i += GROUP"), SUM, Spec.f32(3, 300)));
         assertThat(run(UnaryOperator.identity(), SUM, Spec.f32(3, 300))).containsOnly(299 * 300 / 2);
     }
-
-    private static final Op SUM = new Plain.Sum(Plain.Sum.Over.LAST);
 
     /** Replaces a piece of text, which must be there. */
     private static UnaryOperator<String> planted(String text, String fault) {
