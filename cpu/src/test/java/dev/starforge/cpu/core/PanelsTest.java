@@ -12,7 +12,21 @@ import org.junit.jupiter.params.provider.EnumSource;
 class PanelsTest {
     @ParameterizedTest
     @EnumSource(
-            names = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4", "NF4_DOUBLE", "INT8_128", "GPTQ_32", "GPTQ_128"})
+            names = {
+                "Q4_0",
+                "Q4_1",
+                "Q5_0",
+                "Q5_1",
+                "Q8_0",
+                "Q4_K",
+                "Q5_K",
+                "Q6_K",
+                "NF4",
+                "NF4_DOUBLE",
+                "INT8_128",
+                "GPTQ_32",
+                "GPTQ_128"
+            })
     void anyBitsComeBack(DType type) {
         Panels panels = Panels.of(type);
         Random random = new Random(7);

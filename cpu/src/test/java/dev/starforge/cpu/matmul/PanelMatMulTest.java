@@ -63,7 +63,21 @@ class PanelMatMulTest {
 
     /** More tokens than are taken at once, and more elements than a stretch; the last token is in another sweep than the first. */
     @ParameterizedTest
-    @EnumSource(names = {"Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4", "NF4_DOUBLE", "INT8_128", "GPTQ_32", "GPTQ_CHANNEL"})
+    @EnumSource(
+            names = {
+                "Q4_0",
+                "Q4_1",
+                "Q5_0",
+                "Q8_0",
+                "Q4_K",
+                "Q5_K",
+                "Q6_K",
+                "NF4",
+                "NF4_DOUBLE",
+                "INT8_128",
+                "GPTQ_32",
+                "GPTQ_CHANNEL"
+            })
     void largeProductsAreRight(DType type) {
         int k = type.blockElements() >= 128 ? 1280 : 1088;
         float[] decoded = new float[33 * k];

@@ -29,8 +29,7 @@ public sealed interface PlanarCodec extends MatrixCodec permits GroupCodec, Gptq
             int at);
 
     @Override
-    default void decode(
-            ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at) {
+    default void decode(ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at) {
         int from = matrix.position() + (int) (((long) row * columns + column) * codeBits() / Byte.SIZE);
         decode(matrix, from, matrix, rows, columns, row, column, count, out, at);
     }
