@@ -3,6 +3,7 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.ToolFormat;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -312,7 +313,7 @@ final class OpenAiTest {
 
     @Test
     void noTemplateNoChat() throws Exception {
-        try (Fixture plain = new Fixture(new FakeEngine(false), options -> options)) {
+        try (Fixture plain = new Fixture(new FakeEngine(false, ToolFormat.NONE), options -> options)) {
             Fixture.Reply reply = plain.post("/v1/chat/completions", "{'messages':[{'role':'user','content':'x'}]}");
             assertThat(reply.status()).isEqualTo(400);
             assertThat(reply.json().at("/error/message").stringValue()).contains("--chat-template FILE");
