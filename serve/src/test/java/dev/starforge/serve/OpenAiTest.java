@@ -110,6 +110,7 @@ final class OpenAiTest {
                 "prompt|{'prompt':['a','b'],'suffix':'c'}",
                 "max_tokens|{'prompt':'x','max_tokens':-1}",
                 "max_tokens|{'prompt':'x','max_tokens':5000}",
+                "prompt|{'prompt':['a','b','c','d','e','f','g','h','i'],'n':16}",
                 "n|{'prompt':'x','n':0}",
                 "n|{'prompt':'x','n':1000}",
                 "best_of|{'prompt':'x','best_of':3}",

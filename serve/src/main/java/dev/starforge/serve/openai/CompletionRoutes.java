@@ -34,6 +34,7 @@ import tools.jackson.databind.JsonNode;
 public final class CompletionRoutes {
     private static final int DEFAULT_TOKENS = 16;
     private static final int MOST_LOGPROBS = 20;
+    private static final int MOST_SEQUENCES = 128;
 
     private final Inference inference;
     private final Clock clock;
@@ -66,7 +67,8 @@ public final class CompletionRoutes {
             fields.violate("echo", "false with logprobs: those of the prompt are not computed");
         }
         fields.integer("best_of", common.choices(), common.choices(), common.choices());
-        List<int[]> prompts = PromptFields.read(fields, "prompt", card.tokenizer(), card.vocabulary());
+        List<int[]> prompts = PromptFields.read(
+                fields, "prompt", card.tokenizer(), card.vocabulary(), MOST_SEQUENCES / common.choices());
         Optional<FillInMiddle> gap = gap(fields, card);
         List<String> echoes = echo ? echoes(fields, prompts, card) : Collections.nCopies(prompts.size(), "");
         boolean stream = common.stream();
