@@ -95,4 +95,34 @@ final class FillInMiddleTest {
                 .hasMessageContaining("<｜fim▁begin｜>")
                 .hasMessageContaining("▁<PRE>");
     }
+
+    @Test
+    void aWindowShowsOtherFilesBeforeTheOneToFillIn() throws IOException {
+        Tokenizer tokenizer = rewritten("starcoder2");
+        FillInMiddle fim = FillInMiddle.of(tokenizer, folder);
+        List<FillInMiddle.Snippet> snippets = List.of(
+                new FillInMiddle.Snippet("a.py", "A = 1\n"), new FillInMiddle.Snippet("b.py", "B <file_sep>\n"));
+        FillInMiddle.Window window = fim.window("x = [", "1, ", "]\n", snippets, 1000, 1000);
+        assertThat(window.truncated()).isFalse();
+        assertThat(tokenizer.decode(window.prompt(), false))
+                .isEqualTo("<file_sep>a.py\nA = 1\n<file_sep>b.py\nB <file_sep>\n<file_sep>file\n"
+                        + "<fim_prefix>x = [1, <fim_suffix>]\n<fim_middle>");
+        int separator = tokenizer.id("<file_sep>").orElseThrow();
+        assertThat(IntStream.of(window.prompt()).filter(id -> id == separator)).hasSize(3);
+        assertThat(fim.window("x = [", "", "]\n", List.of(), 1000, 1000).prompt())
+                .isEqualTo(fim.prompt("x = [", "]\n"));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1000, 200", "40, 1000", "40, 60", "8, 12"})
+    void aWindowKeepsWhatIsNearest(int near, int room) throws IOException {
+        Tokenizer tokenizer = rewritten("starcoder2");
+        FillInMiddle fim = FillInMiddle.of(tokenizer, folder);
+        String far = "w ".repeat(500);
+        FillInMiddle.Window window =
+                fim.window(far + "z", "", "a" + far, List.of(new FillInMiddle.Snippet("f", far + "q")), near, room);
+        assertThat(window.truncated()).isTrue();
+        assertThat(window.prompt().length).isLessThanOrEqualTo(room);
+        assertThat(tokenizer.decode(window.prompt(), false)).contains("z<fim_suffix>a");
+    }
 }

@@ -52,21 +52,34 @@ public final class Worker implements AutoCloseable {
         inference = new Inference(options.model(), options.timeout(), () -> Duration.between(begin, clock.instant()));
         routes = routes(clock, random, () -> Duration.between(begin, clock.instant()));
         Router router = new Router(
-                routes,
-                new Access(options.keys()),
-                options.requests(),
-                log,
-                () -> id(random),
-                () -> inference.metrics().refused(Outcome.INVALID));
+                routes, new Access(options.keys()), options.requests(), log, () -> id(random), refusals(inference));
         server = HttpServer.start(options.address(), router, options.limits(), clock);
     }
 
-    /** Listens; {@code /health} answers from now on. */
+    /**
+     * Listens; {@code /health} answers from now on.
+     *
+     * @param random for ids and seeds; used by many threads, as {@link java.security.SecureRandom} allows
+     */
     public static Worker start(WorkerOptions options, Narration log, Clock clock, RandomGenerator random)
             throws IOException {
         Worker worker = new Worker(options, log, clock, random);
         log.line(Level.INFO, "worker", "listen", worker.uri().toString()).say("listening on " + worker.uri());
         return worker;
+    }
+
+    private static Router.Refusals refusals(Inference inference) {
+        return new Router.Refusals() {
+            @Override
+            public void invalid() {
+                inference.metrics().refused(Outcome.INVALID);
+            }
+
+            @Override
+            public void rejected() {
+                inference.metrics().refused(Outcome.REJECTED);
+            }
+        };
     }
 
     private List<Route> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {

@@ -167,7 +167,8 @@ final class AccessTest {
             assertThat(third.status()).isEqualTo(429);
             assertThat(third.header("Retry-After")).isEqualTo("1");
             assertThat(fixture.get("/health").status()).isEqualTo(200);
-            assertThat(fixture.get("/metrics").status()).isEqualTo(200);
+            assertThat(fixture.get("/metrics").response().body())
+                    .contains("worker_requests_total{outcome=\"rejected\"} 1\n");
             assertThat(fixture.post("/cancel", "{'job_id':'0'}").status()).isEqualTo(202);
             busy.get(1).close();
             Fixture.await("both have ended", () -> fixture.engine.live() == 0);

@@ -13,6 +13,7 @@ import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.Token;
 import dev.starforge.serve.engine.TokenSink;
+import dev.starforge.serve.engine.ToolFormat;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -35,8 +36,9 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
     private static final int BLOCK = 16;
     private static final int SLOTS = 32;
     private static final int BLOCKS = 4096;
-    private static final String TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"
-            + "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+    private static final String TEMPLATE =
+            "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"
+                    + "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
     final List<GenerationRequest> requests = new CopyOnWriteArrayList<>();
     private final List<Sequence> sequences = new ArrayList<>();
@@ -59,10 +61,10 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
     private volatile EngineStatus status = new EngineStatus(true, 0, 0, SLOTS, 0, 123_456, 100, 40, 3);
 
     FakeEngine() {
-        this(true);
+        this(true, ToolFormat.NONE);
     }
 
-    FakeEngine(boolean chats) {
+    FakeEngine(boolean chats, ToolFormat tools) {
         Optional<ChatTemplate> template =
                 chats ? Optional.of(ChatTemplate.parse(Path.of("template"), TEMPLATE, Map.of())) : Optional.empty();
         card = new ModelCard(
@@ -74,7 +76,8 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
                 "cpu",
                 Instant.ofEpochSecond(1_700_000_000),
                 TOKENIZER,
-                template);
+                template,
+                tools);
         thread = Thread.ofPlatform().name("fake engine").daemon().start(this::run);
     }
 

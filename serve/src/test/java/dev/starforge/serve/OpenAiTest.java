@@ -3,6 +3,7 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.ToolFormat;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -109,6 +110,7 @@ final class OpenAiTest {
                 "prompt|{'prompt':['a','b'],'suffix':'c'}",
                 "max_tokens|{'prompt':'x','max_tokens':-1}",
                 "max_tokens|{'prompt':'x','max_tokens':5000}",
+                "prompt|{'prompt':['a','b','c','d','e','f','g','h','i'],'n':16}",
                 "n|{'prompt':'x','n':0}",
                 "n|{'prompt':'x','n':1000}",
                 "best_of|{'prompt':'x','best_of':3}",
@@ -312,7 +314,7 @@ final class OpenAiTest {
 
     @Test
     void noTemplateNoChat() throws Exception {
-        try (Fixture plain = new Fixture(new FakeEngine(false), options -> options)) {
+        try (Fixture plain = new Fixture(new FakeEngine(false, ToolFormat.NONE), options -> options)) {
             Fixture.Reply reply = plain.post("/v1/chat/completions", "{'messages':[{'role':'user','content':'x'}]}");
             assertThat(reply.status()).isEqualTo(400);
             assertThat(reply.json().at("/error/message").stringValue()).contains("--chat-template FILE");

@@ -18,6 +18,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
 
 /**
  * Requests of every kind, broken in seeded ways, over real sockets. Each must be answered with a status that means something,
@@ -63,6 +65,34 @@ final class RequestFuzz {
         "../",
         "?"
     };
+    private static final String[] VALUES = {
+        "1e999",
+        "-1",
+        "0",
+        "1",
+        "2",
+        "0.5",
+        "99999999999999999999",
+        "null",
+        "true",
+        "false",
+        "[]",
+        "{}",
+        "\"\"",
+        "\"x\"",
+        "\"\\u0000\"",
+        "\"\\ud800\"",
+        "[1,2]",
+        "[\"a\"]",
+        "[[1]]",
+        "{\"a\":1}",
+        "4096",
+        "1.5",
+        "\"fake\"",
+        "\"鱼🙂\""
+    };
+    private static final Pattern VALUE =
+            Pattern.compile("(?<=[:\\[,])(?:\"[^\"]*\"|[-0-9.]+|true|false|\\[[^\\[\\]]*])(?=[,}\\]])");
     private static final List<String[]> SEEDS = List.of(
             new String[] {
                 "POST",
@@ -170,8 +200,9 @@ final class RequestFuzz {
         String[] seed = SEEDS.get(random.nextInt(SEEDS.size()));
         byte[] body = Fixture.quoted(seed[2]).getBytes(StandardCharsets.UTF_8);
         boolean inBody = body.length > 0 && random.nextInt(4) > 0;
+        boolean byValue = random.nextBoolean();
         for (int i = random.nextInt(4); inBody && i >= 0; i--) {
-            body = mutated(body, random);
+            body = byValue ? otherValue(body, random) : mutated(body, random);
         }
         String head = seed[0] + " " + seed[1]
                 + " HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Correlation-ID: a\r\nContent-Length: " + body.length + "\r\n\r\n";
@@ -180,6 +211,19 @@ final class RequestFuzz {
             bytes = mutated(bytes, random);
         }
         return bytes;
+    }
+
+    /** The same JSON with another value at one place: such a request comes further than the parser. */
+    private static byte[] otherValue(byte[] body, Random random) {
+        String json = new String(body, StandardCharsets.UTF_8);
+        List<MatchResult> places = VALUE.matcher(json).results().toList();
+        if (places.isEmpty()) {
+            return body;
+        }
+        MatchResult place = places.get(random.nextInt(places.size()));
+        String value = VALUES[random.nextInt(VALUES.length)];
+        return (json.substring(0, place.start()) + value + json.substring(place.end()))
+                .getBytes(StandardCharsets.UTF_8);
     }
 
     private static byte[] mutated(byte[] bytes, Random random) {

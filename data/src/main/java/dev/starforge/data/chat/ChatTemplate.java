@@ -47,9 +47,21 @@ public final class ChatTemplate {
      * @param asks whether what makes the model answer comes last
      */
     public String render(JsonNode messages, boolean asks) {
+        return render(messages, List.of(), asks);
+    }
+
+    /**
+     * Writes a conversation with a model that may call tools.
+     *
+     * @param tools what may be called, each as OpenAI describes a function; a template without tools does not ask for them
+     */
+    public String render(JsonNode messages, List<JsonNode> tools, boolean asks) {
         Map<String, Object> given = new HashMap<>(tokens);
         given.put("messages", Value.of(messages));
         given.put("add_generation_prompt", asks);
+        if (!tools.isEmpty()) {
+            given.put("tools", tools.stream().map(Value::of).toList());
+        }
         StringBuilder out = new StringBuilder();
         try {
             Statement.writeAll(statements, Scope.of(given), out);

@@ -6,7 +6,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 
 /** The functions, filters, tests and operators that templates of our families use; any other is an error with its name. */
@@ -55,7 +54,7 @@ final class Functions {
             case "lower" -> text.toLowerCase(Locale.ROOT);
             case "title" -> title(text);
             case "capitalize" -> capitalized(text);
-            case "replace" -> text.replace(string(given.get(0)), string(given.get(1)));
+            case "replace" -> replaced(text, string(given.get(0)), string(given.get(1)));
             case "find" -> (long) text.indexOf(string(given.get(0)));
             case "split" -> split(text, given);
             default -> throw new Value.Failure("method " + name + " of a string is not known");
@@ -161,11 +160,8 @@ final class Functions {
             case "items" -> items((Map<?, ?>) of);
             case "first" -> list(of).isEmpty() ? Value.Word.UNDEFINED : list(of).getFirst();
             case "last" -> list(of).isEmpty() ? Value.Word.UNDEFINED : list(of).getLast();
-            case "join" ->
-                list(of).stream()
-                        .map(Value::text)
-                        .collect(Collectors.joining(given.isEmpty() ? "" : string(given.get(0))));
-            case "replace" -> string(of).replace(string(given.get(0)), string(given.get(1)));
+            case "join" -> joined(list(of), given.isEmpty() ? "" : string(given.get(0)));
+            case "replace" -> replaced(string(of), string(given.get(0)), string(given.get(1)));
             case "default", "d" -> {
                 boolean falsy = given.size() > 1 && Value.isTrue(given.get(1));
                 boolean missing = of == Value.Word.UNDEFINED || falsy && !Value.isTrue(of);
@@ -235,7 +231,7 @@ final class Functions {
             case "!=" -> !Value.same(a, b);
             case "in" -> contains(b, a);
             case "not in" -> !contains(b, a);
-            case "~" -> Value.text(a) + Value.text(b);
+            case "~" -> both(Value.text(a), Value.text(b));
             case "<" -> compare(a, b) < 0;
             case ">" -> compare(a, b) > 0;
             case "<=" -> compare(a, b) <= 0;
@@ -246,9 +242,10 @@ final class Functions {
 
     static Object arithmetic(String operator, Object a, Object b) {
         if (operator.equals("+") && a instanceof String left && b instanceof String right) {
-            return left + right;
+            return both(left, right);
         }
         if (operator.equals("+") && a instanceof List<?> left && b instanceof List<?> right) {
+            Value.requireRoom((long) left.size() + right.size());
             List<Object> both = new ArrayList<>(left);
             both.addAll(right);
             return both;
@@ -272,6 +269,28 @@ final class Functions {
         };
         boolean whole = a instanceof Long && b instanceof Long && !operator.equals("/");
         return whole ? (Object) (long) result : (Object) result;
+    }
+
+    private static String both(String a, String b) {
+        Value.requireRoom((long) a.length() + b.length());
+        return a + b;
+    }
+
+    private static String replaced(String text, String from, String to) {
+        long most = text.length() + (text.length() / Math.max(1L, from.length()) + 1) * to.length();
+        if (text.contains(from)) {
+            Value.requireRoom(most);
+        }
+        return text.replace(from, to);
+    }
+
+    private static String joined(List<?> items, String between) {
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < items.size(); i++) {
+            text.append(i == 0 ? "" : between).append(Value.text(items.get(i)));
+            Value.requireRoom(text.length());
+        }
+        return text.toString();
     }
 
     private static int compare(Object a, Object b) {

@@ -7,17 +7,13 @@ import java.util.Map;
 
 /** A piece of a template, which writes something or changes a name. */
 sealed interface Statement {
-    /** Texts longer than this are a loop gone wild. */
-    int LONGEST = 16 << 20;
-
     void write(Scope scope, StringBuilder out);
 
     static void writeAll(List<Statement> statements, Scope scope, StringBuilder out) {
         for (Statement statement : statements) {
+            scope.step();
             statement.write(scope, out);
-            if (out.length() > LONGEST) {
-                throw new Value.Failure("writes more than " + LONGEST + " characters");
-            }
+            Value.requireRoom(out.length());
         }
     }
 
@@ -63,6 +59,7 @@ sealed interface Statement {
         public void write(Scope scope, StringBuilder out) {
             List<Object> items = new ArrayList<>();
             for (Object item : Functions.list(at(line, () -> over.value(scope)))) {
+                scope.step();
                 Scope tried = scope.inner();
                 assign(tried, item);
                 if (Value.isTrue(at(line, () -> filter.value(tried)))) {

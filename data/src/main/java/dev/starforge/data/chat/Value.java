@@ -21,9 +21,19 @@ final class Value {
     /** The one thing that a template can change from within a loop. */
     record Namespace(Map<String, Object> fields) {}
 
+    /** Texts and lists longer than this are a loop gone wild. */
+    private static final int LONGEST = 16 << 20;
+
     private static final JsonMapper JSON = new JsonMapper();
 
     private Value() {}
+
+    /** Refuses what would grow beyond all measure, before it does. */
+    static void requireRoom(long length) {
+        if (length > LONGEST) {
+            throw new Failure("writes more than " + LONGEST + " characters");
+        }
+    }
 
     static boolean isTrue(Object value) {
         return switch (value) {

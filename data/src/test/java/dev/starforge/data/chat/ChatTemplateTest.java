@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.DatasetException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -213,5 +214,35 @@ final class ChatTemplateTest {
                     .hasMessageContaining("model: chat template: ")
                     .hasMessageContaining(message);
         }
+    }
+
+    /** None of these ends by itself within a reasonable time or memory. */
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = ';',
+            value = {
+                "steps;{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+                "steps;{% for a in range(9999) %}{% for b in range(9999) if false %}{% endfor %}{% endfor %}",
+                "characters;{% for a in range(9999) %}{% for b in range(999) %}0123456789{% endfor %}{% endfor %}",
+                "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+                "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+                "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x | replace('', n.x) %}{% endfor %}",
+                "characters;{% set n = namespace(x=[1]) %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+                "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = range(999) | join(n.x) %}{% endfor %}",
+            })
+    void hostileTemplatesEnd(String limit, String template) {
+        assertThatThrownBy(() -> render(template, TALK, false))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("more than")
+                .hasMessageContaining(limit);
+    }
+
+    @Test
+    void toolsAreThereWhenThereAreSome() {
+        String template = "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% else %}none{% endif %}";
+        ChatTemplate parsed = ChatTemplate.parse(FILE, template, TOKENS);
+        assertThat(parsed.render(json(TALK), true)).isEqualTo("none");
+        assertThat(parsed.render(json(TALK), List.of(json("{\"a\": [1]}")), true))
+                .isEqualTo("{\"a\": [1]}");
     }
 }

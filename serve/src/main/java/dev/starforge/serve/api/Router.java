@@ -28,23 +28,31 @@ public final class Router implements Handler {
     private final Semaphore places;
     private final Narration log;
     private final Supplier<String> ids;
-    private final Runnable onInvalid;
+    private final Refusals refusals;
     private final ExecutorService workers = Executors.newCachedThreadPool(
             Thread.ofPlatform().name("request ", 0).daemon().factory());
 
     /**
      * @param requests worked on at once; health and metrics do not count
      * @param ids for requests that bring none
-     * @param onInvalid told of each request that was refused as invalid
+     * @param refusals told of each request that was not served
      */
     public Router(
-            List<Route> routes, Access access, int requests, Narration log, Supplier<String> ids, Runnable onInvalid) {
+            List<Route> routes, Access access, int requests, Narration log, Supplier<String> ids, Refusals refusals) {
         this.routes = List.copyOf(routes);
         this.access = access;
         this.places = new Semaphore(requests);
         this.log = log;
         this.ids = ids;
-        this.onInvalid = onInvalid;
+        this.refusals = refusals;
+    }
+
+    /** Counts what was not served. */
+    public interface Refusals {
+        void invalid();
+
+        /** Too many at once. */
+        void rejected();
     }
 
     @Override
@@ -56,6 +64,7 @@ public final class Router implements Handler {
             return () -> {};
         }
         if (!places.tryAcquire()) {
+            refusals.rejected();
             throw new HttpFailure(429, "too_many_requests", "too many requests at once", Map.of("Retry-After", "1"));
         }
         return places::release;
@@ -126,7 +135,7 @@ public final class Router implements Handler {
         try {
             route.action().answer(call);
         } catch (InvalidRequest invalid) {
-            onInvalid.run();
+            refusals.invalid();
             call.respond(400, "application/json", route.api().body(invalid));
         } catch (HttpFailure failure) {
             failure.headers().forEach(exchange::header);

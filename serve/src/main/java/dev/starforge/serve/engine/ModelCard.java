@@ -12,6 +12,7 @@ import java.util.Optional;
  * @param quantization of its weights, such as {@code Q4_K}
  * @param vocabulary number of token ids
  * @param context the longest sequence, prompt and answer together
+ * @param toolFormat how it calls tools, by its chat template
  * @param device in words, {@code cpu} or {@code cuda:0}
  */
 public record ModelCard(
@@ -23,4 +24,5 @@ public record ModelCard(
         String device,
         Instant created,
         Tokenizer tokenizer,
-        Optional<ChatTemplate> chatTemplate) {}
+        Optional<ChatTemplate> chatTemplate,
+        ToolFormat toolFormat) {}

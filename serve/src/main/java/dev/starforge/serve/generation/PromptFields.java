@@ -9,25 +9,27 @@ import tools.jackson.databind.JsonNode;
 
 /** Texts and token ids as requests bring them: a string, a list of strings, a list of ids, or a list of such lists. */
 public final class PromptFields {
-    private static final int MOST = 128;
-
     private PromptFields() {}
 
-    /** The texts of a field as tokens, with those that the tokenizer puts around a text; empty when something is wrong. */
-    public static List<int[]> read(Fields fields, String name, Tokenizer tokenizer, int vocabulary) {
+    /**
+     * The texts of a field as tokens, with those that the tokenizer puts around a text; empty when something is wrong.
+     *
+     * @param most texts that one request may have
+     */
+    public static List<int[]> read(Fields fields, String name, Tokenizer tokenizer, int vocabulary, int most) {
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
-        List<Optional<int[]>> prompts = items.limit(MOST + 1)
+        List<Optional<int[]>> prompts = items.limit(most + 1L)
                 .map(item -> one(item, tokenizer, vocabulary))
                 .toList();
         boolean right = !prompts.isEmpty()
-                && prompts.size() <= MOST
+                && prompts.size() <= most
                 && prompts.stream().allMatch(prompt -> prompt.isPresent() && prompt.get().length > 0);
         if (!right) {
             fields.violate(
                     name,
                     "a text that is not empty, a list of token ids from 0 to " + (vocabulary - 1)
-                            + ", or a list of 1 to " + MOST + " of these");
+                            + ", or a list of 1 to " + most + " of these");
             return List.of();
         }
         return prompts.stream().flatMap(Optional::stream).toList();

@@ -5,6 +5,7 @@ import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.generation.Event;
 import dev.starforge.serve.generation.Run;
 import dev.starforge.serve.generation.Tally;
@@ -22,9 +23,18 @@ import tools.jackson.databind.node.ObjectNode;
  * @param created in seconds since 1970
  * @param logprobs whether they were asked for
  * @param includeUsage whether a stream ends with its usage
+ * @param tools how calls of tools look, if there are tools to call
  * @param prompts how many different prompts there are; each has as many choices in a row
  */
-record Answer(Style style, String id, long created, String model, boolean logprobs, boolean includeUsage, int prompts) {
+record Answer(
+        Style style,
+        String id,
+        long created,
+        String model,
+        boolean logprobs,
+        boolean includeUsage,
+        int prompts,
+        ToolFormat tools) {
 
     /** Waits for all choices, and answers. */
     void whole(Call call, Run run) throws IOException, InterruptedException {
@@ -33,7 +43,9 @@ record Answer(Style style, String id, long created, String model, boolean logpro
             switch (run.next()) {
                 case Event.Piece piece -> choices.get(piece.sequence()).add(piece);
                 case Event.Finished finished -> {
-                    choices.get(finished.sequence()).finish(finished);
+                    Choice done = choices.get(finished.sequence());
+                    done.finish(finished);
+                    done.text.append(done.rest);
                     open--;
                 }
                 case Event.Failed failed ->
@@ -48,7 +60,7 @@ record Answer(Style style, String id, long created, String model, boolean logpro
         for (int i = 0; i < choices.size(); i++) {
             Choice done = choices.get(i);
             ObjectNode choice = list.addObject().put("index", i);
-            style.whole(choice, done.text.toString());
+            style.whole(choice, done.text.toString(), done.calls);
             putLogprobs(choice, done.tokens, 0);
             choice.put("finish_reason", done.reason);
         }
@@ -97,18 +109,29 @@ record Answer(Style style, String id, long created, String model, boolean logpro
     /** A token without text of its own waits for the one that completes it. */
     private void send(Call.Events events, Choice choice, Event.Piece piece) throws IOException {
         choice.waiting.addAll(piece.tokens());
-        if (!piece.text().isEmpty()) {
+        send(events, choice, piece.sequence(), choice.parser.push(piece.text()));
+    }
+
+    private void send(Call.Events events, Choice choice, int sequence, String text) throws IOException {
+        if (!text.isEmpty()) {
             ObjectNode body = chunk();
-            ObjectNode part = choice(body, piece.sequence());
-            style.part(part, piece.text());
+            ObjectNode part = choice(body, sequence);
+            style.part(part, text);
             putLogprobs(part, choice.waiting, choice.text.length());
-            choice.text.append(piece.text());
+            choice.text.append(text);
             choice.waiting.clear();
             events.send(closed(part, body, ""));
         }
     }
 
     private void finish(Call.Events events, Choice choice, int sequence) throws IOException {
+        send(events, choice, sequence, choice.rest);
+        if (!choice.calls.isEmpty()) {
+            ObjectNode body = chunk();
+            ObjectNode part = choice(body, sequence);
+            style.calls(part, choice.calls);
+            events.send(closed(part, body, ""));
+        }
         ObjectNode body = chunk();
         ObjectNode part = choice(body, sequence);
         style.part(part, "");
@@ -120,24 +143,34 @@ record Answer(Style style, String id, long created, String model, boolean logpro
         private final StringBuilder text = new StringBuilder();
         private final List<Token> tokens = new ArrayList<>();
         private final List<Token> waiting = new ArrayList<>();
+        private final ToolParser parser;
+        private List<ToolParser.ToolCall> calls = List.of();
+        private String rest = "";
         private String reason = "";
         private Tally tally = new Tally(0, 0, 0, Duration.ZERO, Duration.ZERO);
 
+        Choice(ToolFormat format) {
+            parser = new ToolParser(format);
+        }
+
         void add(Event.Piece piece) {
-            text.append(piece.text());
+            text.append(parser.push(piece.text()));
             tokens.addAll(piece.tokens());
         }
 
         void finish(Event.Finished finished) {
-            reason = finished.reason() == StopReason.MAX_TOKENS ? "length" : "stop";
+            ToolParser.Rest left = parser.finish();
+            rest = left.text();
+            calls = left.calls();
+            reason = finished.reason() == StopReason.MAX_TOKENS ? "length" : calls.isEmpty() ? "stop" : "tool_calls";
             tally = finished.tally();
         }
     }
 
-    private static List<Choice> choices(Run run) {
+    private List<Choice> choices(Run run) {
         List<Choice> choices = new ArrayList<>();
         for (int i = 0; i < run.size(); i++) {
-            choices.add(new Choice());
+            choices.add(new Choice(tools));
         }
         return choices;
     }

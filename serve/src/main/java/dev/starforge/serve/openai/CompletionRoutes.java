@@ -13,6 +13,7 @@ import dev.starforge.serve.api.Route.Weight;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.generation.Inference;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.PromptFields;
@@ -27,11 +28,13 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import tools.jackson.databind.JsonNode;
 
 /** OpenAI's two ways to ask for text: completions, also of a gap, and chats. */
 public final class CompletionRoutes {
     private static final int DEFAULT_TOKENS = 16;
     private static final int MOST_LOGPROBS = 20;
+    private static final int MOST_SEQUENCES = 128;
 
     private final Inference inference;
     private final Clock clock;
@@ -64,7 +67,8 @@ public final class CompletionRoutes {
             fields.violate("echo", "false with logprobs: those of the prompt are not computed");
         }
         fields.integer("best_of", common.choices(), common.choices(), common.choices());
-        List<int[]> prompts = PromptFields.read(fields, "prompt", card.tokenizer(), card.vocabulary());
+        List<int[]> prompts = PromptFields.read(
+                fields, "prompt", card.tokenizer(), card.vocabulary(), MOST_SEQUENCES / common.choices());
         Optional<FillInMiddle> gap = gap(fields, card);
         List<String> echoes = echo ? echoes(fields, prompts, card) : Collections.nCopies(prompts.size(), "");
         boolean stream = common.stream();
@@ -82,7 +86,12 @@ public final class CompletionRoutes {
         List<String> repeated = new ArrayList<>();
         echoes.forEach(text -> repeated.addAll(Collections.nCopies(common.choices(), text)));
         Style style = new CompletionStyle(new TokenText(card.tokenizer()), repeated);
-        answer(call, engine, wanted, answer(style, common, logprobs >= 0, usage, prompts.size()), stream);
+        answer(
+                call,
+                engine,
+                wanted,
+                answer(style, common, logprobs >= 0, usage, prompts.size(), ToolFormat.NONE),
+                stream);
     }
 
     /** A suffix asks for what stands before it. */
@@ -118,12 +127,10 @@ public final class CompletionRoutes {
         if (top > 0 && !logprobs) {
             fields.violate("top_logprobs", "logprobs: true with it");
         }
-        if (!fields.node("tools").isEmpty() && !fields.text("tool_choice", "").equals("none")) {
-            fields.violate("tools", "none: this worker renders no tools");
-        }
+        List<JsonNode> tools = Messages.tools(fields, card);
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
-        String text = render(fields, card);
+        String text = render(fields, card, tools);
         int unsaid = -1;
         int either = common.maxTokens("max_tokens", unsaid);
         int maxTokens = (int) fields.integer("max_completion_tokens", 0, card.context(), either);
@@ -136,11 +143,16 @@ public final class CompletionRoutes {
                 Set.of(),
                 logprobs ? top : GenerationRequest.NO_LOGPROBS,
                 call.tenant());
-        Style style = new ChatStyle(new TokenText(card.tokenizer()));
-        answer(call, engine, wanted, answer(style, common, logprobs, usage, 1), stream);
+        Style style = new ChatStyle(new TokenText(card.tokenizer()), ids);
+        answer(
+                call,
+                engine,
+                wanted,
+                answer(style, common, logprobs, usage, 1, tools.isEmpty() ? ToolFormat.NONE : card.toolFormat()),
+                stream);
     }
 
-    private static String render(Fields fields, ModelCard card) {
+    private static String render(Fields fields, ModelCard card, List<JsonNode> tools) {
         Optional<ChatTemplate> template = card.chatTemplate();
         if (template.isEmpty()) {
             throw InvalidRequest.of(
@@ -150,7 +162,7 @@ public final class CompletionRoutes {
         return Messages.read(fields)
                 .map(messages -> {
                     try {
-                        return template.get().render(messages, true);
+                        return template.get().render(messages, tools, true);
                     } catch (DatasetException refused) {
                         fields.violate("messages", "a conversation that the model's chat template takes");
                         return "";
@@ -159,7 +171,8 @@ public final class CompletionRoutes {
                 .orElse("");
     }
 
-    private Answer answer(Style style, OpenAiFields common, boolean logprobs, boolean usage, int prompts) {
+    private Answer answer(
+            Style style, OpenAiFields common, boolean logprobs, boolean usage, int prompts, ToolFormat tools) {
         return new Answer(
                 style,
                 style.idPrefix() + ids.get(),
@@ -167,7 +180,8 @@ public final class CompletionRoutes {
                 common.model(),
                 logprobs,
                 usage,
-                prompts);
+                prompts,
+                tools);
     }
 
     private void answer(Call call, InferenceEngine engine, List<Prompt> wanted, Answer answer, boolean stream)

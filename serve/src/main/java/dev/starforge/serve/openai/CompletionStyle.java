@@ -1,6 +1,7 @@
 package dev.starforge.serve.openai;
 
 import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.openai.ToolParser.ToolCall;
 import java.util.List;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -21,8 +22,13 @@ record CompletionStyle(TokenText tokens, List<String> echoes) implements Style {
     }
 
     @Override
-    public void whole(ObjectNode choice, String text) {
+    public void whole(ObjectNode choice, String text, List<ToolCall> calls) {
         choice.put("text", echoes.get(choice.get("index").intValue()) + text);
+    }
+
+    @Override
+    public void calls(ObjectNode choice, List<ToolCall> calls) {
+        throw new IllegalStateException("completions: there are no tools to call");
     }
 
     @Override

@@ -31,6 +31,8 @@ import tools.jackson.databind.node.ObjectNode;
 
 /** Texts as vectors: one request, one vector for each text. */
 public final class EmbeddingRoutes {
+    private static final int MOST_INPUTS = 2048;
+
     private final Inference inference;
 
     public EmbeddingRoutes(Inference inference) {
@@ -53,7 +55,7 @@ public final class EmbeddingRoutes {
         if (fields.has("dimensions")) {
             fields.violate("dimensions", "none: vectors have the width of the model");
         }
-        List<int[]> inputs = PromptFields.read(fields, "input", card.tokenizer(), card.vocabulary());
+        List<int[]> inputs = PromptFields.read(fields, "input", card.tokenizer(), card.vocabulary(), MOST_INPUTS);
         fields.check();
         inputs.forEach(input -> requireRoom(input, card));
         String adapter = OpenAiFields.adapter(engine, model);

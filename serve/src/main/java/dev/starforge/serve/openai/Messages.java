@@ -2,8 +2,12 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.ToolFormat;
+import java.util.List;
 import java.util.Optional;
 import java.util.stream.Collectors;
+import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -30,8 +34,46 @@ final class Messages {
             }
             ObjectNode message = ((ObjectNode) messages.get(i)).deepCopy();
             read.add(message.put("content", content.get()));
+            message.path("tool_calls").forEach(Messages::openArguments);
         }
         return Optional.of(read);
+    }
+
+    /** The arguments of an earlier call are a text over the wire, and an object in templates. */
+    private static void openArguments(JsonNode call) {
+        if (call.path("function") instanceof ObjectNode function
+                && function.path("arguments").isString()) {
+            try {
+                function.set(
+                        "arguments",
+                        Jackson.JSON.readTree(function.path("arguments").stringValue()));
+            } catch (JacksonException text) {
+                // a template may take a text
+            }
+        }
+    }
+
+    /** The tools that may be called; none is none, also when the request says that none is to be. */
+    static List<JsonNode> tools(Fields fields, ModelCard card) {
+        JsonNode tools = fields.node("tools");
+        String choice = fields.node("tool_choice").asString("");
+        if (tools.isMissingNode() || tools.isArray() && tools.isEmpty() || choice.equals("none")) {
+            return List.of();
+        }
+        if (card.toolFormat() == ToolFormat.NONE) {
+            fields.violate("tools", "none: the model's chat template has no calls of tools that are known here");
+        }
+        boolean right = tools.isArray()
+                && tools.valueStream()
+                        .allMatch(tool -> tool.path("type").asString("").equals("function")
+                                && tool.path("function").path("name").isString());
+        if (!right) {
+            fields.violate("tools", "a list of {\"type\": \"function\", \"function\": {\"name\": string, ...}}");
+        }
+        if (fields.has("tool_choice") && !choice.equals("auto")) {
+            fields.violate("tool_choice", "auto or none: a call cannot be forced");
+        }
+        return tools.valueStream().toList();
     }
 
     /** A text, a list of parts that are texts, or nothing, as when an assistant has only called a tool. */

@@ -1,6 +1,7 @@
 package dev.starforge.serve.openai;
 
 import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.openai.ToolParser.ToolCall;
 import java.util.List;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -11,8 +12,11 @@ sealed interface Style permits CompletionStyle, ChatStyle {
     /** What the answer calls itself. */
     String object(boolean streamed);
 
-    /** The whole text of a choice. */
-    void whole(ObjectNode choice, String text);
+    /** The whole text of a choice, and the tools that it calls. */
+    void whole(ObjectNode choice, String text, List<ToolCall> calls);
+
+    /** The calls of tools that a stream has after its text. */
+    void calls(ObjectNode choice, List<ToolCall> calls);
 
     /** What a stream says before any text; whether there is something. */
     boolean opening(ObjectNode choice, int sequence);

@@ -103,7 +103,7 @@ public final class ExecuteRoutes {
         fields.refuseOthers();
         fields.check();
         String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
-        List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary());
+        List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
         fields.check();
         return new Prompt(
                 new GenerationRequest(

@@ -12,6 +12,7 @@ import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.generation.Event;
 import dev.starforge.serve.generation.Inference;
 import dev.starforge.serve.generation.Inference.State;
@@ -95,6 +96,9 @@ public final class LifeRoutes {
         }
         if (card.chatTemplate().isPresent()) {
             capabilities.add("chat");
+        }
+        if (card.toolFormat() != ToolFormat.NONE) {
+            capabilities.add("tools");
         }
         ArrayNode adapters = body.putArray("adapters");
         engine.adapters().stream().map(AdapterCard::name).forEach(adapters::add);

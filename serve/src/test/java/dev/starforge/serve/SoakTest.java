@@ -1,0 +1,14 @@
+package dev.starforge.serve;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+
+/** A few seconds of what {@code scripts/soak} does for minutes. */
+final class SoakTest {
+    @Test
+    void manyClientsLeaveNothingBehind() throws Exception {
+        assertThat(Soak.run(Duration.ofSeconds(4), 1)).contains("cancelled", "left", "refused", "streamed", "whole");
+    }
+}
