@@ -11,6 +11,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -103,7 +104,7 @@ public final class CudaBackend implements Backend {
         return declared(op, in);
     }
 
-    /** Everything has a kernel, but attention with heads too large for it; nothing has one for block types. */
+    /** Everything has a kernel, but tables of adapters and attention with heads too large for it; nothing has one for block types. */
     static Support declared(Op op, Spec... in) {
         for (Spec spec : in) {
             if (spec.dtype().isBlock()) {
@@ -125,6 +126,7 @@ public final class CudaBackend implements Backend {
             case Fused.CrossEntropyGrad o -> Support.NATIVE;
             case Fused.Attention o -> head(in);
             case Fused.AttentionGrad o -> head(in);
+            case Adapters o -> Support.EXPANDED;
         };
     }
 

@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
@@ -213,6 +214,7 @@ final class Dispatch {
                         .f32(o.scale())
                         .groups(in[0].dim(0), in[0].dim(1), 1);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
+            case Adapters o -> throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
         }
     }
 
