@@ -7,6 +7,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -44,6 +45,7 @@ final class Cases {
         gates();
         losses();
         attention();
+        adapters();
         for (DType type : List.of(DType.F16, DType.BF16)) {
             mixed(type);
         }
@@ -273,6 +275,89 @@ final class Cases {
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 33, 2L * block));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 5, block));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 0, block));
+    }
+
+    /** Rows that share an adapter, side by side and apart, rows of the base, one adapter for all, and none. */
+    private void adapters() {
+        lora(7, 13, 3, 1, 0, -1, 2, 0, 2);
+        lora(130, 5, 2, 4, 1, 1, 1, 1);
+        lora(11, 130, 1, 2, -1, 0, 0, -1, 0, 0, 0);
+        lora(13, 11, 4, 3, -1, -1, -2);
+        lora(1, 1, 1, 1, 0);
+        lora(67, 131, 5, 8, 3, 1, 4, 1, -4, 0, 0, 3, 3, 3, 1, 4, 0);
+        lora(2100, 258, 3, 16, nCopies(70, 2));
+        lora(
+                258,
+                1030,
+                7,
+                11,
+                IntStream.range(0, 131).mapToObj(i -> i * i % 9 - 2).toArray(Integer[]::new));
+        lora(5, 7, 2, 3);
+        lora(0, 3, 2, 1, 0, 1);
+        lora(3, 0, 2, 1, 0, 1);
+        lora(3, 5, 2, 0, 0, -1);
+        Draw freeIsNaN = (i, n) -> i / 35 % 3 == 1 ? Double.NaN : n; // rank * in and out * rank are both 35
+        Input index = ids(2, -1, 0, 2);
+        add(
+                "nobody reads the second",
+                new Adapters.Lora(),
+                drawn((i, n) -> -0.0, DType.F32, 4, 7),
+                x(4, 7),
+                drawn(freeIsNaN, DType.F32, 3, 5, 7),
+                drawn(freeIsNaN, DType.F32, 3, 7, 5),
+                x(3),
+                index);
+        expertLora(7, 13, 3, 1, new int[] {2, 0, 3}, 0, -1, 2, 0, 2);
+        expertLora(130, 5, 2, 4, new int[] {0, 5}, 1, 1, 1, 1, 1);
+        expertLora(67, 131, 4, 3, new int[] {1, 0, 9, 2}, 3, -1, 2);
+        expertLora(11, 7, 2, 2, new int[] {3, 1}, -1, -1, -1);
+        expertLora(5, 7, 2, 3, new int[] {0, 0});
+        for (DType type : List.of(DType.F16, DType.BF16)) {
+            for (DType y : List.of(type, DType.F32)) {
+                add(
+                        new Adapters.Lora(),
+                        drawn(NORMAL, y, 5, 13),
+                        drawn(NORMAL, type, 5, 67),
+                        drawn(NORMAL, type, 3, 4, 67),
+                        drawn(NORMAL, type, 3, 13, 4),
+                        x(3),
+                        ids(1, -1, 1, 0, 2));
+            }
+        }
+    }
+
+    private void lora(long in, long out, int adapters, int rank, Integer... index) {
+        boolean small = index.length * (in + out) < 2000;
+        add(
+                "adapters " + numbers(index),
+                new Adapters.Lora(),
+                small ? g(index.length, out) : x(index.length, out),
+                small ? g(index.length, in) : x(index.length, in),
+                small ? g(adapters, rank, in) : x(adapters, rank, in),
+                small ? g(adapters, out, rank) : x(adapters, out, rank),
+                x(adapters),
+                ids(index));
+    }
+
+    /** As many experts as counts of their rows, which belong to the tokens in turn. */
+    private void expertLora(long in, long out, int adapters, int rank, int[] counts, Integer... index) {
+        int rows = Arrays.stream(counts).sum();
+        int experts = counts.length;
+        add(
+                "rows " + Arrays.toString(counts) + ", adapters " + numbers(index),
+                new Adapters.ExpertLora(),
+                g(rows, out),
+                g(rows, in),
+                g(experts, adapters, rank, in),
+                g(experts, adapters, out, rank),
+                x(adapters),
+                ids(index),
+                ids(IntStream.range(0, rows).mapToObj(r -> 2 * r % index.length).toArray(Integer[]::new)),
+                offsets(counts));
+    }
+
+    private static String numbers(Integer... numbers) {
+        return numbers.length < 20 ? Arrays.toString(numbers) : numbers.length + " of them";
     }
 
     private static long[] pair(boolean transposed, long rows, long columns) {

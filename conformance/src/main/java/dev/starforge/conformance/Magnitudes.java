@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -30,7 +31,8 @@ final class Magnitudes {
                     Plain.Sum _,
                     Plain.ScatterAdd _,
                     Plain.Unpick _,
-                    Plain.Norm _ -> absolute(reference, op, in);
+                    Plain.Norm _,
+                    Adapters _ -> absolute(reference, op, in);
             case Plain.Affine o -> absolute(reference, new Plain.Affine(Math.abs(o.scale()), Math.abs(o.shift())), in);
             case Plain.Map o -> map(o.fn(), in);
             case Plain.MapGrad o -> mapGrad(o.fn(), in);

@@ -12,6 +12,7 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -276,6 +277,8 @@ public final class Speed {
         Input labels = listed(t, c);
         jobs.add(job(8.0 * t * c, new Fused.CrossEntropy(), x, labels, drawn(DType.F32, t)));
         jobs.add(job(6.0 * t * c, new Fused.Rope(1, false), drawn(DType.F32, t, 16, 64), labels, drawn(DType.F32, 32)));
+        jobs.add(lora(1, 8, 16, c));
+        jobs.add(lora(64, 8, 16, c));
         jobs.add(attention(1, 1023, 16, 4, 64));
         jobs.add(attention(128, 0, 16, 4, 64));
         return jobs;
@@ -295,6 +298,19 @@ public final class Speed {
                 drawn(DType.F32, (long) experts * rows, c),
                 drawn(type, experts, c, c),
                 new Input(Spec.i32(experts + 1), new Source.Listed(offsets), false));
+    }
+
+    /** Adapters in turn. */
+    private static Job lora(int rows, int adapters, int rank, long c) {
+        return job(
+                4.0 * rows * rank * c,
+                new Adapters.Lora(),
+                drawn(DType.F32, rows, c),
+                drawn(DType.F32, rows, c),
+                drawn(DType.F32, adapters, rank, c),
+                drawn(DType.F32, adapters, c, rank),
+                drawn(DType.F32, adapters),
+                listed(rows, adapters));
     }
 
     private static Job attention(int queries, int cached, int heads, int kvHeads, int d) {

@@ -3,6 +3,7 @@ package dev.starforge.conformance;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -128,6 +129,8 @@ final class Tolerances {
                         28,
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
                         "the scores again; sums over keys or queries");
+            case Adapters _ ->
+                sum(6, 2 * (last(in[1]) + last(in[3])), "two products, one after the other; a scale and a sum");
         };
     }
 

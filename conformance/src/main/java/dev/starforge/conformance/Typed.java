@@ -4,6 +4,7 @@ import dev.starforge.conformance.Case.Input;
 import dev.starforge.conformance.Case.Source;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -106,6 +107,7 @@ final class Typed {
             case Training.Dropout _, Training.Noise _, Fused.LayerNorm _, Fused.RmsNorm _, Fused.Rope _ -> input == 0;
             case Fused.LayerNormGrad _ -> input == 0 || input == 5;
             case Fused.RmsNormGrad _ -> input == 0 || input == 3;
+            case Adapters _ -> input < 2;
             case Fused.Attention _ -> input < 3;
             case Fused.AttentionGrad _ -> input < 3 || input == 6 || input == 8;
             case Plain _, Routing _, Fused.Gated _, Fused.GatedGrad _ -> true;

@@ -55,7 +55,7 @@ final class EngineTest {
     private static int[] alone(TinyModel tiny, int[] prompt, int count, Precision precision) {
         int[] ids = Arrays.copyOf(prompt, prompt.length + count);
         try (Engine engine = engine(tiny, 8, precision);
-                Engine.Sequence sequence = engine.open("", "", prompt)) {
+                Engine.Sequence sequence = engine.open(prompt)) {
             for (int i = 0; i < count; i++) {
                 engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
                 ids[prompt.length + i] = best(row(tiny, engine, 0));
@@ -76,9 +76,9 @@ final class EngineTest {
             int[] expected = alone(tiny, prompt, 5, precision);
             List<Engine.Sequence> all = new ArrayList<>();
             for (int i = 0; i < others; i++) {
-                all.add(engine.open("", "", text(tiny, 100 + i, 3 + i % 11)));
+                all.add(engine.open(text(tiny, 100 + i, 3 + i % 11)));
             }
-            all.add(others / 2, engine.open("", "", prompt));
+            all.add(others / 2, engine.open(prompt));
             for (int i = 0; i < 5; i++) {
                 engine.step(all.stream().map(s -> new Piece(s, s.pending(), 1)).toList());
                 for (int s = 0; s < all.size(); s++) {
@@ -99,7 +99,7 @@ final class EngineTest {
             List<Engine.Sequence> all = new ArrayList<>();
             for (int s = 0; s < 8; s++) {
                 expected[s] = alone(tiny, text(tiny, s, 4 + s), 10, Precision.FLOAT32);
-                all.add(engine.open("", "", text(tiny, s, 4 + s)));
+                all.add(engine.open(text(tiny, s, 4 + s)));
             }
             for (int round = 0; !all.isEmpty(); round++) {
                 engine.step(all.stream().map(s -> new Piece(s, s.pending(), 1)).toList());
@@ -121,11 +121,11 @@ final class EngineTest {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 3, 24);
-            Engine.Sequence whole = engine.open("", "a", prompt);
+            Engine.Sequence whole = engine.open(Engine.Adapter.BASE, "a", prompt);
             engine.step(List.of(new Piece(whole, 24, 24)));
             float[] expected = tiny.device.floats(engine.logits());
-            Engine.Sequence cut = engine.open("", "b", prompt);
-            Engine.Sequence other = engine.open("", "c", text(tiny, 4, 9));
+            Engine.Sequence cut = engine.open(Engine.Adapter.BASE, "b", prompt);
+            Engine.Sequence other = engine.open(Engine.Adapter.BASE, "c", text(tiny, 4, 9));
             int at = 0;
             for (int count : new int[] {7, 1, 10, 6}) {
                 List<Piece> pieces = other.pending() == 0
@@ -143,15 +143,15 @@ final class EngineTest {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 5, 41);
-            Engine.Sequence first = engine.open("", "", prompt);
+            Engine.Sequence first = engine.open(prompt);
             engine.step(List.of(new Piece(first, 41, 1)));
             float[] expected = row(tiny, engine, 0);
-            Engine.Sequence second = engine.open("", "", prompt);
+            Engine.Sequence second = engine.open(prompt);
             assertThat(second.pending()).isEqualTo(41 - 2 * Engine.BLOCK);
             engine.step(List.of(new Piece(second, second.pending(), 1)));
             assertThat(row(tiny, engine, 0)).isEqualTo(expected);
-            assertThat(engine.open("adapter", "", prompt).pending()).isEqualTo(41);
-            assertThat(engine.open("", "tenant", prompt).pending()).isEqualTo(41);
+            assertThat(engine.open(new Engine.Adapter(0, "adapter"), "", prompt).pending()).isEqualTo(41);
+            assertThat(engine.open(Engine.Adapter.BASE, "tenant", prompt).pending()).isEqualTo(41);
             assertThat(engine.figures().hits()).isEqualTo(2 * Engine.BLOCK);
         }
     }
@@ -161,7 +161,7 @@ final class EngineTest {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 6, 21);
-            Engine.Sequence one = engine.open("", "", prompt);
+            Engine.Sequence one = engine.open(prompt);
             engine.step(List.of(new Piece(one, 21, 1)));
             Engine.Sequence two = one.fork();
             one.add(3, 1, 4);
@@ -180,7 +180,7 @@ final class EngineTest {
 
     private static float[] after(TinyModel tiny, int[] prompt, int... more) {
         try (Engine engine = engine(tiny, 8);
-                Engine.Sequence sequence = engine.open("", "", prompt)) {
+                Engine.Sequence sequence = engine.open(prompt)) {
             sequence.add(more);
             engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
             return row(tiny, engine, 0);
@@ -194,7 +194,7 @@ final class EngineTest {
             int[] expected = alone(tiny, text(tiny, 7, 20), 20, Precision.FLOAT32);
             for (int round = 0; round < 6; round++) {
                 int[] prompt = text(tiny, round % 2 == 0 ? 7 : 50 + round, 20);
-                try (Engine.Sequence sequence = engine.open("", "tenant " + round, prompt)) {
+                try (Engine.Sequence sequence = engine.open(Engine.Adapter.BASE, "tenant " + round, prompt)) {
                     for (int i = 0; i < 20; i++) {
                         engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
                         int chosen = best(row(tiny, engine, 0));
@@ -213,8 +213,8 @@ final class EngineTest {
     void aStepThatDoesNotFitChangesNothing() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 3)) {
-            Engine.Sequence small = engine.open("", "", text(tiny, 8, 16));
-            Engine.Sequence large = engine.open("", "", text(tiny, 9, 40));
+            Engine.Sequence small = engine.open(text(tiny, 8, 16));
+            Engine.Sequence large = engine.open(text(tiny, 9, 40));
             BlockPool.Figures before = engine.figures();
             assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 16, 1), new Piece(large, 40, 1))))
                     .isInstanceOf(OutOfBlocksException.class)
@@ -231,7 +231,7 @@ final class EngineTest {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 12)) {
             int window = tiny.model.facts().window();
-            Engine.Sequence sequence = engine.open("", "", text(tiny, 10, 4 * window));
+            Engine.Sequence sequence = engine.open(text(tiny, 10, 4 * window));
             engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
             assertThat(window).isBetween(1, 48);
             assertThat(engine.figures().held()).isLessThanOrEqualTo(Math.ceilDiv(window, Engine.BLOCK) + 1);
@@ -248,8 +248,8 @@ final class EngineTest {
     void whatCannotBeAStepIsRefused() {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
                 Engine engine = engine(tiny, 12)) {
-            Engine.Sequence small = engine.open("", "", text(tiny, 1, 8));
-            Engine.Sequence large = engine.open("", "", text(tiny, 2, 40));
+            Engine.Sequence small = engine.open(text(tiny, 1, 8));
+            Engine.Sequence large = engine.open(text(tiny, 2, 40));
             assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 8, 1), new Piece(large, 40, 1))))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("two rotary regimes");

@@ -7,7 +7,9 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -120,6 +122,91 @@ final class NeighboursTest {
             assertThat(own.firstDifference(rows(all, e, e + 1)))
                     .as("expert %d: first different element", e)
                     .isEqualTo(-1);
+        }
+    }
+
+    /** A row alone, and among 131 with other adapters and none. */
+    @Test
+    void adapters() {
+        for (DType type : new DType[] {DType.F32, DType.BF16}) {
+            for (int rank : new int[] {1, 4, 19}) {
+                Host[] in = {
+                    drawn(1, type, 131, 300),
+                    drawn(2, type, 131, 2100),
+                    drawn(3, DType.F32, 5, rank, 2100),
+                    drawn(4, DType.F32, 5, 300, rank),
+                    drawn(5, DType.F32, 5),
+                    Host.of(Spec.i32(131), i -> i * i % 7 - 2)
+                };
+                Op op = new Adapters.Lora();
+                Host all = Runs.plain(cpu, op, in)[0];
+                for (int row = 0; row < 131; row++) {
+                    Host[] one = in.clone();
+                    for (int i : new int[] {0, 1, 5}) {
+                        one[i] = rows(in[i], row, row + 1);
+                    }
+                    Host alone = Runs.plain(cpu, op, one)[0];
+                    assertThat(alone.firstDifference(rows(all, row, row + 1)))
+                            .as("row %d of rank %d: first different element", row, rank)
+                            .isEqualTo(-1);
+                    assertThat(alone.firstDifference(one[0]) < 0)
+                            .as("row %d is of the base, and has its bits", row)
+                            .isEqualTo(in[5].at(row) < 0);
+                }
+            }
+        }
+    }
+
+    /** Rows sorted by expert, against each one with its expert's own table. */
+    @Test
+    void adaptersOfExperts() {
+        int[] offsets = {0, 0, 1, 40, 131};
+        Host tokens = Host.of(Spec.i32(131), i -> 3 * i % 29);
+        Host index = Host.of(Spec.i32(29), i -> i % 4 - 1);
+        Host y = drawn(1, DType.F32, 131, 67);
+        Host x = drawn(2, DType.F32, 131, 130);
+        Host a = drawn(3, DType.F32, 4, 3, 5, 130);
+        Host b = drawn(4, DType.F32, 4, 3, 67, 5);
+        Host scales = drawn(5, DType.F32, 3);
+        Host starts = Host.of(Spec.i32(offsets.length), i -> offsets[i]);
+        Host all = Runs.plain(cpu, new Adapters.ExpertLora(), y, x, a, b, scales, index, tokens, starts)[0];
+        for (int e = 0; e + 1 < offsets.length; e++) {
+            for (int row = offsets[e]; row < offsets[e + 1]; row++) {
+                double adapter = index.at((int) tokens.at(row));
+                Host one = Runs.plain(
+                        cpu,
+                        new Adapters.Lora(),
+                        rows(y, row, row + 1),
+                        rows(x, row, row + 1),
+                        a.slice(e * 3 * 5 * 130, Spec.f32(3, 5, 130)),
+                        b.slice(e * 3 * 67 * 5, Spec.f32(3, 67, 5)),
+                        scales,
+                        Host.of(Spec.i32(1), i -> adapter))[0];
+                assertThat(one.firstDifference(rows(all, row, row + 1)))
+                        .as("row %d of expert %d: first different element", row, e)
+                        .isEqualTo(-1);
+            }
+        }
+    }
+
+    /** Whatever y holds: -0 and NaN, too. By the expansion all that is finite. */
+    @Test
+    void rowsOfTheBaseKeepTheirBits() {
+        Op op = new Adapters.Lora();
+        for (DType type : new DType[] {DType.F32, DType.F16, DType.BF16}) {
+            Host[] in = {
+                Host.of(new Spec(type, Shape.of(3, 130)), i -> i % 3 == 0 ? -0.0 : Case.bell(1, 1, i)),
+                drawn(2, type, 3, 67),
+                drawn(3, DType.F32, 2, 4, 67),
+                drawn(4, DType.F32, 2, 130, 4),
+                drawn(5, DType.F32, 2),
+                Host.of(Spec.i32(3), i -> -1 - i)
+            };
+            assertThat(Runs.plain(cpu, op, in)[0].firstDifference(in[0])).isEqualTo(-1);
+            assertThat(Runs.eager(cpu, Fallback.without(Adapters.Lora.class), op, in)[0].firstDifference(in[0]))
+                    .isEqualTo(-1);
+            in[0] = Host.of(new Spec(type, Shape.of(3, 130)), i -> i % 2 == 0 ? Double.NaN : -0.0);
+            assertThat(Runs.plain(cpu, op, in)[0].firstDifference(in[0])).isEqualTo(-1);
         }
     }
 

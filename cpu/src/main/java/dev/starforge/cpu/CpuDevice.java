@@ -10,6 +10,7 @@ import dev.starforge.cpu.elementwise.Dropout;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.cpu.elementwise.Gated;
 import dev.starforge.cpu.matmul.Experts;
+import dev.starforge.cpu.matmul.Lora;
 import dev.starforge.cpu.matmul.Product;
 import dev.starforge.cpu.optimizer.AdamW;
 import dev.starforge.cpu.optimizer.AdamW8;
@@ -29,6 +30,7 @@ import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
 import dev.starforge.tensor.host.Pieces;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -174,6 +176,7 @@ final class CpuDevice implements Device {
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in).scratch();
             case Fused.AttentionGrad o -> attention(o, in).scratch();
+            case Adapters o -> Lora.scratch(in[0].shape(), in[3].shape());
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
             case Training o -> Scratch.STRIPS;
@@ -303,6 +306,8 @@ final class CpuDevice implements Device {
             case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
             case Fused.Attention o -> attention(o, specs).run(workers, in, out);
             case Fused.AttentionGrad o -> attention(o, specs).run(workers, in, out);
+            case Adapters.Lora o -> Lora.rows(workers, in, out[0]);
+            case Adapters.ExpertLora o -> Lora.experts(workers, in, out[0]);
         }
     }
 

@@ -2,7 +2,9 @@ package dev.starforge.kernels;
 
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
@@ -57,6 +59,7 @@ public final class Dispatch {
             case Fused.CrossEntropyGrad o -> Support.NATIVE;
             case Fused.Attention o -> head(in);
             case Fused.AttentionGrad o -> head(in);
+            case Adapters o -> Support.EXPANDED;
         };
     }
 
@@ -198,6 +201,7 @@ public final class Dispatch {
                         .f32(o.scale())
                         .groups(in[0].dim(0), in[0].dim(1), 1);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
+            case Adapters o -> throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
         }
     }
 

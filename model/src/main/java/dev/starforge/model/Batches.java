@@ -14,17 +14,30 @@ import java.util.stream.IntStream;
 public final class Batches {
     private Batches() {}
 
-    /** New tokens of one sequence and the sequence they continue. */
-    public record Chunk(PagedKvCache.Sequence sequence, int[] ids) {}
+    /**
+     * New tokens of one sequence and the sequence they continue.
+     *
+     * @param adapter its adapter's place in the model's table; see {@link Batch}
+     */
+    public record Chunk(PagedKvCache.Sequence sequence, int[] ids, int adapter) {
+        public Chunk(PagedKvCache.Sequence sequence, int[] ids) {
+            this(sequence, ids, Batch.BASE);
+        }
+    }
 
     /** Whole sequences that begin in this step, with logits of every token: training, or inference without a cache. */
     public static Batch packed(Model model, Scope scope, List<int[]> sequences) {
+        return packed(model, scope, sequences, Batch.BASE);
+    }
+
+    /** The same, all of them with one adapter of the model's table. */
+    public static Batch packed(Model model, Scope scope, List<int[]> sequences, int adapter) {
         int longest = sequences.stream().mapToInt(s -> s.length).max().orElse(0);
         Layout layout = new Layout(sequences.size(), longest);
         for (int[] sequence : sequences) {
             int start = layout.ids.size();
             int[] rows = IntStream.range(start, start + sequence.length).toArray();
-            layout.add(sequence, 0, rows, IntStream.of(rows).boxed().toList());
+            layout.add(sequence, 0, rows, IntStream.of(rows).boxed().toList(), adapter);
         }
         int tokens = layout.ids.size();
         return layout.write(
@@ -78,6 +91,8 @@ public final class Batches {
                 scope.allocate(Spec.i32(sequences, tableWidth)),
                 block,
                 scope.allocate(Spec.i32(rows)),
+                scope.allocate(Spec.i32(sequences)),
+                scope.allocate(Spec.i32(tokens)),
                 regime);
     }
 
@@ -96,7 +111,8 @@ public final class Batches {
                     chunks.get(s).ids(),
                     positions.get(s),
                     slots.get(s),
-                    chunks.get(s).sequence().blocks());
+                    chunks.get(s).sequence().blocks(),
+                    chunks.get(s).adapter());
         }
         return layout;
     }
@@ -106,26 +122,31 @@ public final class Batches {
         private final List<Integer> ids = new ArrayList<>();
         private final List<Integer> positions = new ArrayList<>();
         private final List<Integer> slots = new ArrayList<>();
+        private final List<Integer> rowAdapters = new ArrayList<>();
         private final int[] starts;
+        private final int[] adapters;
         private final int[] tables;
         private final int width;
         private int sequences;
 
         Layout(int sequences, int width) {
             this.starts = new int[sequences + 1];
+            this.adapters = new int[sequences];
             this.tables = new int[sequences * width];
             this.width = width;
         }
 
-        void add(int[] tokens, int position, int[] rows, List<Integer> blocks) {
+        void add(int[] tokens, int position, int[] rows, List<Integer> blocks, int adapter) {
             for (int i = 0; i < tokens.length; i++) {
                 ids.add(tokens[i]);
                 positions.add(position + i);
                 slots.add(rows[i]);
+                rowAdapters.add(adapter);
             }
             for (int i = 0; i < blocks.size(); i++) {
                 tables[sequences * width + i] = blocks.get(i);
             }
+            adapters[sequences] = adapter;
             starts[++sequences] = ids.size();
         }
 
@@ -143,6 +164,8 @@ public final class Batches {
             device.write(batch.slots(), ints(slots));
             device.write(batch.tables(), tables);
             device.write(batch.rows(), rows);
+            device.write(batch.adapters(), adapters);
+            device.write(batch.rowAdapters(), ints(rowAdapters));
             return batch;
         }
 

@@ -22,7 +22,8 @@ public interface Model {
         for (Block block : blocks()) {
             chain.add((o, x) -> block.forward(o, x, batch, cache));
         }
-        return normalize(ops, batch.wanted(ops, ops.chain(embed(ops, batch), chain)));
+        Ops bound = new AdapterOps(ops, batch.rowAdapters());
+        return normalize(bound, batch.wanted(bound, bound.chain(embed(bound, batch), chain)));
     }
 
     /** The embeddings of all tokens of the batch, [N, C]: what the first block reads. */

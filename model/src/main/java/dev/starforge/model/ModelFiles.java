@@ -12,6 +12,7 @@ import dev.starforge.model.gguf.GgufNames;
 import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.Weights;
+import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
@@ -166,6 +167,13 @@ public final class ModelFiles implements AutoCloseable {
     public Model load(Scope scope, Precision precision, LoraAdapter adapter) {
         Model model = load(scope, precision, adapter.updates());
         adapter.requireAllUsed();
+        return model;
+    }
+
+    /** Loads the model with room for adapters that come and go; the table's targets must be among its projections. */
+    public Model load(Scope scope, Precision precision, AdapterTable table) {
+        Model model = load(scope, precision, table.updates());
+        table.requireFound();
         return model;
     }
 

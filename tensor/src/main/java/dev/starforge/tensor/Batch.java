@@ -14,20 +14,38 @@ import dev.starforge.tensor.op.Plain;
  * @param tables i32[S, M], the cache blocks of each sequence in order
  * @param block rows in a cache block
  * @param rows i32[R], ascending: the tokens whose logits are wanted
+ * @param adapters i32[S], which adapter of its table the model adds for each sequence; {@link #BASE} or another negative
+ *     number for none. A model that was loaded with one adapter, or without, has no table and nothing to look up
+ * @param rowAdapters i32[N], the same for each token
  * @param regime which of the model's rotary tables holds for these lengths; sequences of two regimes do not share a step
  */
 public record Batch(
-        Tensor ids, Tensor positions, Tensor starts, Tensor slots, Tensor tables, int block, Tensor rows, int regime) {
+        Tensor ids,
+        Tensor positions,
+        Tensor starts,
+        Tensor slots,
+        Tensor tables,
+        int block,
+        Tensor rows,
+        Tensor adapters,
+        Tensor rowAdapters,
+        int regime) {
+    /** The adapter of a sequence that has none. */
+    public static final int BASE = -1;
+
     public Batch {
         long n = ids.shape().size();
         if (positions.shape().size() != n
                 || slots.shape().size() != n
                 || rows.shape().size() > n
                 || starts.shape().size() != tables.dim(0) + 1
+                || adapters.shape().size() != tables.dim(0)
+                || rowAdapters.shape().size() != n
                 || block < 1) {
             throw new ShapeException(
                     "Batch: ids " + ids + ", positions " + positions + ", starts " + starts + ", slots " + slots
-                            + ", tables " + tables + ", block " + block + ", rows " + rows + " do not fit together");
+                            + ", tables " + tables + ", block " + block + ", rows " + rows + ", adapters "
+                            + adapters + ", of rows " + rowAdapters + " do not fit together");
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.tensor;
 
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -110,6 +111,22 @@ public interface Ops {
      */
     default Tensor dropout(Tensor x, int site) {
         return x;
+    }
+
+    /** Which adapter of a table each token of the batch has, i32[N]; known where a model runs a batch. */
+    default Tensor adapters() {
+        throw new TensorException("adapters: these ops run no batch, so no row has an adapter; a model with a table of"
+                + " adapters runs by Model.forward or Model.hidden");
+    }
+
+    /** y plus what each row's adapter adds to it, out of a table; see {@link Adapters.Lora}. */
+    default Tensor lora(Tensor y, Tensor x, Tensor a, Tensor b, Tensor scales) {
+        return run(new Adapters.Lora(), y, x, a, b, scales, adapters());
+    }
+
+    /** The same for rows of {@code tokens}, sorted by expert; see {@link Adapters.ExpertLora}. */
+    default Tensor loraExperts(Tensor y, Tensor x, Tensor a, Tensor b, Tensor scales, Tensor tokens, Tensor offsets) {
+        return run(new Adapters.ExpertLora(), y, x, a, b, scales, adapters(), tokens, offsets);
     }
 
     default void store(Tensor cache, Tensor rows, Tensor x) {

@@ -9,7 +9,7 @@ import jdk.incubator.vector.VectorSpecies;
  */
 public final class Sums {
     /** Number of chains; callers give this much scratch. */
-    static final int LANES = 64;
+    public static final int LANES = 64;
 
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;

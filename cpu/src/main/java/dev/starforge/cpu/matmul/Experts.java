@@ -166,7 +166,7 @@ public final class Experts {
     }
 
     /** A row that no expert has would be left unwritten. */
-    private static void check(String op, View offsets, long rows) {
+    static void check(String op, View offsets, long rows) {
         long at = 0;
         for (long e = 0; e < offsets.size; e++) {
             long next = offsets.index(e);

@@ -92,11 +92,26 @@ public final class Engine implements AutoCloseable {
     /**
      * A text to continue. As much of it as is cached already is not pending.
      *
-     * @param adapter content hash of the adapter it is for, empty for none
+     * @param adapter which of the model's table of adapters it has
      * @param salt of the tenant; what has another is not shared
      */
-    public Sequence open(String adapter, String salt, int... ids) {
+    public Sequence open(Adapter adapter, String salt, int... ids) {
         return new Sequence(adapter, salt, ids);
+    }
+
+    /** The same with the model as it is, for whoever asks. */
+    public Sequence open(int... ids) {
+        return open(Adapter.BASE, "", ids);
+    }
+
+    /**
+     * An adapter that the model was loaded with room for.
+     *
+     * @param index its place in the table, or {@link Batch#BASE}
+     * @param contentHash what prefixes are shared by, since a place may get another one; empty for none
+     */
+    public record Adapter(int index, String contentHash) {
+        public static final Adapter BASE = new Adapter(Batch.BASE, "");
     }
 
     /** Blocks and prefixes as they are. */
@@ -106,14 +121,14 @@ public final class Engine implements AutoCloseable {
 
     /** One text: its tokens, of which the first are cached. */
     public final class Sequence implements AutoCloseable {
-        private final String adapter;
+        private final Adapter adapter;
         private final String salt;
         private int[] ids;
         private int length;
         private int regime;
         private BlockPool.Sequence place;
 
-        private Sequence(String adapter, String salt, int... ids) {
+        private Sequence(Adapter adapter, String salt, int... ids) {
             this.adapter = adapter;
             this.salt = salt;
             this.ids = requireKnown(ids).clone();
@@ -132,7 +147,7 @@ public final class Engine implements AutoCloseable {
         }
 
         private PrefixRoot root() {
-            return new PrefixRoot(adapter, regime, ops.precision().kv(), salt);
+            return new PrefixRoot(adapter.contentHash, regime, ops.precision().kv(), salt);
         }
 
         public int length() {
@@ -292,6 +307,7 @@ public final class Engine implements AutoCloseable {
                     from,
                     appended.get(i).rows(),
                     sequence.place.table(),
+                    sequence.adapter.index,
                     pieces.get(i).wanted);
         }
         staging.upload(device, cache.sink());

@@ -26,7 +26,7 @@ public final class Generator implements AutoCloseable {
         this.model = model;
         this.device = device;
         engine = new Engine(model, device, precision, fallback, Math.max(1, Math.ceilDiv(tokens, Engine.BLOCK)));
-        sequence = engine.open("", salt());
+        sequence = engine.open(Engine.Adapter.BASE, salt());
     }
 
     /** What was fed before a rewind is computed again, so that a step is the same each time. */
@@ -53,7 +53,7 @@ public final class Generator implements AutoCloseable {
     /** Forgets everything fed so far. */
     public void rewind() {
         sequence.close();
-        sequence = engine.open("", salt());
+        sequence = engine.open(Engine.Adapter.BASE, salt());
     }
 
     /** Waits until the last step is done. */

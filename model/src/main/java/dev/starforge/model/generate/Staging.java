@@ -30,7 +30,7 @@ final class Staging {
         this.sequences = sequences;
         this.width = width;
         this.wanted = wanted;
-        numbers = new int[3 * tokens + sequences + 1 + sequences * width + wanted];
+        numbers = new int[4 * tokens + 2 * sequences + 1 + sequences * width + wanted];
         all = scope.allocate(Spec.i32(numbers.length));
         batch = new Batch(
                 all.view(0, Shape.of(tokens)),
@@ -40,19 +40,25 @@ final class Staging {
                 all.view(tables(), Shape.of(sequences, width)),
                 blockSize,
                 all.view(rows(), Shape.of(wanted)),
+                all.view(adapters(), Shape.of(sequences)),
+                all.view(3L * tokens, Shape.of(tokens)),
                 regime);
     }
 
     private int starts() {
-        return 3 * tokens;
+        return 4 * tokens;
     }
 
     private int tables() {
         return starts() + sequences + 1;
     }
 
-    private int rows() {
+    private int adapters() {
         return tables() + sequences * width;
+    }
+
+    private int rows() {
+        return adapters() + sequences;
     }
 
     Batch batch() {
@@ -65,13 +71,18 @@ final class Staging {
         filledRows = 0;
     }
 
-    /** One sequence: its new tokens from a position on, where they go, its blocks, and how many last rows have logits. */
-    void add(int[] ids, int position, int[] slots, int[] table, int last) {
+    /**
+     * One sequence: its new tokens from a position on, where they go, its blocks, its adapter, and how many last rows have
+     * logits.
+     */
+    void add(int[] ids, int position, int[] slots, int[] table, int adapter, int last) {
         for (int i = 0; i < ids.length; i++) {
             numbers[filledTokens + i] = ids[i];
             numbers[tokens + filledTokens + i] = position + i;
             numbers[2 * tokens + filledTokens + i] = slots[i];
+            numbers[3 * tokens + filledTokens + i] = adapter;
         }
+        numbers[adapters() + filledSequences] = adapter;
         System.arraycopy(table, 0, numbers, tables() + filledSequences * width, table.length);
         filledTokens += ids.length;
         for (int i = 0; i < last; i++) {
@@ -86,6 +97,8 @@ final class Staging {
             numbers[filledTokens] = 0;
             numbers[tokens + filledTokens] = 0;
             numbers[2 * tokens + filledTokens] = sink * batch.block();
+            numbers[3 * tokens + filledTokens] = Batch.BASE;
+            numbers[adapters() + filledSequences] = Batch.BASE;
             int table = tables() + filledSequences * width;
             Arrays.fill(numbers, table, table + width, sink);
             numbers[rows() + filledRows++] = filledTokens++;

@@ -6,6 +6,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
+import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -16,22 +17,59 @@ import java.util.List;
  * @param gate [experts, inner, width]
  * @param up [experts, inner, width]
  * @param down [experts, width, inner]
- * @param gateUpUpdates what an adapter adds to gate and up, one beside the other
- * @param downUpdates what an adapter adds to down
+ * @param gateUpUpdates what adapters add to gate and up, one beside the other
+ * @param downUpdates what adapters add to down
  */
-public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Lora> gateUpUpdates, List<Lora> downUpdates) {
+public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Update> gateUpUpdates, List<Update> downUpdates) {
+    /** A low-rank update of a stack. */
+    public sealed interface Update {
+        /**
+         * What matrices of the stack, whose outputs the update has one beside the other, made of x, and what it adds to that.
+         *
+         * @param tokens whose rows x has
+         * @param offsets where each expert's rows begin
+         */
+        List<Tensor> add(Ops ops, List<Tensor> ys, Tensor x, Tensor tokens, Tensor offsets);
+    }
+
     /**
-     * A low-rank update of a stack as PEFT lays it out.
+     * One adapter for all rows, as PEFT lays it out.
      *
      * @param a [experts * rank, in], expert by expert
      * @param b [out, rank * experts], the expert's number running fastest
      */
-    public record Lora(Tensor a, Tensor b, int experts, float scale) {
-        Tensor apply(Ops ops, Tensor x, Tensor offsets) {
+    public record Lora(Tensor a, Tensor b, int experts, float scale) implements Update {
+        @Override
+        public List<Tensor> add(Ops ops, List<Tensor> ys, Tensor x, Tensor tokens, Tensor offsets) {
             long rank = a.dim(0) / experts;
             Tensor downs = ops.reshape(a, Shape.of(experts, rank, a.dim(1)));
             Tensor ups = ops.permute(ops.reshape(b, Shape.of(b.dim(0), rank, experts)), 2, 0, 1);
-            return ops.scale(ops.projectExperts(ops.projectExperts(x, downs, offsets), ups, offsets), scale);
+            Tensor all = ops.scale(ops.projectExperts(ops.projectExperts(x, downs, offsets), ups, offsets), scale);
+            List<Tensor> sums = new ArrayList<>();
+            long from = 0;
+            for (Tensor y : ys) {
+                sums.add(ops.add(y, ys.size() == 1 ? all : ops.columns(all, from, from + y.dim(1))));
+                from += y.dim(1);
+            }
+            return sums;
+        }
+    }
+
+    /**
+     * For each row its own adapter (see {@link Ops#loraExperts}).
+     *
+     * @param a [experts, adapters, rank, in]
+     * @param bs for each matrix [experts, adapters, out, rank]
+     * @param scales [adapters]
+     */
+    public record LoraTable(Tensor a, List<Tensor> bs, Tensor scales) implements Update {
+        @Override
+        public List<Tensor> add(Ops ops, List<Tensor> ys, Tensor x, Tensor tokens, Tensor offsets) {
+            List<Tensor> sums = new ArrayList<>();
+            for (int i = 0; i < ys.size(); i++) {
+                sums.add(ops.loraExperts(ys.get(i), x, a, bs.get(i), scales, tokens, offsets));
+            }
+            return sums;
         }
     }
 
@@ -42,17 +80,14 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Lora> gateUp
         Tensor tokens = groups[1];
         Tensor offsets = groups[2];
         Tensor rows = ops.gather(x, tokens);
-        Tensor g = ops.projectExperts(rows, gate, offsets);
-        Tensor u = ops.projectExperts(rows, up, offsets);
-        for (Lora update : gateUpUpdates) {
-            Tensor both = update.apply(ops, rows, offsets);
-            g = ops.add(g, ops.columns(both, 0, g.dim(1)));
-            u = ops.add(u, ops.columns(both, g.dim(1), 2 * g.dim(1)));
+        List<Tensor> gu = List.of(ops.projectExperts(rows, gate, offsets), ops.projectExperts(rows, up, offsets));
+        for (Update update : gateUpUpdates) {
+            gu = update.add(ops, gu, rows, tokens, offsets);
         }
-        Tensor h = ops.gated(Fn.SILU, g, u);
+        Tensor h = ops.gated(Fn.SILU, gu.getFirst(), gu.getLast());
         Tensor y = ops.projectExperts(h, down, offsets);
-        for (Lora update : downUpdates) {
-            y = ops.add(y, update.apply(ops, h, offsets));
+        for (Update update : downUpdates) {
+            y = update.add(ops, List.of(y), h, tokens, offsets).getFirst();
         }
         Tensor share = ops.gather(ops.reshape(weights, Shape.of(weights.shape().size(), 1)), order);
         return ops.run(new Plain.ScatterAdd(x.dim(0), y.dtype()), ops.mul(y, share), tokens);

@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Plain;
 
@@ -63,6 +64,27 @@ public sealed interface Projection {
         public Tensor weight(Ops ops) {
             Tensor update = ops.run(new Plain.MatMul(false, false), b, a);
             return ops.add(base.weight(ops), ops.scale(update, scale));
+        }
+    }
+
+    /**
+     * What another projection gives, plus what each row's adapter adds to it (see {@link Ops#lora}). {@link LoraLinear} is the
+     * same of one adapter for all rows, which can be trained and has a matrix.
+     *
+     * @param a [adapters, rank, in]
+     * @param b [adapters, out, rank]
+     * @param scales [adapters]
+     */
+    record LoraTable(Projection base, Tensor a, Tensor b, Tensor scales) implements Projection {
+        @Override
+        public Tensor apply(Ops ops, Tensor x, DType to) {
+            return ops.lora(base.apply(ops, x, to), x, a, b, scales);
+        }
+
+        @Override
+        public Tensor weight(Ops ops) {
+            throw new TensorException("weight: a projection with a table of " + a.dim(0)
+                    + " adapters has as many matrices, expected one; load the model with one adapter, or merge it");
         }
     }
 

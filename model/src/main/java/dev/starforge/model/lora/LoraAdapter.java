@@ -82,7 +82,25 @@ public final class LoraAdapter implements AutoCloseable {
      * @param experts how many are stacked in it; 0 for a plain projection
      * @param outer of a stack, whether it is that of down, and not of gate and up
      */
-    record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {}
+    record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {
+        /** The rank of each of its products. */
+        int rank() {
+            return Math.toIntExact(a.dim(0) / Math.max(1, experts));
+        }
+
+        /** Of a stack's b, which has the outputs of {@code parts} matrices: that of one, as [experts, out, rank]. */
+        float[] ups(float[] all, int part, int parts) {
+            int rows = Math.toIntExact(b.dim(0)) / parts;
+            float[] ups = new float[experts * rows * rank()];
+            int to = 0;
+            for (int e = 0; e < experts; e++) {
+                for (int from = part * rows * rank(); from < (part + 1) * rows * rank(); from++) {
+                    ups[to++] = all[from * experts + e];
+                }
+            }
+            return ups;
+        }
+    }
 
     private LoraAdapter(LoraOrigin origin, Scope scope) {
         this.origin = origin;
@@ -142,7 +160,7 @@ public final class LoraAdapter implements AutoCloseable {
             }
 
             @Override
-            public List<ExpertStack.Lora> expertUpdates(String path, int experts, int in, int out, boolean outer) {
+            public List<ExpertStack.Update> expertUpdates(String path, int experts, int in, int out, boolean outer) {
                 if (!origin.hasStack(path, outer)) {
                     return List.of();
                 }
@@ -196,6 +214,11 @@ public final class LoraAdapter implements AutoCloseable {
     /** Throws if there is an update that no projection of the model took, or a target that is none. */
     public void requireAllUsed() {
         origin.requireAllUsed();
+    }
+
+    /** The tensors of its file that no projection took so far; none for a new adapter. */
+    Set<String> unused() {
+        return origin.unused();
     }
 
     /** The updates so far, but for those with lengths of their own. */

@@ -9,6 +9,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -31,6 +32,9 @@ sealed interface LoraOrigin extends AutoCloseable {
     Tensor load(String name, Spec spec, Scope scope, Start start);
 
     void requireAllUsed();
+
+    /** The stored tensors that were not loaded. */
+    Set<String> unused();
 
     @Override
     void close();
@@ -127,6 +131,11 @@ sealed interface LoraOrigin extends AutoCloseable {
         }
 
         @Override
+        public Set<String> unused() {
+            return Collections.unmodifiableSet(unused);
+        }
+
+        @Override
         public void close() {
             file.close();
         }
@@ -204,6 +213,11 @@ sealed interface LoraOrigin extends AutoCloseable {
                         String.join(", ", unused) + ": no projection of this model has that name; it has "
                                 + String.join(", ", paths));
             }
+        }
+
+        @Override
+        public Set<String> unused() {
+            return Set.of();
         }
 
         @Override

@@ -387,7 +387,7 @@ public final class Merger implements AutoCloseable {
 
     private void stack(List<GgufWriter.Entry> entries, LoraAdapter.Update update, double alpha) {
         int experts = update.experts();
-        int rank = Math.toIntExact(update.a().dim(0)) / experts;
+        int rank = update.rank();
         int in = Math.toIntExact(update.a().dim(1));
         int out = Math.toIntExact(update.b().dim(0));
         float[] a = device.floats(update.a());
@@ -395,14 +395,7 @@ public final class Merger implements AutoCloseable {
         List<String> names = update.outer() ? List.of("down_proj") : List.of("gate_proj", "up_proj");
         int rows = out / names.size();
         for (int part = 0; part < names.size(); part++) {
-            float[] ups = new float[experts * rows * rank];
-            for (int e = 0; e < experts; e++) {
-                for (int row = 0; row < rows; row++) {
-                    for (int r = 0; r < rank; r++) {
-                        ups[(e * rows + row) * rank + r] = b[((part * rows + row) * rank + r) * experts + e];
-                    }
-                }
-            }
+            float[] ups = update.ups(b, part, names.size());
             String name = GgufNames.tensor(update.path() + ".0." + names.get(part) + ".weight");
             entries.add(GgufWriter.Entry.of(name + ".lora_a", BlockFormat.F32, Shape.of(experts, rank, in), a));
             entries.add(GgufWriter.Entry.of(name + ".lora_b", BlockFormat.F32, Shape.of(experts, rows, rank), ups));

@@ -29,7 +29,19 @@ import java.util.Arrays;
  * expansion, too, rounds once; gradients of activations have the type of the gradient that comes in, those of weights are
  * float32.
  */
-public sealed interface Fused extends Op {
+public sealed interface Fused extends Op
+        permits Fused.LayerNorm,
+                Fused.LayerNormGrad,
+                Fused.RmsNorm,
+                Fused.RmsNormGrad,
+                Fused.Rope,
+                Fused.Gated,
+                Fused.GatedGrad,
+                Fused.CrossEntropy,
+                Fused.CrossEntropyGrad,
+                Fused.Attention,
+                Fused.AttentionGrad,
+                Adapters {
     /** All outputs, computed by other operations. */
     Tensor[] expand(Ops ops, Tensor... in);
 

@@ -78,7 +78,7 @@ final class Experts {
         out[2].set(out[2].size - 1, at);
     }
 
-    private static void checkOffsets(String op, View offsets, long rows) {
+    static void checkOffsets(String op, View offsets, long rows) {
         boolean rising = offsets.index(0) == 0 && offsets.index(offsets.size - 1) == rows;
         for (long e = 0; e + 1 < offsets.size; e++) {
             rising &= offsets.index(e) <= offsets.index(e + 1);

@@ -7,6 +7,7 @@ import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
 import dev.starforge.tensor.host.Pieces;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -126,6 +127,8 @@ final class ReferenceDevice implements Device {
             case Fused.AttentionGrad o ->
                 new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
                         .gradient(in[6], in[7], in[8], out);
+            case Adapters.Lora o -> Lora.rows(in, out[0]);
+            case Adapters.ExpertLora o -> Lora.experts(in, out[0]);
         }
     }
 

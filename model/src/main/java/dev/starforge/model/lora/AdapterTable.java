@@ -1,0 +1,319 @@
+package dev.starforge.model.lora;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.model.layer.Adapter;
+import dev.starforge.model.layer.ExpertStack;
+import dev.starforge.model.layer.Projection;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.codec.BlockFormat;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.DigestOutputStream;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.IntStream;
+
+/**
+ * Places for PEFT adapters beside one loaded model, so that each sequence of a batch may have its own (S-LoRA, Sheng et al.
+ * 2023). How many, of which rank and for which projections is planned before the model is loaded: the tables are allocated
+ * with its weights and never move, so a recorded step stays valid, and a plan of memory holds, whatever comes and goes. The
+ * price is that each place takes the memory of an adapter of the highest rank.
+ *
+ * <p>An adapter is read and checked whole before its place is written, and no other place is touched: a refused one leaves no
+ * trace, and sequences with other adapters go on. The caller does not unload what a running sequence uses. Serial, as the
+ * device is.
+ */
+public final class AdapterTable {
+    /** What a head projects, or attention splits, is not one row for each token of a batch. */
+    private static final Set<String> NOT_BY_TOKEN = Set.of("lm_head", "kv_b_proj");
+
+    private final Capacity capacity;
+    private final Scope scope;
+    private final DType type;
+    private final List<Target> targets = new ArrayList<>();
+    private final Set<String> missing;
+    private final List<Optional<Loaded>> places = new ArrayList<>();
+
+    /**
+     * What there is room for.
+     *
+     * @param rank the highest
+     * @param targets names of modules, as in {@link LoraSettings}; an adapter need not update all of them
+     * @param strict whether the model must have every target; otherwise one of them is enough
+     */
+    public record Capacity(int adapters, int rank, List<String> targets, boolean strict) {
+        public Capacity {
+            targets = List.copyOf(targets);
+            if (adapters < 1 || rank < 1 || targets.isEmpty()) {
+                throw new ShapeException("adapter table: " + adapters + " adapters of rank " + rank + " for " + targets
+                        + ": expected at least one of each");
+            }
+            targets.stream().filter(NOT_BY_TOKEN::contains).findFirst().ifPresent(target -> {
+                throw new ShapeException("adapter table: " + target + " takes no adapter by token, expected targets"
+                        + " other than " + new TreeSet<>(NOT_BY_TOKEN) + "; merge such an adapter into the model");
+            });
+        }
+    }
+
+    /**
+     * An adapter in its place.
+     *
+     * @param index what a batch says to have it
+     * @param hash SHA-256 of its two files: what else depends on the adapter, as a cached prefix does, is kept under this
+     */
+    public record Loaded(String name, int index, String hash) {}
+
+    /**
+     * One projection, or the matrices of a stack of experts that share an update.
+     *
+     * @param experts 0 for a projection
+     * @param a [experts,] [adapters, rank, in]
+     * @param bs for each matrix [experts,] [adapters, out, rank]
+     */
+    private record Target(
+            String path, int experts, boolean outer, int in, int out, Tensor a, List<Tensor> bs, Tensor scales) {}
+
+    /** A table whose tensors will live in {@code scope}, in the type that the run computes in. */
+    public AdapterTable(Capacity capacity, Scope scope, Precision precision) {
+        this.capacity = capacity;
+        this.scope = scope;
+        type = precision.compute();
+        missing = new TreeSet<>(capacity.targets);
+        for (int i = 0; i < capacity.adapters; i++) {
+            places.add(Optional.empty());
+        }
+    }
+
+    /** What the weights of the one model that this table is for ask; see {@link Adapter}. */
+    @SuppressWarnings("exports") // for the packages of this module
+    public Adapter updates() {
+        if (!targets.isEmpty()) {
+            throw new TensorException("adapter table: a model was loaded with it; another one needs its own");
+        }
+        return new Adapter() {
+            @Override
+            public Projection apply(String path, Projection base, int in, int out) {
+                List<String> found = capacity.targets.stream()
+                        .filter(target -> LoraOrigin.matches(path, target))
+                        .toList();
+                if (found.isEmpty()) {
+                    return base;
+                }
+                missing.removeAll(found);
+                Target target = target(path, 0, false, in, out, 1);
+                return new Projection.LoraTable(base, target.a, target.bs.getFirst(), target.scales);
+            }
+
+            @Override
+            public List<ExpertStack.Update> expertUpdates(String path, int experts, int in, int out, boolean outer) {
+                if (!capacity.targets.contains(LoraSettings.EXPERTS)) {
+                    return List.of();
+                }
+                missing.remove(LoraSettings.EXPERTS);
+                Target target = target(path, experts, outer, in, out, outer ? 1 : 2);
+                return List.of(new ExpertStack.LoraTable(target.a, target.bs, target.scales));
+            }
+        };
+    }
+
+    private Target target(String path, int experts, boolean outer, int in, int out, int parts) {
+        List<Tensor> bs = IntStream.range(0, parts)
+                .mapToObj(part -> zeros(experts, out / parts, capacity.rank))
+                .toList();
+        Tensor scales = scope.allocate(Spec.f32(capacity.adapters));
+        scope.device().write(scales, new float[capacity.adapters]);
+        Target target = new Target(path, experts, outer, in, out, zeros(experts, capacity.rank, in), bs, scales);
+        targets.add(target);
+        return target;
+    }
+
+    /** Free places are finite, which is all that they need to be. */
+    private Tensor zeros(int experts, int rows, int columns) {
+        Shape shape = Shape.of(capacity.adapters, rows, columns);
+        Tensor tensor = scope.allocate(
+                new Spec(type, experts == 0 ? shape : Shape.of(experts, capacity.adapters, rows, columns)));
+        float[] matrix = new float[rows * columns];
+        for (long from = 0; from < tensor.shape().size(); from += matrix.length) {
+            write(tensor, from, matrix);
+        }
+        return tensor;
+    }
+
+    private void write(Tensor tensor, long from, float... values) {
+        ByteBuffer bytes =
+                ByteBuffer.allocateDirect(Math.toIntExact(tensor.dtype().bytes(values.length)));
+        BlockFormat.of(tensor.dtype()).encode(values, 0, values.length, bytes, 0);
+        scope.device().write(tensor.view(from, Shape.of(values.length)), bytes);
+    }
+
+    /** Throws if the model has no projection of some target, or of any. */
+    public void requireFound() {
+        if (capacity.strict ? !missing.isEmpty() : targets.isEmpty()) {
+            throw new ShapeException("adapter table: no projection of this model is called " + missing);
+        }
+    }
+
+    /** Reads an adapter from its folder into a free place. */
+    public Loaded load(String name, Path folder) {
+        if (find(name).isPresent()) {
+            throw new AdapterException(AdapterException.Reason.NAME, folder, "an adapter " + name + " is loaded");
+        }
+        int index = places.indexOf(Optional.<Loaded>empty());
+        if (index < 0) {
+            throw new AdapterException(
+                    AdapterException.Reason.FULL,
+                    folder,
+                    "all " + capacity.adapters + " places are taken; unload one of " + names());
+        }
+        try (Scope reading = new Scope(scope.device());
+                LoraAdapter adapter = LoraAdapter.open(folder, reading)) {
+            Map<String, LoraAdapter.Update> updates = read(adapter, folder);
+            Loaded loaded = new Loaded(name, index, hash(folder));
+            for (Target target : targets) {
+                put(target, index, Optional.ofNullable(updates.get(target.path + target.outer)));
+            }
+            places.set(index, Optional.of(loaded));
+            return loaded;
+        }
+    }
+
+    /** All updates by path, in memory of their own. */
+    private Map<String, LoraAdapter.Update> read(LoraAdapter adapter, Path folder) {
+        if (adapter.dora()) {
+            throw new AdapterException(
+                    AdapterException.Reason.VARIANT,
+                    folder,
+                    "use_dora: rows with lengths of their own (DoRA) do not fit a table, expected plain LoRA; merge it"
+                            + " into a model of its own");
+        }
+        Adapter updates = adapter.updates();
+        for (Target target : targets) {
+            if (target.experts > 0) {
+                updates.expertUpdates(target.path, target.experts, target.in, target.out, target.outer);
+            } else {
+                updates.apply(target.path, new Projection.Linear(target.a), target.in, target.out);
+            }
+        }
+        if (!adapter.unused().isEmpty()) {
+            throw new AdapterException(
+                    AdapterException.Reason.TARGETS,
+                    folder,
+                    "updates "
+                            + String.join(
+                                    ", ", adapter.unused().stream().limit(4).toList())
+                            + ", expected only what the table was planned for: " + capacity.targets);
+        }
+        Map<String, LoraAdapter.Update> byPath = new HashMap<>();
+        for (LoraAdapter.Update update : adapter.made()) {
+            if (update.rank() > capacity.rank) {
+                throw new AdapterException(
+                        AdapterException.Reason.RANK,
+                        folder,
+                        update.path() + " has rank " + update.rank() + ", expected at most " + capacity.rank
+                                + ", which the table was planned for");
+            }
+            byPath.put(update.path() + update.outer(), update);
+        }
+        return byPath;
+    }
+
+    /** Writes one place of a target's tables: an update, its rank filled up with zeros, or zeros only. */
+    private void put(Target target, int index, Optional<LoraAdapter.Update> update) {
+        int matrices = Math.max(1, target.experts);
+        int rank = update.map(LoraAdapter.Update::rank).orElse(0);
+        int out = target.out / target.bs.size();
+        float[] a = update.map(u -> scope.device().floats(u.a())).orElse(new float[0]);
+        float[] b = update.map(u -> scope.device().floats(u.b())).orElse(new float[0]);
+        for (int e = 0; e < matrices; e++) {
+            float[] down = new float[capacity.rank * target.in];
+            System.arraycopy(a, e * rank * target.in, down, 0, rank * target.in);
+            write(target.a, place(e, index, down.length), down);
+        }
+        for (int part = 0; part < target.bs.size(); part++) {
+            float[] ups =
+                    target.experts > 0 && update.isPresent() ? update.get().ups(b, part, target.bs.size()) : b;
+            for (int e = 0; e < matrices; e++) {
+                float[] up = new float[out * capacity.rank];
+                for (int o = 0; o < out; o++) {
+                    System.arraycopy(ups, (e * out + o) * rank, up, o * capacity.rank, rank);
+                }
+                write(target.bs.get(part), place(e, index, up.length), up);
+            }
+        }
+        write(target.scales, index, update.map(LoraAdapter.Update::scale).orElse(0f));
+    }
+
+    private long place(int expert, int index, int matrix) {
+        return ((long) expert * capacity.adapters + index) * matrix;
+    }
+
+    private static String hash(Path folder) {
+        try {
+            MessageDigest digest = MessageDigest.getInstance("SHA-256");
+            for (String file : List.of(LoraAdapter.CONFIG, LoraAdapter.WEIGHTS)) {
+                Path path = folder.resolve(file);
+                digest.update((file + " " + Files.size(path) + "\n").getBytes(UTF_8));
+                try (OutputStream into = new DigestOutputStream(OutputStream.nullOutputStream(), digest)) {
+                    Files.copy(path, into);
+                }
+            }
+            return HexFormat.of().formatHex(digest.digest());
+        } catch (IOException failure) {
+            throw new ModelException(folder, "cannot be read: " + failure, failure);
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new IllegalStateException(impossible); // every JDK has it
+        }
+    }
+
+    /** Frees a place; sequences that use it must have ended. */
+    public void unload(String name) {
+        places.set(loaded(name).index(), Optional.empty());
+    }
+
+    /** The adapter of that name. */
+    public Loaded loaded(String name) {
+        return find(name)
+                .orElseThrow(() -> new AdapterException(
+                        AdapterException.Reason.NAME,
+                        Path.of(name),
+                        "no such adapter is loaded; there are " + names()));
+    }
+
+    private Optional<Loaded> find(String name) {
+        return loaded().stream().filter(each -> each.name().equals(name)).findFirst();
+    }
+
+    private List<String> names() {
+        return loaded().stream().map(Loaded::name).toList();
+    }
+
+    /** What is loaded, by index. */
+    public List<Loaded> loaded() {
+        return places.stream().flatMap(Optional::stream).toList();
+    }
+
+    /** How many more there is room for. */
+    public int free() {
+        return capacity.adapters - loaded().size();
+    }
+}

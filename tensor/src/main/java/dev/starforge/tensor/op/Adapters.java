@@ -1,0 +1,157 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tape;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain.Affine;
+import dev.starforge.tensor.op.Plain.Fill;
+import dev.starforge.tensor.op.Plain.MatMul;
+import dev.starforge.tensor.op.Plain.Unpick;
+import dev.starforge.tensor.op.Routing.ExpertMatMul;
+
+/**
+ * Low-rank updates (Hu et al. 2021) out of a table, so that the rows of one batch may have different adapters, or none (Chen
+ * et al. 2023, Sheng et al. 2023). A row whose index is negative is the base's and keeps its bits. All of it, products
+ * included, is float32, and rounded once to the type of y.
+ *
+ * <p>The expansion multiplies all rows with all adapters and weighs each product with what the row has of that adapter: its
+ * scale, or zero. That takes as many times the work as there are adapters, which is little beside the base's product, but
+ * every number of x and of the tables must be finite, those of free places included. A kernel reads what rows point to. The
+ * sum of a base row's products is zero; it is subtracted as y + -0, which leaves a y of -0 as it is.
+ *
+ * <p>The gradient is that of the expansion, but y need not be kept for it. Training does not come here: with one adapter for
+ * all rows two products say the same, cost the same, and give each run the bits it had before there were tables.
+ */
+public sealed interface Adapters extends Fused {
+    /**
+     * (y[N, out], x[N, in], a[T, rank, in], b[T, out, rank], scales[T], index i32[N]) -> y[n] + scales[i] * (x[n] a[i]^T) b[i]^T
+     * with i = index[n] below T. An adapter of smaller rank has rows of zeros.
+     */
+    record Lora() implements Adapters {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 6, in);
+            Check.rank(this, 3, in[2]);
+            check(this, in[2].shape(), in);
+            Check.same(this, Shape.of(in[0].shape().dim(0)), in[5].shape());
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Shape a = in[2].shape();
+            long ranks = a.dim(0) * a.dim(1);
+            Tensor downs = ops.reshape(in[2], Shape.of(ranks, a.dim(2)));
+            Tensor ups = ops.reshape(ops.permute(in[3], 1, 0, 2), Shape.of(in[0].dim(1), ranks));
+            Tensor shares = shares(ops, in[4], in[5]);
+            Tensor h = ops.run(new MatMul(false, true), in[1], downs);
+            Tensor z = ops.run(new MatMul(false, true), weighed(ops, h, shares), ups);
+            return new Tensor[] {minus(ops, in[0], z)};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(1, 2, 3, 4, 5);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            withoutY(this, ops, b);
+        }
+    }
+
+    /**
+     * The same for rows that {@link Routing.Group} sorted by expert, each expert with a table of its own: (y[R, out], x[R, in],
+     * a[E, T, rank, in], b[E, T, out, rank], scales[T], index i32[N], tokens i32[R], offsets i32[E + 1]). Row r belongs to
+     * token tokens[r], whose adapter is index[tokens[r]]; rows offsets[e] to offsets[e + 1]-1 meet a[e] and b[e].
+     */
+    record ExpertLora() implements Adapters {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 8, in);
+            Check.rank(this, 4, in[2]);
+            Shape a = in[2].shape();
+            check(this, Shape.of(a.dim(1), a.dim(2), a.dim(3)), in);
+            Check.type(this, DType.I32, in[6], in[7]);
+            Check.rank(this, 1, in[5]);
+            Check.same(this, Shape.of(in[0].shape().dim(0)), in[6].shape());
+            Check.same(this, Shape.of(a.dim(0) + 1), in[7].shape());
+            return new Spec[] {in[0]};
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Shape a = in[2].shape();
+            long ranks = a.dim(1) * a.dim(2);
+            Tensor downs = ops.reshape(in[2], Shape.of(a.dim(0), ranks, a.dim(3)));
+            Tensor ups = ops.reshape(ops.permute(in[3], 0, 2, 1, 3), Shape.of(a.dim(0), in[0].dim(1), ranks));
+            Tensor shares = ops.gather(shares(ops, in[4], in[5]), in[6]);
+            Tensor h = ops.run(new ExpertMatMul(true), in[1], downs, in[7]);
+            Tensor z = ops.run(new ExpertMatMul(true), weighed(ops, h, shares), ups, in[7]);
+            return new Tensor[] {minus(ops, in[0], z)};
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return Saved.in(1, 2, 3, 4, 5, 6, 7);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            withoutY(this, ops, b);
+        }
+    }
+
+    /** What both take; {@code table} is [T, rank, in], and b has the experts that a has. */
+    private static void check(Op op, Shape table, Spec... in) {
+        Check.isFloat(op, in[0], in[1], in[2], in[3]);
+        Check.type(op, DType.F32, in[4]);
+        Check.type(op, DType.I32, in[5]);
+        Check.rank(op, 2, in[0]);
+        long out = in[0].shape().dim(1);
+        Check.same(op, Shape.of(in[0].shape().dim(0), table.dim(2)), in[1].shape());
+        Shape b = in[2].shape().rank() == 3
+                ? Shape.of(table.dim(0), out, table.dim(1))
+                : Shape.of(in[2].shape().dim(0), table.dim(0), out, table.dim(1));
+        Check.same(op, b, in[3].shape());
+        Check.same(op, Shape.of(table.dim(0)), in[4].shape());
+    }
+
+    /** [N, T]: the scale of the row's own adapter, negated, and zero for all others. */
+    private static Tensor shares(Ops ops, Tensor scales, Tensor index) {
+        Tensor one = ops.run(new Fill(Spec.f32(index.dim(0), 1), 1));
+        return ops.mul(ops.run(new Unpick(scales.dim(0)), one, index), ops.scale(scales, -1));
+    }
+
+    /** h[N, T * rank] with each adapter's part times the row's share of it. */
+    private static Tensor weighed(Ops ops, Tensor h, Tensor shares) {
+        long parts = shares.shape().size();
+        Shape each = Shape.of(parts, parts == 0 ? 0 : h.shape().size() / parts);
+        return ops.reshape(ops.mul(ops.reshape(h, each), ops.reshape(shares, Shape.of(parts, 1))), h.shape());
+    }
+
+    /** y - z in the type of y; where z is zero the bits of y. */
+    private static Tensor minus(Ops ops, Tensor y, Tensor z) {
+        return ops.cast(ops.add(ops.cast(y, DType.F32), ops.run(new Affine(-1, -0f), z)), y.dtype());
+    }
+
+    /** The gradient of a sum does not read its terms, so that of y stands in for y. */
+    private static void withoutY(Adapters op, Ops ops, Backward b) {
+        b.give(0, b.d(0));
+        Tensor[] in = new Tensor[b.inputs()];
+        in[0] = b.d(0);
+        for (int i = 1; i < in.length; i++) {
+            in[i] = b.in(i);
+        }
+        Tensor[] gradients = Tape.gradientOfExpansion(op, ops, in, b.d(0), input -> input > 0 && b.needs(input));
+        int next = 0;
+        for (int i = 1; i < in.length; i++) {
+            if (b.needs(i)) {
+                b.give(i, gradients[next++]);
+            }
+        }
+    }
+}
