@@ -11,6 +11,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -113,6 +114,7 @@ public final class CudaBackend implements Backend {
         return switch (op) {
             case Plain o -> Support.NATIVE;
             case Routing o -> Support.NATIVE;
+            case Decoding o -> Support.NATIVE;
             case Training o -> Support.NATIVE;
             case Fused.LayerNorm o -> Support.NATIVE;
             case Fused.LayerNormGrad o -> Support.NATIVE;
