@@ -5,6 +5,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -154,6 +155,15 @@ final class Dispatch {
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
                         .elements(size(in[0]));
+            case Decoding.Sample o ->
+                launch.kernel(Kernel.SAMPLE)
+                        .tensors(in)
+                        .tensors(out)
+                        .i32(in[0].dim(1))
+                        .i32(in[5].dim(1))
+                        .i32(in[7].dim(1))
+                        .i32(o.top())
+                        .groups(in[0].dim(0), 1, 1);
             case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
             case Training.Dropout o ->
                 elementwise(Kernel.DROPOUT, out[0], in[0], in[1], in[2], in[3], out[0])

@@ -41,6 +41,7 @@ enum Kernel {
     SOFTMAX_GRAD("softmax", "SoftmaxGrad"),
     LOG_SUM_EXP("softmax", "LogSumExp"),
     ARGMAX("softmax", "Argmax"),
+    SAMPLE("sample", "Sample"),
     NORM_PART("adamw", "NormPart"),
     NORM("adamw", "Norm"),
     ADAMW("adamw", "AdamW"),

@@ -109,6 +109,23 @@ FUNCTION float slope(int fn, float x) {
     }
 }
 
+// One of the four words of Philox4x32-10 (Salmon et al. 2011) for a counter and a key.
+FUNCTION unsigned philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1, int word) {
+    for (int round = 0; round < 10; round++) {
+        unsigned n0 = high_product(0xCD9E8D57u, c2) ^ c1 ^ k0;
+        unsigned n1 = 0xCD9E8D57u * c2;
+        unsigned n2 = high_product(0xD2511F53u, c0) ^ c3 ^ k1;
+        unsigned n3 = 0xD2511F53u * c0;
+        c0 = n0;
+        c1 = n1;
+        c2 = n2;
+        c3 = n3;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
+}
+
 // Sums over the group; every thread gets the result. scratch has SIMDGROUPS elements and is free again afterwards.
 FUNCTION float group_sum(float x, LOCAL float* scratch) {
     x = simd_sum(x);

@@ -241,7 +241,8 @@ public final class Sampler {
         }
         float mean = TokenWeights.share(moment, total);
         for (int i = 0; i < aliveCount; i++) {
-            heap[i] = (long) Float.floatToRawIntBits(TokenWeights.surprise(distance(alive[i], top), mean)) << 32 | alive[i];
+            heap[i] = (long) Float.floatToRawIntBits(TokenWeights.surprise(distance(alive[i], top), mean)) << 32
+                    | alive[i];
         }
         heapify(aliveCount);
         long needed = TokenWeights.reaching((float) sampling.typicalP(), total);
