@@ -38,6 +38,7 @@ final class Cases {
         rows();
         reductions();
         experts();
+        cases.addAll(SampleCases.all());
         optimizer();
         noise();
         norms();

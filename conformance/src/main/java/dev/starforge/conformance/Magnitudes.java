@@ -5,6 +5,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -39,6 +40,7 @@ final class Magnitudes {
             case Plain.Softmax _ -> softmax(in[0], results[0]);
             case Plain.SoftmaxGrad _ -> softmaxGrad(in);
             case Plain.LogSumExp _ -> logSumExp(in[0]);
+            case Decoding.Sample _ -> sample(in[0], results);
             case Plain.AdamW o -> adamW(o, in, results);
             case Fused.LayerNorm _ -> layerNorm(in, results);
             case Fused.LayerNormGrad _ -> normGrad(in[0], in[1], in[3], in[4], in[5], results);
@@ -171,6 +173,20 @@ final class Magnitudes {
             m[row] = 1 + largest(x, row);
         }
         return new double[][] {m};
+    }
+
+    /** Tokens, ids and counts are right or wrong; a log-probability is a logit less the log of a sum. */
+    private static double[][] sample(Host logits, Host[] results) {
+        double[][] m = new double[results.length][];
+        for (int k = 0; k < m.length; k++) {
+            m[k] = new double[results[k].size()];
+        }
+        for (int row = 0; row < m[1].length; row++) {
+            int top = m[3].length / m[1].length;
+            m[1][row] = 2 * (1 + largest(logits, row));
+            Arrays.fill(m[3], row * top, (row + 1) * top, m[1][row]);
+        }
+        return m;
     }
 
     private static double[][] crossEntropy(Host[] in) {

@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -100,6 +101,11 @@ final class Tolerances {
             case Plain.Softmax _ -> sum(12, last(in), "a difference, exp (4), a quotient (2), and the sum below it");
             case Plain.SoftmaxGrad _ -> sum(4, last(in), "products, a difference, and the inner product");
             case Plain.LogSumExp _ -> sum(12, last(in), "exp (4), log (4), differences, and the sum");
+            case Decoding.Sample _ ->
+                sum(
+                        14,
+                        last(in),
+                        "log-probabilities are a difference from LogSumExp; tokens have no magnitude to err in");
             case Plain.Norm _ -> sum(4, total(in), "squares, a root (2), and the sum of all inputs");
             case Plain.AdamW _ ->
                 once(

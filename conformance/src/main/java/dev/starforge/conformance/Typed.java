@@ -5,6 +5,7 @@ import dev.starforge.conformance.Case.Source;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -100,6 +101,7 @@ final class Typed {
                     Training.AdamW8 _,
                     Routing.Route _,
                     Routing.Group _,
+                    Decoding.Sample _,
                     Fused.CrossEntropy _,
                     Fused.CrossEntropyGrad _ -> false;
             case Training.Accumulate _ -> input == 1;

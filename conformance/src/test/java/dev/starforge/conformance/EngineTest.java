@@ -150,8 +150,10 @@ final class EngineTest {
             assertThat(second.pending()).isEqualTo(41 - 2 * Engine.BLOCK);
             engine.step(List.of(new Piece(second, second.pending(), 1)));
             assertThat(row(tiny, engine, 0)).isEqualTo(expected);
-            assertThat(engine.open(new Engine.Adapter(0, "adapter"), "", prompt).pending()).isEqualTo(41);
-            assertThat(engine.open(Engine.Adapter.BASE, "tenant", prompt).pending()).isEqualTo(41);
+            assertThat(engine.open(new Engine.Adapter(0, "adapter"), "", prompt).pending())
+                    .isEqualTo(41);
+            assertThat(engine.open(Engine.Adapter.BASE, "tenant", prompt).pending())
+                    .isEqualTo(41);
             assertThat(engine.figures().hits()).isEqualTo(2 * Engine.BLOCK);
         }
     }

@@ -6,6 +6,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -47,6 +48,7 @@ public final class Dispatch {
         return switch (op) {
             case Plain o -> Support.NATIVE;
             case Routing o -> Support.NATIVE;
+            case Decoding o -> Support.NATIVE;
             case Training o -> Support.NATIVE;
             case Fused.LayerNorm o -> Support.NATIVE;
             case Fused.LayerNormGrad o -> Support.NATIVE;
@@ -126,6 +128,15 @@ public final class Dispatch {
                         .tensors(in[0], out[0])
                         .i32(in[0].shape().last())
                         .groups(in[0].shape().rows());
+            case Decoding.Sample o ->
+                call(Kernel.SAMPLE)
+                        .tensors(in)
+                        .tensors(out)
+                        .i32(in[0].dim(1))
+                        .i32(in[5].dim(1))
+                        .i32(in[7].dim(1))
+                        .i32(o.top())
+                        .groups(in[0].dim(0));
             case Plain.Mask o ->
                 elementwise(Kernel.MASK, out[0], in[0], in[1], in[2], out[0])
                         .i32(Call.size(in[2]))

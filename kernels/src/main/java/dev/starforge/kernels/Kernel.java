@@ -33,6 +33,7 @@ public enum Kernel {
     SOFTMAX_GRAD("softmax", "SoftmaxGrad", 32),
     LOG_SUM_EXP("softmax", "LogSumExp", 32),
     ARGMAX("softmax", "Argmax", 2048),
+    SAMPLE("sample", "Sample", 2080),
     NORM_PART("adamw", "NormPart", 64),
     NORM("adamw", "Norm", 64),
     ADAMW("adamw", "AdamW", 0),

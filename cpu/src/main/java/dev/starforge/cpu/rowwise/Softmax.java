@@ -114,7 +114,7 @@ public final class Softmax {
     }
 
     /** The largest, or NaN if there is one. The strip is padded with -infinity to whole vectors. */
-    private static float max(float[] s, int x, int n, int lanes) {
+    static float max(float[] s, int x, int n, int lanes) {
         FloatVector most = FloatVector.broadcast(SPECIES, Float.NEGATIVE_INFINITY);
         for (int i = x; i < x + n; i += W) {
             most = most.max(FloatVector.fromArray(SPECIES, s, i));

@@ -2,6 +2,7 @@ package dev.starforge.cpu.core;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.tensor.TokenWeights;
 import org.junit.jupiter.api.Test;
 
 /** The exponential against {@link StrictMath} in double, over everything that is neither 0 nor infinity, and at the ends. */
@@ -30,6 +31,16 @@ final class ExpTest {
             }
         }
         assertThat(worst).isLessThan(1);
+    }
+
+    /** Sampling is defined with this function to the bit, on every device. */
+    @Test
+    void isTheOneThatSamplingIsDefinedWith() {
+        for (float x = -120; x < -0x1p-30f; x *= 0.9999f) {
+            assertThat(exp(x)).isEqualTo(TokenWeights.exp(x));
+        }
+        assertThat(exp(0)).isEqualTo(TokenWeights.exp(0)).isEqualTo(1);
+        assertThat(exp(Float.NEGATIVE_INFINITY)).isEqualTo(TokenWeights.exp(Float.NEGATIVE_INFINITY));
     }
 
     @Test

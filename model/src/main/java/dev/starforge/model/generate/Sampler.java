@@ -1,7 +1,8 @@
 package dev.starforge.model.generate;
 
-import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.TokenWeights;
+import dev.starforge.tensor.op.Decoding;
 import java.util.Arrays;
 
 /**
@@ -9,22 +10,19 @@ import java.util.Arrays;
  * order, so that the draw does not depend on how a step found what to keep; ties at a border fall as in HF.
  *
  * <p>Only the tokens that a step lets through cost the next one anything, so top-k comes before the exponentials, and
- * no step sorts: heaps give up just as many tokens as are wanted. The temperature divides distances to the best score,
- * never the scores, and so cannot overflow. Sums are in double; they are compared as floats where HF's are floats, which
- * decides whether ten equal tokens at top-p 0.9 leave ten or nine.
+ * no step sorts: heaps give up just as many tokens as are wanted. Settings are rounded to float32, and the arithmetic is
+ * that of {@link TokenWeights}, so that a device that draws for itself ({@link Decoding.Sample}) draws the same tokens.
  *
  * <p>The draw for token {@code i} is Philox of (seed, i): the same request gives the same text wherever its logits are
  * the same. For one thread.
  */
 public final class Sampler {
-    private static final int SITE = 0x73616d70;
-    private static final int NEVER = -1;
-
     private final Sampling sampling;
+    private final float temperature;
     private final float[] scores; // [V]
-    private final double[] weights; // [V], exp of the distance to the best score; valid for what is alive
+    private final long[] weights; // [V]; valid for what is alive
     private final int[] alive; // ids still possible, ascending
-    private final int[] uses; // [V] or none: NEVER, 0 for a token of the prompt alone, else how often it was generated
+    private final int[] uses; // [V] or none, as the device has them
     private final long[] heap;
     private int[] seen = new int[16]; // the ids with a use
     private int seenCount;
@@ -33,14 +31,15 @@ public final class Sampler {
 
     public Sampler(Sampling sampling, int vocabulary, int... prompt) {
         this.sampling = sampling;
-        boolean draws = sampling.temperature() > 0;
+        temperature = (float) sampling.temperature();
+        boolean draws = temperature > 0;
         boolean selects = sampling.topK() > 0 || sampling.topP() < 1 || sampling.typicalP() < 1;
         scores = new float[vocabulary];
-        weights = new double[draws ? vocabulary : 0];
+        weights = new long[draws ? vocabulary : 0];
         alive = new int[draws ? vocabulary : 0];
         heap = new long[draws && selects ? vocabulary : 0];
         uses = new int[sampling.penalizes() ? vocabulary : 0];
-        Arrays.fill(uses, NEVER);
+        Arrays.fill(uses, Decoding.NEVER);
         for (int id : prompt) {
             see(id);
         }
@@ -62,7 +61,7 @@ public final class Sampler {
     /** Draws the next token of the text. */
     public int next(float[] logits) {
         int best = score(logits);
-        int id = sampling.temperature() == 0 ? best : draw(best);
+        int id = temperature == 0 ? best : draw(best);
         remember(id);
         return id;
     }
@@ -71,14 +70,14 @@ public final class Sampler {
     public float[] probabilities(float[] logits) {
         int best = score(logits);
         float[] probabilities = new float[scores.length];
-        if (sampling.temperature() == 0) {
+        if (temperature == 0) {
             probabilities[best] = 1;
             return probabilities;
         }
         narrow(best);
-        double total = total();
+        long total = total();
         for (int i = 0; i < aliveCount; i++) {
-            probabilities[alive[i]] = (float) (weights[alive[i]] / total);
+            probabilities[alive[i]] = TokenWeights.share(weights[alive[i]], total);
         }
         return probabilities;
     }
@@ -95,7 +94,7 @@ public final class Sampler {
         if (id < 0 || id >= scores.length) {
             throw new TensorException("sampling: token " + id + " is outside the vocabulary of " + scores.length);
         }
-        if (sampling.penalizes() && uses[id] == NEVER) {
+        if (sampling.penalizes() && uses[id] == Decoding.NEVER) {
             uses[id] = 0;
             if (seenCount == seen.length) {
                 seen = Arrays.copyOf(seen, 2 * seenCount);
@@ -129,32 +128,27 @@ public final class Sampler {
 
     private void penalize() {
         float repetition = (float) sampling.repetitionPenalty();
+        float presence = (float) sampling.presencePenalty();
+        float frequency = (float) sampling.frequencyPenalty();
         for (int i = 0; i < seenCount; i++) {
             int id = seen[i];
-            float score = scores[id] < 0 ? scores[id] * repetition : scores[id] / repetition;
-            if (uses[id] > 0) {
-                score -= (float) (sampling.presencePenalty() + uses[id] * sampling.frequencyPenalty());
-            }
-            scores[id] = score;
+            scores[id] = TokenWeights.penalize(scores[id], uses[id], repetition, presence, frequency);
         }
     }
 
     /** Inverts the cumulative distribution in the order of ids. */
     private int draw(int best) {
         narrow(best);
-        double target = Philox.uniform(sampling.seed(), SITE, generated) * total();
-        double sum = 0;
-        for (int i = 0; i < aliveCount; i++) {
-            sum += weights[alive[i]];
-            if (sum > target) {
-                return alive[i];
-            }
+        long target = TokenWeights.draw(sampling.seed(), generated, total());
+        int i = 0;
+        for (long sum = weights[alive[0]]; sum <= target; sum += weights[alive[i]]) {
+            i++;
         }
-        return best; // not reached: the sum ends as the total, and the uniform is below 1
+        return alive[i];
     }
 
-    private double total() {
-        double total = 0;
+    private long total() {
+        long total = 0;
         for (int i = 0; i < aliveCount; i++) {
             total += weights[alive[i]];
         }
@@ -163,9 +157,9 @@ public final class Sampler {
 
     private void narrow(int best) {
         keepTopK();
-        double top = scores[best];
+        float top = scores[best];
         for (int i = 0; i < aliveCount; i++) {
-            weights[alive[i]] = StrictMath.exp((scores[alive[i]] - top) / sampling.temperature());
+            weights[alive[i]] = TokenWeights.weight(distance(alive[i], top));
         }
         keepTopP();
         keepMinP();
@@ -207,17 +201,15 @@ public final class Sampler {
             heap[i] = ~key(alive[i]);
         }
         heapify(aliveCount);
-        float spare = (float) (1 - sampling.topP());
-        double total = total();
-        double rest = total;
+        long needed = TokenWeights.leaving((float) (1 - sampling.topP()), total());
         long least;
         int size = aliveCount;
         do {
             least = ~heap[0];
-            rest -= weights[(int) least];
+            needed -= weights[(int) least];
             heap[0] = heap[--size];
             sink(0, size);
-        } while (size > 0 && (float) (rest / total) > spare);
+        } while (needed > 0);
         int kept = 0;
         for (int i = 0; i < aliveCount; i++) {
             if (key(alive[i]) >= least) {
@@ -228,60 +220,52 @@ public final class Sampler {
     }
 
     private void keepMinP() {
-        float least = (float) sampling.minP();
+        long least = TokenWeights.fixed((float) sampling.minP());
         int kept = 0;
         for (int i = 0; i < aliveCount; i++) {
-            if ((float) weights[alive[i]] >= least) {
+            if (weights[alive[i]] >= least) {
                 alive[kept++] = alive[i];
             }
         }
         aliveCount = kept;
     }
 
-    /**
-     * How far a token's surprise is from the entropy. With z the distance to the best score over the temperature,
-     * log p is z - log(total) and the entropy log(total) - E[z], so that this is |z - E[z]|.
-     */
-    private void keepTypical(double top) {
-        if (sampling.typicalP() == 1) {
+    private void keepTypical(float top) {
+        if ((float) sampling.typicalP() == 1) {
             return;
         }
-        double total = total();
-        double mean = 0;
+        long total = total();
+        long moment = 0;
         for (int i = 0; i < aliveCount; i++) {
-            double weight = weights[alive[i]];
-            mean += weight == 0 ? 0 : weight / total * distance(alive[i], top);
+            moment += TokenWeights.moment(weights[alive[i]], distance(alive[i], top));
         }
+        float mean = TokenWeights.share(moment, total);
         for (int i = 0; i < aliveCount; i++) {
-            heap[i] = (long) Float.floatToRawIntBits(shiftedScore(alive[i], top, mean)) << 32 | alive[i];
+            heap[i] = (long) Float.floatToRawIntBits(TokenWeights.surprise(distance(alive[i], top), mean)) << 32
+                    | alive[i];
         }
         heapify(aliveCount);
-        float mass = (float) sampling.typicalP();
-        double sum = 0;
+        long needed = TokenWeights.reaching((float) sampling.typicalP(), total);
         long last;
         int size = aliveCount;
         do {
             last = heap[0];
-            sum += weights[(int) last];
+            needed -= weights[(int) last];
             heap[0] = heap[--size];
             sink(0, size);
-        } while (size > 0 && (float) (sum / total) < mass);
+        } while (needed > 0);
         float most = Float.intBitsToFloat((int) (last >> 32));
         int kept = 0;
         for (int i = 0; i < aliveCount; i++) {
-            if (shiftedScore(alive[i], top, mean) <= most) {
+            if (TokenWeights.surprise(distance(alive[i], top), mean) <= most) {
                 alive[kept++] = alive[i];
             }
         }
         aliveCount = kept;
     }
 
-    private double distance(int id, double top) {
-        return (scores[id] - top) / sampling.temperature();
-    }
-
-    private float shiftedScore(int id, double top, double mean) {
-        return (float) Math.abs(distance(id, top) - mean);
+    private float distance(int id, float top) {
+        return TokenWeights.distance(scores[id], top, temperature);
     }
 
     /** Orders tokens by score, then by id. */

@@ -1,6 +1,9 @@
 package dev.starforge.model.generate;
 
 import dev.starforge.model.generate.GenerationException.Violation;
+import dev.starforge.tensor.TokenWeights;
+import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Decoding.Setting;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -61,6 +64,28 @@ public record Sampling(
         if (!right) {
             wrong.add(new Violation(field, constraint, value.toString()));
         }
+    }
+
+    /** The row of {@link Decoding.Sample} that means the same. */
+    public float[] row() {
+        float[] row = new float[Setting.COUNT];
+        for (Setting setting : Setting.values()) {
+            row[setting.ordinal()] = (float) value(setting);
+        }
+        return row;
+    }
+
+    private double value(Setting setting) {
+        return switch (setting) {
+            case REPETITION_PENALTY -> repetitionPenalty;
+            case PRESENCE_PENALTY -> presencePenalty;
+            case FREQUENCY_PENALTY -> frequencyPenalty;
+            case TEMPERATURE -> temperature;
+            case TOP_K -> Math.min(topK, TokenWeights.MAX_VOCABULARY);
+            case TAIL -> 1 - topP;
+            case MIN_P -> minP;
+            case TYPICAL_P -> typicalP;
+        };
     }
 
     /** Whether what was said before changes what comes next, other than through the model. */

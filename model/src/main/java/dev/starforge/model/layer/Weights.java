@@ -170,7 +170,8 @@ public final class Weights {
         if (stored.size() == 1) {
             Optional<Spec> kept = stored.iterator()
                     .next()
-                    .filter(type -> type.isQuantized() || precision.compute() == DType.F32 || precision.compute() == type)
+                    .filter(type ->
+                            type.isQuantized() || precision.compute() == DType.F32 || precision.compute() == type)
                     .map(type -> new Spec(type, shape))
                     .filter(spec -> uses.apply(spec).stream().allMatch(this::isNative));
             if (kept.isPresent()) {

@@ -13,7 +13,7 @@ import dev.starforge.tensor.TensorException;
  * <p>Inputs are checked here, once, for all backends: {@link #outputs} throws {@link ShapeException} for what the
  * operation does not accept.
  */
-public sealed interface Op permits Plain, Routing, Training, Fused {
+public sealed interface Op permits Plain, Routing, Decoding, Training, Fused {
     /** Element types and shapes of the outputs for these inputs. No output shape depends on data. */
     Spec[] outputs(Spec... in);
 

@@ -9,6 +9,7 @@ import dev.starforge.tensor.host.HostMemory;
 import dev.starforge.tensor.host.Pieces;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -108,6 +109,7 @@ final class ReferenceDevice implements Device {
             case Plain.Mask o -> Attention.mask(o.window(), o.block(), in, out[0]);
             case Plain.Norm o -> AdamW.norm(in, out[0]);
             case Plain.AdamW o -> AdamW.step(o, in);
+            case Decoding.Sample o -> Sample.run(in, out);
             case Training.Accumulate o -> Elementwise.accumulate(in[0], in[1]);
             case Training.Dropout o -> Dropout.run(o, in, out[0]);
             case Training.Noise o -> Dropout.noise(o, in, out[0]);

@@ -1,0 +1,104 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.TokenWeights;
+
+/**
+ * What decoding needs besides the model: the next token of every sequence, chosen where the logits are. As plain as
+ * {@link Plain}: every backend runs it itself.
+ */
+public sealed interface Decoding extends Op {
+    /** In place of a slot: the row has no history, so nothing is penalized and nothing counted. */
+    int NO_HISTORY = -1;
+
+    /** In place of a slot: the row is padding. Any number below {@link #NO_HISTORY} is. */
+    int SKIPPED = -2;
+
+    /** Uses of a token that was never seen; 0 is a token of the prompt alone, n one that was generated n times. */
+    int NEVER = -1;
+
+    /** In place of a token: none was chosen, or, among biased ids, none is meant. */
+    int NO_TOKEN = -1;
+
+    /** The columns of a row's settings, in the order in which they take part. */
+    enum Setting {
+        REPETITION_PENALTY,
+        PRESENCE_PENALTY,
+        FREQUENCY_PENALTY,
+        /** 0 takes the best token. */
+        TEMPERATURE,
+        /** 0 is all. */
+        TOP_K,
+        /** 1 - top_p: a float32 holds a small rest, but not a large share, as precisely as ties at the border need. */
+        TAIL,
+        MIN_P,
+        TYPICAL_P;
+
+        /** How many columns there are. */
+        public static final int COUNT = values().length;
+    }
+
+    /**
+     * Chooses the next token of R sequences: (logits[R, V], settings[R, {@link Setting#COUNT}], draws i32[R, 3], slots i32[R],
+     * uses i32[S, V] overwritten, biased i32[R, B], bias[R, B], allowed i32[R, W]) -> token i32[R], its log-probability[R],
+     * and the {@code top} likeliest ids i32[R, top] with their log-probabilities[R, top].
+     *
+     * <p>Scores are logits plus bias (biased ids one after the other; a negative one is none), then penalized by the uses of
+     * the row's slot, then -infinity where bit id % 32 of word id / 32 of {@code allowed} is 0 (W = 0 allows all). They go
+     * through temperature, top-k, top-p, min-p and typical as HF has them, and the token is drawn for (seed low, seed high,
+     * index of the token in its text), which is what {@code draws} holds. All of that is {@link TokenWeights}, to the bit. The
+     * chosen token is counted in the row's slot; no two rows may share one. Log-probabilities are of the model's own
+     * distribution, log-softmax of the logits; of equals the lower id comes first.
+     *
+     * <p>There is no token where nothing is allowed, where every score is -infinity, and where a logit or a score is NaN or
+     * +infinity, nor in a skipped row: token and ids are then {@link #NO_TOKEN}, log-probabilities 0, and nothing is counted.
+     */
+    record Sample(int top) implements Decoding {
+        /** The input that is overwritten. */
+        private static final int USES = 4;
+
+        public Sample {
+            if (top < 0) {
+                throw new ShapeException("Sample: top " + top + ": expected at least 0");
+            }
+        }
+
+        /** Words of {@code allowed} for a vocabulary. */
+        public static long words(long vocabulary) {
+            return (vocabulary + Integer.SIZE - 1) / Integer.SIZE;
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 8, in);
+            Check.type(this, DType.F32, in[0], in[1], in[6]);
+            Check.type(this, DType.I32, in[2], in[3], in[USES], in[5], in[7]);
+            for (int i : new int[] {0, USES, 5, 7}) {
+                Check.rank(this, 2, in[i]);
+            }
+            long rows = in[0].shape().dim(0);
+            long vocabulary = in[0].shape().last();
+            if (vocabulary < 1 || vocabulary > TokenWeights.MAX_VOCABULARY || top > vocabulary) {
+                throw new ShapeException("Sample: " + vocabulary + " tokens, the likeliest " + top
+                        + " wanted: expected 1 to " + TokenWeights.MAX_VOCABULARY + ", and no more wanted");
+            }
+            Check.same(this, Shape.of(rows, Setting.COUNT), in[1].shape());
+            Check.same(this, Shape.of(rows, 3), in[2].shape());
+            Check.same(this, Shape.of(rows), in[3].shape());
+            Check.same(this, in[USES].shape().withLast(vocabulary), in[USES].shape());
+            Check.same(this, in[5].shape().withFirst(rows), in[5].shape());
+            Check.same(this, in[5].shape(), in[6].shape());
+            boolean masked = in[7].shape().last() > 0;
+            Check.same(this, Shape.of(rows, masked ? words(vocabulary) : 0), in[7].shape());
+            return new Spec[] {Spec.i32(rows), Spec.f32(rows), Spec.i32(rows, top), Spec.f32(rows, top)};
+        }
+
+        @Override
+        public boolean mutates(int input) {
+            return input == USES;
+        }
+    }
+}

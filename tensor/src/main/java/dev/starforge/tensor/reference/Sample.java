@@ -1,0 +1,205 @@
+package dev.starforge.tensor.reference;
+
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.TokenWeights;
+import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Decoding.Setting;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.stream.IntStream;
+
+/** One row at a time, with full sorts. A token that a step leaves out has weight 0 from then on. */
+final class Sample {
+    private final View[] in;
+    private final View[] out;
+    private final int row;
+    private final int vocabulary;
+    private final int slot;
+
+    private Sample(View[] in, View[] out, int row) {
+        this.in = in;
+        this.out = out;
+        this.row = row;
+        this.vocabulary = (int) in[0].last;
+        this.slot = in[3].index(row);
+        if (slot >= in[4].rows) {
+            throw new TensorException("Sample: slot " + slot + " of " + in[4].rows);
+        }
+    }
+
+    static void run(View[] in, View[] out) {
+        for (int row = 0; row < in[0].rows; row++) {
+            new Sample(in, out, row).run();
+        }
+    }
+
+    private void run() {
+        int token = slot < Decoding.NO_HISTORY ? Decoding.NO_TOKEN : choose();
+        if (token == Decoding.NO_TOKEN) {
+            report(token, 0, new int[0]);
+            return;
+        }
+        if (slot >= 0) {
+            in[4].setIndex(use(token), Math.max(0, in[4].index(use(token))) + 1);
+        }
+        report(token, Softmax.logSumExp(in[0], row), ordered(logits(), Comparator.naturalOrder()));
+    }
+
+    private long use(int id) {
+        return (long) slot * vocabulary + id;
+    }
+
+    private float setting(Setting setting) {
+        return (float) in[1].at((long) row * Setting.COUNT + setting.ordinal());
+    }
+
+    /** No ids: no token, and nothing to say of the others. */
+    private void report(int token, double lse, int[] likeliest) {
+        int top = (int) out[2].last;
+        out[0].set(row, token);
+        out[1].set(row, token < 0 ? 0 : in[0].at((long) row * vocabulary + token) - lse);
+        for (int i = 0; i < top; i++) {
+            boolean any = likeliest.length > 0;
+            out[2].set((long) row * top + i, any ? likeliest[i] : Decoding.NO_TOKEN);
+            out[3].set((long) row * top + i, any ? in[0].at((long) row * vocabulary + likeliest[i]) - lse : 0);
+        }
+    }
+
+    private float[] logits() {
+        float[] logits = new float[vocabulary];
+        for (int id = 0; id < vocabulary; id++) {
+            logits[id] = (float) in[0].at((long) row * vocabulary + id);
+        }
+        return logits;
+    }
+
+    /** Ids from the highest value to the lowest; equals in this order. */
+    private static int[] ordered(float[] values, Comparator<Integer> equals) {
+        return IntStream.range(0, values.length)
+                .boxed()
+                .sorted(Comparator.<Integer>comparingDouble(id -> -(values[id] + 0.0f))
+                        .thenComparing(equals))
+                .mapToInt(Integer::intValue)
+                .toArray();
+    }
+
+    private int choose() {
+        float[] logits = logits();
+        float[] scores = scores(logits);
+        for (int id = 0; id < vocabulary; id++) {
+            if (!(logits[id] < Float.POSITIVE_INFINITY) || !(scores[id] < Float.POSITIVE_INFINITY)) {
+                return Decoding.NO_TOKEN;
+            }
+        }
+        int best = ordered(scores, Comparator.naturalOrder())[0];
+        if (scores[best] == Float.NEGATIVE_INFINITY) {
+            return Decoding.NO_TOKEN;
+        }
+        return setting(Setting.TEMPERATURE) > 0 ? draw(scores, scores[best]) : best;
+    }
+
+    private float[] scores(float[] logits) {
+        float[] scores = logits.clone();
+        for (long i = row * in[5].last; i < (row + 1) * in[5].last; i++) {
+            int id = in[5].index(i);
+            if (id >= vocabulary) {
+                throw new TensorException("Sample: a bias for token " + id + " of " + vocabulary);
+            }
+            if (id >= 0) {
+                scores[id] += (float) in[6].at(i);
+            }
+        }
+        for (int id = 0; id < vocabulary; id++) {
+            if (slot >= 0 && in[4].index(use(id)) != Decoding.NEVER) {
+                scores[id] = TokenWeights.penalize(
+                        scores[id],
+                        in[4].index(use(id)),
+                        setting(Setting.REPETITION_PENALTY),
+                        setting(Setting.PRESENCE_PENALTY),
+                        setting(Setting.FREQUENCY_PENALTY));
+            }
+            if (in[7].last > 0 && (in[7].index(row * in[7].last + id / 32) >> id % 32 & 1) == 0) {
+                scores[id] = Float.NEGATIVE_INFINITY;
+            }
+        }
+        return scores;
+    }
+
+    private int draw(float[] scores, float best) {
+        float[] z = new float[vocabulary];
+        long[] weights = new long[vocabulary];
+        for (int id = 0; id < vocabulary; id++) {
+            z[id] = TokenWeights.distance(scores[id], best, setting(Setting.TEMPERATURE));
+            weights[id] = TokenWeights.weight(z[id]);
+        }
+        keepTopK(scores, weights);
+        keepTopP(scores, weights);
+        keepMinP(weights);
+        keepTypical(z, weights);
+        long seed = in[2].index(3L * row) & 0xffffffffL | (long) in[2].index(3L * row + 1) << 32;
+        long target = TokenWeights.draw(
+                seed, in[2].index(3L * row + 2), Arrays.stream(weights).sum());
+        int id = 0;
+        for (long sum = weights[0]; sum <= target; sum += weights[id]) {
+            id++;
+        }
+        return id;
+    }
+
+    /** All with a score no worse than that of the k-th best. */
+    private void keepTopK(float[] scores, long[] weights) {
+        int k = (int) setting(Setting.TOP_K);
+        if (k > 0 && k < vocabulary) {
+            float least = scores[ordered(scores, Comparator.naturalOrder())[k - 1]];
+            for (int id = 0; id < vocabulary; id++) {
+                weights[id] = scores[id] >= least ? weights[id] : 0;
+            }
+        }
+    }
+
+    /** From the best on, of equals the higher id first, as many as are needed: HF drops from the other end. */
+    private void keepTopP(float[] scores, long[] weights) {
+        float tail = setting(Setting.TAIL);
+        if (tail > 0) {
+            long needed = TokenWeights.leaving(tail, Arrays.stream(weights).sum());
+            for (int id : ordered(scores, Comparator.reverseOrder())) {
+                long weight = weights[id];
+                weights[id] = needed > 0 ? weight : 0;
+                needed -= weight;
+            }
+        }
+    }
+
+    private void keepMinP(long[] weights) {
+        long least = TokenWeights.fixed(setting(Setting.MIN_P));
+        for (int id = 0; id < vocabulary; id++) {
+            weights[id] = weights[id] >= least ? weights[id] : 0;
+        }
+    }
+
+    /** From the most expected surprise on as many as are needed, and their equals. */
+    private void keepTypical(float[] z, long[] weights) {
+        if (setting(Setting.TYPICAL_P) >= 1) {
+            return;
+        }
+        long total = Arrays.stream(weights).sum();
+        long moment = 0;
+        for (int id = 0; id < vocabulary; id++) {
+            moment += TokenWeights.moment(weights[id], z[id]);
+        }
+        float mean = TokenWeights.share(moment, total);
+        float[] typical = new float[vocabulary];
+        for (int id = 0; id < vocabulary; id++) {
+            typical[id] = -TokenWeights.surprise(z[id], mean);
+        }
+        long needed = TokenWeights.reaching(setting(Setting.TYPICAL_P), total);
+        float least = Float.NEGATIVE_INFINITY;
+        for (int id : ordered(typical, Comparator.naturalOrder())) {
+            least = needed > 0 ? typical[id] : least;
+            needed -= weights[id];
+        }
+        for (int id = 0; id < vocabulary; id++) {
+            weights[id] = typical[id] >= least ? weights[id] : 0;
+        }
+    }
+}
