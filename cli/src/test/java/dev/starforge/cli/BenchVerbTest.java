@@ -34,7 +34,23 @@ final class BenchVerbTest {
 
     /** Real runs, each compared with the reference before it is timed. */
     @ParameterizedTest
-    @ValueSource(strings = {"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_0", "Q4_K_M", "Q4_1", "Q4_0", "NF4"})
+    @ValueSource(
+            strings = {
+                "F32",
+                "F16",
+                "BF16",
+                "Q8_0",
+                "Q6_K",
+                "Q5_K_M",
+                "Q5_0",
+                "Q4_K_M",
+                "Q4_1",
+                "Q4_0",
+                "NF4",
+                "NF4_DOUBLE",
+                "INT8_128",
+                "GPTQ_128"
+            })
     void randomWeightsOfEveryFormatAreCheckedAndTimed(String format) {
         Outcome outcome = run("bench --random tiny --json --format " + format + SHORT);
         assertThat(outcome.code()).as(outcome.err()).isZero();

@@ -13,7 +13,9 @@ import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.BitsAndBytes;
+import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.lora.Merger;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
@@ -237,6 +239,50 @@ final class PackedModelsTest {
         for (String backend : List.of("reference", "cpu")) {
             assertSame(
                     backend, folder.resolve("packed"), folder.resolve("plain"), nested ? DType.NF4_DOUBLE : DType.NF4);
+        }
+    }
+
+    /** Onto what others have quantized an adapter is merged in floats, and the folder no longer says that it is quantized. */
+    @Test
+    void aMergedFolderIsPlain() throws IOException {
+        Path golden = TinyModel.GOLDEN.resolve("starcoder2");
+        String config = Files.readString(golden.resolve("config.json"));
+        List<SafetensorsFile.Entry> packed = new ArrayList<>();
+        List<SafetensorsFile.Entry> plain = new ArrayList<>();
+        try (Safetensors weights = Safetensors.open(golden)) {
+            weights.tensors().forEach((name, stored) -> {
+                float[] values = weights.readFloats(name);
+                if (isProjection(name, stored.shape())) {
+                    Nf4 w = Nf4.encodeDouble(values, 64);
+                    packed.addAll(BitsAndBytes.entries(name, new BitsAndBytes.Weight(stored.shape(), w), "float32"));
+                    plain.add(SafetensorsFile.Entry.of(name, stored.shape(), w.decode()));
+                } else {
+                    packed.add(SafetensorsFile.Entry.of(name, stored.shape(), values));
+                    plain.add(SafetensorsFile.Entry.of(name, stored.shape(), values));
+                }
+            });
+        }
+        String quantization = "{\"quantization_config\": {\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true,"
+                + " \"bnb_4bit_quant_type\": \"nf4\"},";
+        write(folder.resolve("packed"), config.replaceFirst("\\{", quantization), packed);
+        write(folder.resolve("plain"), config, plain);
+        try (Device device = open("cpu")) {
+            for (String base : List.of("packed", "plain")) {
+                try (Merger merger =
+                        new Merger(folder.resolve(base), golden.resolve("adapter"), Quantization.NONE, device)) {
+                    merger.writeFolder(folder.resolve(base + "-merged"), "F32", Long.MAX_VALUE);
+                }
+            }
+        }
+        assertThat(folder.resolve("packed-merged").resolve("config.json"))
+                .content()
+                .doesNotContain("quantization_config");
+        try (Safetensors ours = Safetensors.open(folder.resolve("packed-merged"));
+                Safetensors wanted = Safetensors.open(folder.resolve("plain-merged"))) {
+            assertThat(ours.tensors().keySet()).isEqualTo(wanted.tensors().keySet());
+            for (String name : wanted.tensors().keySet()) {
+                assertThat(ours.floats(name)).as(name).isEqualTo(wanted.floats(name));
+            }
         }
     }
 

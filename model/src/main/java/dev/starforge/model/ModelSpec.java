@@ -39,7 +39,7 @@ public final class ModelSpec {
     private final Function<String, Optional<DType>> types;
     private final Set<DType> quantized;
 
-    /** Of a file that has tensors of these types, {@code quantized} being the block types among them. */
+    /** Of a file that has tensors of these types, {@code quantized} being the quantized ones among them. */
     ModelSpec(Config config, Function<String, Optional<DType>> types, Set<DType> quantized) {
         this.config = config;
         this.types = types;
@@ -54,7 +54,7 @@ public final class ModelSpec {
         return new ModelSpec(Config.read(file));
     }
 
-    /** The block types that the model's file has; none where it is not quantized, or not here. */
+    /** The quantized types that the model's file has; none where it is not quantized, or not here. */
     public Set<DType> quantized() {
         return quantized;
     }
