@@ -1,11 +1,14 @@
 package dev.starforge.model.generate;
 
+import dev.starforge.model.Batches;
+import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.KvTensors;
 import dev.starforge.model.kv.OutOfBlocksException;
 import dev.starforge.model.kv.PrefixRoot;
 import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -15,6 +18,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -53,6 +57,7 @@ public final class Engine implements AutoCloseable {
     private final BlockPool pool;
     private final KvTensors cache;
     private final int blocks;
+    private final DeviceSampler sampler;
     private final Map<Size, Recorded> recorded = new HashMap<>();
     private Logits last;
 
@@ -72,6 +77,11 @@ public final class Engine implements AutoCloseable {
 
     /** Room for {@code blocks} blocks of keys and values. */
     public Engine(Model model, Device device, Precision precision, Fallback fallback, int blocks) {
+        this(model, device, precision, fallback, blocks, 0);
+    }
+
+    /** The same, with so many histories for penalties. */
+    public Engine(Model model, Device device, Precision precision, Fallback fallback, int blocks, int histories) {
         this.model = model;
         this.device = device;
         this.blocks = blocks;
@@ -81,6 +91,7 @@ public final class Engine implements AutoCloseable {
         try {
             pool = new BlockPool(blocks, BLOCK, model.facts().caches());
             cache = new KvTensors(model.facts().caches(), blocks, BLOCK, precision.kv(), session);
+            sampler = new DeviceSampler(device, session, model.facts().vocabulary(), histories);
             step.mark();
             last = new Logits(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
         } catch (RuntimeException | Error failure) {
@@ -341,6 +352,44 @@ public final class Engine implements AutoCloseable {
     /** The logits of the last step, a row for each that was wanted; valid until the next. */
     public Tensor logits() {
         return last.tensor;
+    }
+
+    /**
+     * What is to follow a row of logits.
+     *
+     * @param index of the token in its text: with the seed it decides the draw
+     * @param history where uses of tokens are counted for penalties, or {@link Decoding#NO_HISTORY}
+     */
+    public record Choice(Sampling sampling, int index, int history) {}
+
+    /**
+     * Tokens by row; {@link Decoding#NO_TOKEN} where no logit is usable.
+     *
+     * @param logprobs of the model's own distribution, before temperature and the rest
+     * @param topIds the most likely tokens of each row, as many as were asked for
+     */
+    public record Chosen(int[] tokens, float[] logprobs, int[] topIds, float[] topLogprobs) {}
+
+    /** Chooses a token after each row of the last step, and tells the {@code top} most likely. */
+    public Chosen sample(List<Choice> choices, int top) {
+        return sampler.sample(ops, last.tensor, choices, top);
+    }
+
+    /** Begins to count the tokens of a text under a number below {@code histories}. */
+    public void remember(int history, int... prompt) {
+        sampler.remember(history, prompt);
+    }
+
+    /** The last hidden states of a text [N, C], computed apart from all others. */
+    public float[] hidden(Adapter adapter, int... ids) {
+        return step.within(() -> device.floats(ops.cast(
+                model.hidden(ops, Batches.packed(model, step, List.of(requireKnown(ids)), adapter.index), KvCache.NONE),
+                DType.F32)));
+    }
+
+    /** Bytes taken from the device for keys, values and steps. */
+    public long reservedBytes() {
+        return session.reservedBytes() + step.reservedBytes();
     }
 
     /** Runs something on the results of the last step. */
