@@ -13,4 +13,5 @@ module dev.starforge.serve {
     exports dev.starforge.serve.engine;
     exports dev.starforge.serve.http;
     exports dev.starforge.serve.log;
+    exports dev.starforge.serve.scheduler;
 }

@@ -28,12 +28,15 @@ final class DeviceSampler {
         uses = session.allocate(Spec.i32(histories, vocabulary));
     }
 
-    /** Begins a history with the tokens of a prompt. */
-    void remember(int history, int... prompt) {
+    /** Begins a history with the tokens of a prompt and those generated since. */
+    void remember(int history, int[] prompt, int[] generated) {
         int[] row = new int[vocabulary];
         Arrays.fill(row, Decoding.NEVER);
         for (int id : prompt) {
             row[id] = 0;
+        }
+        for (int id : generated) {
+            row[id] = Math.max(0, row[id]) + 1;
         }
         device.write(uses.view((long) history * vocabulary, Shape.of(vocabulary)), row);
     }

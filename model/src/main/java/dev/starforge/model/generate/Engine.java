@@ -375,9 +375,9 @@ public final class Engine implements AutoCloseable {
         return sampler.sample(ops, last.tensor, choices, top);
     }
 
-    /** Begins to count the tokens of a text under a number below {@code histories}. */
-    public void remember(int history, int... prompt) {
-        sampler.remember(history, prompt);
+    /** Begins to count the tokens of a text, and what was generated of it, under a number below {@code histories}. */
+    public void remember(int history, int[] prompt, int[] generated) {
+        sampler.remember(history, prompt, generated);
     }
 
     /** The last hidden states of a text [N, C], computed apart from all others. */

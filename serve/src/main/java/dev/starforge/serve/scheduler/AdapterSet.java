@@ -1,0 +1,84 @@
+package dev.starforge.serve.scheduler;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.lora.AdapterTable;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.EngineRefusal;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.InstantSource;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
+
+/**
+ * Adapters by name. Everybody looks names up; only the engine's thread loads and unloads, and an adapter that was taken away
+ * keeps its place until no text uses it.
+ */
+final class AdapterSet {
+    private record Named(Engine.Adapter adapter, Instant loaded) {}
+
+    private final Optional<AdapterTable> table;
+    private final InstantSource clock;
+    private final Map<String, Named> named = new ConcurrentHashMap<>();
+    private final List<AdapterTable.Loaded> leaving = new ArrayList<>();
+
+    AdapterSet(Optional<AdapterTable> table, InstantSource clock) {
+        this.table = table;
+        this.clock = clock;
+    }
+
+    Engine.Adapter find(String name) {
+        if (name.isEmpty()) {
+            return Engine.Adapter.BASE;
+        }
+        Named found = named.get(name);
+        if (found == null) {
+            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
+        }
+        return found.adapter;
+    }
+
+    List<AdapterCard> cards() {
+        return named.entrySet().stream()
+                .map(each -> new AdapterCard(each.getKey(), each.getValue().loaded))
+                .toList();
+    }
+
+    void load(String name, Path folder) {
+        if (named.containsKey(name)) {
+            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_EXISTS, "an adapter " + name + " is loaded");
+        }
+        AdapterTable places = table.orElseThrow(() -> new EngineRefusal(
+                EngineRefusal.Kind.ADAPTER_UNUSABLE,
+                "this worker has no room for adapters; start it with --max-adapters above 0"));
+        try {
+            AdapterTable.Loaded loaded = places.load(name, folder);
+            named.put(name, new Named(new Engine.Adapter(loaded.index(), loaded.hash()), clock.instant()));
+        } catch (ModelException refused) {
+            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_UNUSABLE, String.valueOf(refused.getMessage()));
+        }
+    }
+
+    void unload(String name) {
+        if (named.remove(name) == null) {
+            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
+        }
+        table.ifPresent(places -> leaving.add(places.loaded(name)));
+    }
+
+    /** Frees the places of those that were taken away and that nobody uses. */
+    void sweep(Predicate<Engine.Adapter> used) {
+        leaving.removeIf(each -> {
+            boolean gone = !used.test(new Engine.Adapter(each.index(), each.hash()));
+            if (gone) {
+                table.ifPresent(places -> places.unload(each.name()));
+            }
+            return gone;
+        });
+    }
+}

@@ -1,0 +1,239 @@
+package dev.starforge.serve.scheduler;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Chosen;
+import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.StopReason;
+import dev.starforge.model.kv.BlockPool;
+import dev.starforge.model.kv.OutOfBlocksException;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.Token;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.op.Decoding;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.function.LongSupplier;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+
+/**
+ * What each step computes. Every running text has its next token; then prompts get what {@link PieceSize} allows, first come
+ * first served. When blocks run out, the youngest gives its own back and is computed again later. Belongs to one thread.
+ */
+final class Batcher {
+    private final ServedModel model;
+    private final Engine engine;
+    private final LongSupplier nanos;
+    private final Deque<Text> waiting = new ArrayDeque<>();
+    private final List<Text> running = new ArrayList<>(); // the oldest first
+    private final Deque<Integer> histories = new ArrayDeque<>();
+    private final PieceSize pieceSize = new PieceSize();
+    private long preemptions;
+
+    Batcher(ServedModel model, LongSupplier nanos) {
+        this.model = model;
+        this.engine = model.engine();
+        this.nanos = nanos;
+        IntStream.range(0, model.sequences()).forEach(histories::add);
+    }
+
+    void add(Text text) {
+        waiting.add(text);
+    }
+
+    boolean idle() {
+        return waiting.isEmpty() && running.isEmpty();
+    }
+
+    boolean uses(Engine.Adapter adapter) {
+        return Stream.concat(waiting.stream(), running.stream()).anyMatch(text -> text.adapter.equals(adapter));
+    }
+
+    EngineStatus status(boolean alive) {
+        BlockPool.Figures blocks = engine.figures();
+        return new EngineStatus(
+                alive,
+                running.size(),
+                waiting.size(),
+                model.sequences() - running.size(),
+                (double) blocks.held() / model.blocks(),
+                model.weightBytes() + engine.reservedBytes(),
+                blocks.queries(),
+                blocks.hits(),
+                preemptions);
+    }
+
+    /** One step, with what is there. */
+    void step() {
+        dropCancelled();
+        admit();
+        List<Piece> pieces = pieces();
+        if (pieces.isEmpty()) {
+            return;
+        }
+        List<Text> texts = running.stream()
+                .filter(text -> pieces.stream()
+                        .anyMatch(piece -> piece.sequence() == text.sequence().orElseThrow()))
+                .toList();
+        try {
+            compute(pieces);
+        } catch (OutOfBlocksException full) {
+            preempt(full);
+            return;
+        } catch (RuntimeException failure) {
+            Ending.Kind kind =
+                    failure instanceof MemoryException ? Ending.Kind.OUT_OF_MEMORY : Ending.Kind.INFERENCE_FAILED;
+            texts.forEach(text -> end(text, new Ending.Failed(kind, String.valueOf(failure))));
+            throw failure;
+        }
+        choose(texts.stream()
+                .filter(text -> text.sequence().orElseThrow().pending() == 0)
+                .toList());
+    }
+
+    private void dropCancelled() {
+        List<Text> all = Stream.concat(waiting.stream(), running.stream())
+                .filter(Text::cancelled)
+                .toList();
+        all.forEach(text -> end(text, new Ending.Cancelled()));
+    }
+
+    /** Those that wait join while there is a slot, and room for their whole prompt beside what runs. */
+    private void admit() {
+        while (!waiting.isEmpty() && running.size() < model.sequences()) {
+            Text next = waiting.getFirst();
+            BlockPool.Figures blocks = engine.figures();
+            int needed = Math.ceilDiv(next.length() + 1, Engine.BLOCK);
+            int promised = running.stream()
+                    .mapToInt(text -> Math.ceilDiv(text.sequence().orElseThrow().pending(), Engine.BLOCK))
+                    .sum();
+            if (!running.isEmpty() && needed + promised > blocks.free() + blocks.cached()) {
+                return;
+            }
+            waiting.removeFirst();
+            next.begin(engine);
+            if (next.request.sampling().penalizes()) {
+                next.history(histories.pop());
+                engine.remember(next.history(), next.request.prompt(), next.generatedIds());
+            }
+            running.add(next);
+        }
+    }
+
+    /** The pieces of a step, in the order of the texts; all are of one rotary regime, that of the oldest. */
+    private List<Piece> pieces() {
+        List<Piece> pieces = new ArrayList<>();
+        int budget = pieceSize.tokens();
+        int regime = running.isEmpty()
+                ? 0
+                : running.getFirst().sequence().orElseThrow().regime();
+        for (Text text : running) {
+            Engine.Sequence sequence = text.sequence().orElseThrow();
+            int pending = sequence.pending();
+            if (sequence.regime() != regime) {
+                continue;
+            }
+            int count = pending == 1 ? 1 : Math.min(pending, budget);
+            if (count > 0) {
+                budget -= pending == 1 ? 0 : count;
+                pieces.add(new Piece(sequence, count, count == pending ? 1 : 0));
+            }
+        }
+        return pieces;
+    }
+
+    private void compute(List<Piece> pieces) {
+        long begin = nanos.getAsLong();
+        engine.step(pieces);
+        int tokens = pieces.stream().mapToInt(Piece::count).sum();
+        if (tokens > 2 * pieces.size()) { // mostly prompts
+            pieceSize.took(nanos.getAsLong() - begin, tokens);
+        }
+    }
+
+    private void preempt(OutOfBlocksException full) {
+        Text youngest = running.getLast();
+        if (running.size() == 1) {
+            end(youngest, new Ending.Failed(Ending.Kind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
+            return;
+        }
+        preemptions++;
+        leave(youngest);
+        waiting.addFirst(youngest);
+    }
+
+    /** The next token of each text whose last logits are there. */
+    private void choose(List<Text> texts) {
+        List<Text> wanting =
+                texts.stream().filter(text -> text.request.maxTokens() > 0).toList();
+        texts.stream()
+                .filter(text -> text.request.maxTokens() == 0)
+                .forEach(text -> end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens())));
+        if (wanting.isEmpty()) {
+            return;
+        }
+        int top = wanting.stream()
+                .mapToInt(text -> Math.max(0, text.request.logprobs()))
+                .max()
+                .orElse(0);
+        Chosen chosen = engine.sample(texts.stream().map(Text::choice).toList(), top);
+        for (int row = 0; row < texts.size(); row++) {
+            if (texts.get(row).request.maxTokens() > 0) {
+                deliver(
+                        texts.get(row),
+                        token(chosen, row, top, texts.get(row).request.logprobs()));
+            }
+        }
+    }
+
+    private static Token token(Chosen chosen, int row, int top, int wanted) {
+        List<Token.Candidate> candidates = new ArrayList<>();
+        for (int i = 0; i < wanted; i++) {
+            candidates.add(new Token.Candidate(chosen.topIds()[row * top + i], chosen.topLogprobs()[row * top + i]));
+        }
+        float logprob = wanted == GenerationRequest.NO_LOGPROBS ? 0 : chosen.logprobs()[row];
+        return new Token(chosen.tokens()[row], logprob, candidates);
+    }
+
+    private void deliver(Text text, Token token) {
+        if (text.cancelled()) {
+            end(text, new Ending.Cancelled());
+        } else if (token.id() == Decoding.NO_TOKEN) {
+            end(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
+        } else if (model.endTokens().contains(token.id())
+                || text.request.stopTokens().contains(token.id())) {
+            end(text, new Ending.Finished(StopReason.EOS, text.cachedTokens()));
+        } else {
+            text.add(token.id());
+            if (!text.sink.token(token)) {
+                end(text, new Ending.Finished(StopReason.STOP_SEQUENCE, text.cachedTokens()));
+            } else if (text.generated() == text.request.maxTokens()) {
+                end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
+            }
+        }
+    }
+
+    /** The engine ends: so does everything. */
+    void endAll(Ending ending) {
+        Stream.concat(waiting.stream(), running.stream()).toList().forEach(text -> end(text, ending));
+    }
+
+    private void end(Text text, Ending ending) {
+        waiting.remove(text);
+        leave(text);
+        text.sink.end(ending);
+    }
+
+    private void leave(Text text) {
+        running.remove(text);
+        text.suspend();
+        if (text.history() >= 0) {
+            histories.push(text.history());
+            text.history(Decoding.NO_HISTORY);
+        }
+    }
+}

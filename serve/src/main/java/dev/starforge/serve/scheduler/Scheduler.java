@@ -1,0 +1,270 @@
+package dev.starforge.serve.scheduler;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.TokenSink;
+import java.nio.file.Path;
+import java.time.InstantSource;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/**
+ * Serves a model to many at once (continuous batching, Yu et al. 2022): one thread owns device, weights and cache, and runs
+ * step after step of what {@link Batcher} decides. Other threads leave commands in a queue and read a status that each step
+ * leaves behind; none of them waits for a step, but for who loads an adapter.
+ */
+public final class Scheduler implements InferenceEngine, AutoCloseable {
+    private final int places;
+    private final LongSupplier nanos;
+    private final InstantSource clock;
+    private final Thread thread;
+    private final ConcurrentLinkedQueue<Runnable> commands = new ConcurrentLinkedQueue<>();
+    private final Semaphore signal = new Semaphore(0);
+    private final AtomicInteger taken = new AtomicInteger();
+    private final CompletableFuture<Served> loading = new CompletableFuture<>();
+    private volatile EngineStatus status = new EngineStatus(true, 0, 0, 0, 0, 0, 0, 0, 0);
+    private volatile boolean closed;
+
+    private record Served(ServedModel model, Batcher batcher, AdapterSet adapters) {}
+
+    private Scheduler(Callable<ServedModel> loader, int places, LongSupplier nanos, InstantSource clock) {
+        this.places = places;
+        this.nanos = nanos;
+        this.clock = clock;
+        thread = Thread.ofPlatform().name("engine").unstarted(() -> run(loader));
+    }
+
+    /**
+     * Loads a model on the engine's thread, and begins to serve it.
+     *
+     * @param places requests that may be there at once, waiting ones included
+     * @param nanos the clock that pieces of prompts are sized by
+     */
+    public static Scheduler start(Callable<ServedModel> loader, int places, LongSupplier nanos, InstantSource clock)
+            throws Exception {
+        Scheduler scheduler = new Scheduler(loader, places, nanos, clock);
+        scheduler.thread.start();
+        try {
+            scheduler.loading.get();
+            return scheduler;
+        } catch (ExecutionException failed) {
+            throw failed.getCause() instanceof Exception cause ? cause : failed;
+        }
+    }
+
+    private Served served() {
+        return loading.join();
+    }
+
+    @Override
+    public ModelCard card() {
+        return served().model.card();
+    }
+
+    @Override
+    public EngineStatus status() {
+        return status;
+    }
+
+    @Override
+    public Job submit(GenerationRequest request, TokenSink sink) {
+        Engine.Adapter adapter = served().adapters.find(request.adapter());
+        take(request.prompt().length + request.maxTokens());
+        Text text = new Text(request, new Counted(sink), adapter, this::wake);
+        command(() -> served().batcher.add(text));
+        return text;
+    }
+
+    /** Gives the place back when the text ends. */
+    private final class Counted implements TokenSink {
+        private final TokenSink sink;
+
+        Counted(TokenSink sink) {
+            this.sink = sink;
+        }
+
+        @Override
+        public boolean token(Token token) {
+            return sink.token(token);
+        }
+
+        @Override
+        public void end(Ending ending) {
+            taken.decrementAndGet();
+            sink.end(ending);
+        }
+    }
+
+    private void take(int tokens) {
+        if (!status.alive()) {
+            throw new EngineRefusal(EngineRefusal.Kind.DEAD, "the engine has failed; the worker must be started again");
+        }
+        int most = Math.min(card().context(), served().model.blocks() * Engine.BLOCK);
+        if (tokens > most) {
+            throw new EngineRefusal(
+                    EngineRefusal.Kind.NEVER_FITS,
+                    "prompt and max_tokens are " + tokens + " tokens together, at most " + most + " fit");
+        }
+        if (taken.incrementAndGet() > places) {
+            taken.decrementAndGet();
+            throw new EngineRefusal(
+                    EngineRefusal.Kind.QUEUE_FULL, "all " + places + " places are taken; try again in a moment");
+        }
+    }
+
+    @Override
+    public CompletableFuture<float[]> embed(int[] tokens, String adapter) {
+        Engine.Adapter chosen = served().adapters.find(adapter);
+        take(tokens.length);
+        CompletableFuture<float[]> result = new CompletableFuture<>();
+        command(() -> {
+            try {
+                if (!result.isDone()) {
+                    result.complete(unitMean(served().model.engine().hidden(chosen, tokens), tokens.length));
+                }
+            } catch (RuntimeException failure) {
+                result.completeExceptionally(failure);
+            } finally {
+                taken.decrementAndGet();
+            }
+        });
+        return result;
+    }
+
+    /** The mean of rows, brought to length 1. */
+    private static float[] unitMean(float[] rows, int count) {
+        double[] sum = new double[rows.length / count];
+        for (int i = 0; i < rows.length; i++) {
+            sum[i % sum.length] += rows[i];
+        }
+        double squares = 0;
+        for (double each : sum) {
+            squares += each * each;
+        }
+        double length = squares == 0 ? 1 : Math.sqrt(squares);
+        float[] mean = new float[sum.length];
+        for (int i = 0; i < mean.length; i++) {
+            mean[i] = (float) (sum[i] / length);
+        }
+        return mean;
+    }
+
+    @Override
+    public List<AdapterCard> adapters() {
+        return served().adapters.cards();
+    }
+
+    @Override
+    public void loadAdapter(String name, Path folder) {
+        onThread(() -> {
+            served().adapters.load(name, folder);
+            return name;
+        });
+    }
+
+    @Override
+    public void unloadAdapter(String name) {
+        onThread(() -> {
+            served().adapters.unload(name);
+            return name;
+        });
+    }
+
+    /** Runs something between two steps, and waits for it. */
+    private <T> T onThread(Supplier<T> body) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        command(() -> {
+            try {
+                result.complete(body.get());
+            } catch (RuntimeException failure) {
+                result.completeExceptionally(failure);
+            }
+        });
+        try {
+            return result.join();
+        } catch (CompletionException failed) {
+            throw failed.getCause() instanceof RuntimeException cause ? cause : failed;
+        }
+    }
+
+    private void command(Runnable command) {
+        commands.add(command);
+        wake();
+    }
+
+    private void wake() {
+        signal.release();
+    }
+
+    private void run(Callable<ServedModel> loader) {
+        try {
+            ServedModel model = loader.call();
+            try (AutoCloseable resources = model.resources()) {
+                Batcher batcher = new Batcher(model, nanos);
+                status = batcher.status(true);
+                loading.complete(new Served(model, batcher, new AdapterSet(model.adapters(), clock)));
+                serve();
+            }
+        } catch (Throwable failure) {
+            loading.completeExceptionally(failure);
+        }
+    }
+
+    private void serve() {
+        Batcher batcher = served().batcher;
+        boolean alive = true;
+        try {
+            while (!closed) {
+                if (batcher.idle()) {
+                    signal.acquire();
+                }
+                signal.drainPermits();
+                for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
+                    command.run();
+                }
+                batcher.step();
+                served().adapters.sweep(batcher::uses);
+                status = batcher.status(true);
+            }
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        } catch (RuntimeException | Error failure) {
+            alive = false;
+        } finally {
+            status = batcher.status(alive && !closed);
+            batcher.endAll(new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the engine has ended"));
+            for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
+                command.run();
+            }
+            batcher.endAll(new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the engine has ended"));
+        }
+    }
+
+    /** Ends after the step under way; what still runs fails. */
+    @Override
+    public void close() {
+        closed = true;
+        wake();
+        try {
+            thread.join();
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+package dev.starforge.serve.scheduler;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Choice;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.TokenSink;
+import dev.starforge.tensor.op.Decoding;
+import java.util.Arrays;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** One request while it is served. Belongs to the engine's thread, but for {@link #cancel}. */
+final class Text implements Job {
+    final GenerationRequest request;
+    final TokenSink sink;
+    final Engine.Adapter adapter;
+    final Runnable wake;
+    private int[] ids;
+    private int generated;
+    private int cached = -1;
+    private int history = Decoding.NO_HISTORY;
+    private Engine.@Nullable Sequence sequence;
+    private volatile boolean cancelled;
+
+    Text(GenerationRequest request, TokenSink sink, Engine.Adapter adapter, Runnable wake) {
+        this.request = request;
+        this.sink = sink;
+        this.adapter = adapter;
+        this.wake = wake;
+        ids = request.prompt().clone();
+    }
+
+    @Override
+    public void cancel() {
+        cancelled = true;
+        wake.run();
+    }
+
+    boolean cancelled() {
+        return cancelled;
+    }
+
+    int length() {
+        return request.prompt().length + generated;
+    }
+
+    int generated() {
+        return generated;
+    }
+
+    /** Tokens of the prompt that were found in the cache when it first began. */
+    int cachedTokens() {
+        return Math.max(0, cached);
+    }
+
+    Optional<Engine.Sequence> sequence() {
+        return Optional.ofNullable(sequence);
+    }
+
+    /** Joins the running ones, again after it was preempted. */
+    Engine.Sequence begin(Engine engine) {
+        Engine.Sequence begun = engine.open(adapter, request.tenant(), ids);
+        cached = cached < 0 ? length() - begun.pending() : cached;
+        sequence = begun;
+        return begun;
+    }
+
+    /** Gives its blocks back; what was said stays. */
+    void suspend() {
+        if (sequence != null) {
+            sequence.close();
+            sequence = null;
+        }
+    }
+
+    /** Where its tokens are counted, for penalties. */
+    void history(int number) {
+        history = number;
+    }
+
+    int history() {
+        return history;
+    }
+
+    /** What was said so far. */
+    int[] generatedIds() {
+        return Arrays.copyOfRange(ids, request.prompt().length, ids.length);
+    }
+
+    Choice choice() {
+        return new Choice(request.sampling(), generated, history);
+    }
+
+    void add(int id) {
+        ids = Arrays.copyOf(ids, ids.length + 1);
+        ids[ids.length - 1] = id;
+        generated++;
+        if (sequence != null) {
+            sequence.add(id);
+        }
+    }
+}
