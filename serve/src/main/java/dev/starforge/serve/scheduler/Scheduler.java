@@ -215,11 +215,13 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     private void run(Callable<ServedModel> loader) {
         try {
             ServedModel model = loader.call();
-            try (AutoCloseable resources = model.resources()) {
+            try {
                 Batcher batcher = new Batcher(model, nanos);
                 status = batcher.status(true);
                 loading.complete(new Served(model, batcher, new AdapterSet(model.adapters(), clock)));
                 serve();
+            } finally {
+                model.release().run();
             }
         } catch (Throwable failure) {
             loading.completeExceptionally(failure);

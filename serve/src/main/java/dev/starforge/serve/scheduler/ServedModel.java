@@ -14,7 +14,7 @@ import java.util.Set;
  * @param blocks of the KV cache
  * @param sequences in a step, at most
  * @param weightBytes on the device
- * @param resources what goes when the engine ends, the engine included
+ * @param release what is done on the same thread when the engine ends: gives everything back
  */
 public record ServedModel(
         ModelCard card,
@@ -24,7 +24,7 @@ public record ServedModel(
         int blocks,
         int sequences,
         long weightBytes,
-        AutoCloseable resources) {
+        Runnable release) {
     public ServedModel {
         endTokens = Set.copyOf(endTokens);
     }
