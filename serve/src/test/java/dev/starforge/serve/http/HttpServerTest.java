@@ -62,6 +62,14 @@ final class HttpServerTest {
                     stream.write("late".getBytes(StandardCharsets.UTF_8));
                     stream.finish();
                 }
+                case "/linger" -> {
+                    exchange.respond(200, "text/plain", new byte[0]);
+                    pause();
+                }
+                case "/linger-stream" -> {
+                    exchange.stream("text/plain").finish();
+                    pause();
+                }
                 case "/stream" -> {
                     ResponseStream stream = exchange.stream("text/plain");
                     stream.write("one ".getBytes(StandardCharsets.UTF_8));
@@ -442,6 +450,18 @@ final class HttpServerTest {
             String much = "x".repeat(Inbox.CAPACITY + 8192);
             client.send(much);
             await(gone);
+        }
+    }
+
+    /** The handler has answered but not returned, and the next request is larger than what is kept ahead of its turn. */
+    @ParameterizedTest
+    @ValueSource(strings = {"/linger", "/linger-stream"})
+    void aLargeRequestRightAfterAnAnswer(String path) throws IOException {
+        try (RawClient client = client()) {
+            assertThat(client.get(path).reply().status()).isEqualTo(200);
+            String body = "b".repeat(4 * Inbox.CAPACITY);
+            RawClient.Reply reply = ask(client, "POST /x HTTP/1.1\nHost: x\nContent-Length: " + body.length(), body);
+            assertThat(reply.body()).hasSize("POST /x  ".length() + body.length());
         }
     }
 
