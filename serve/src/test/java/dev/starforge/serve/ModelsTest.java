@@ -45,6 +45,9 @@ final class ModelsTest {
                     .isEqualTo("fake");
             assertThat(fixture.get("/v1/models/other").status()).isEqualTo(404);
             assertThat(fixture.get("/v1/models/").status()).isEqualTo(404);
+            assertThat(fixture.get("/v1/models/s%71l").json().get("id").stringValue())
+                    .isEqualTo("sql");
+            assertThat(fixture.get("/v1/models/a%2Fb+c").status()).isEqualTo(404);
             assertThat(fixture.get("/health").json().get("adapters").toString()).isEqualTo("[\"sql\"]");
 
             fixture.post("/v1/completions", "{'model':'sql','prompt':'x'}");

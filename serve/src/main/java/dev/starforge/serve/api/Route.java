@@ -1,6 +1,8 @@
 package dev.starforge.serve.api;
 
 import java.io.IOException;
+import java.net.URLDecoder;
+import java.nio.charset.StandardCharsets;
 
 /**
  * One operation of the worker.
@@ -33,6 +35,15 @@ public record Route(String method, String path, Api api, Weight weight, Action a
     /** What stands for {@code {id}} in a path. */
     String rest(String other) {
         String stem = path.substring(0, Math.max(0, path.length() - REST.length() + 1));
-        return path.endsWith(REST) && other.startsWith(stem) ? other.substring(stem.length()) : "";
+        return path.endsWith(REST) && other.startsWith(stem) ? decoded(other.substring(stem.length())) : "";
+    }
+
+    /** A name with a slash comes as {@code a%2Fb}. */
+    private static String decoded(String text) {
+        try {
+            return URLDecoder.decode(text.replace("+", "%2B"), StandardCharsets.UTF_8);
+        } catch (IllegalArgumentException malformed) {
+            return text;
+        }
     }
 }

@@ -28,7 +28,7 @@ final class Connection {
         this.limits = limits;
         socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
         inbox = new Inbox(socket.getInputStream());
-        writer = new ResponseWriter(socket.getOutputStream(), clock);
+        writer = new ResponseWriter(socket.getOutputStream(), clock, inbox::unwatch);
     }
 
     /** Serves the client until one of the two has had enough. */

@@ -37,14 +37,17 @@ final class ResponseWriter {
 
     private final OutputStream out;
     private final Clock clock;
+    private final Runnable beforeEnd;
     private volatile long waitingSince;
     private boolean begun;
     private boolean complete;
     private boolean closes;
 
-    ResponseWriter(OutputStream out, Clock clock) {
+    /** @param beforeEnd runs before the last bytes of an answer: with them, the client may begin its next request */
+    ResponseWriter(OutputStream out, Clock clock, Runnable beforeEnd) {
         this.out = out;
         this.clock = clock;
+        this.beforeEnd = beforeEnd;
     }
 
     /** When the write under way began, by {@link System#nanoTime}; 0 when there is none. */
@@ -86,6 +89,7 @@ final class ResponseWriter {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         bytes.write(begin(status, type, "Content-Length: " + content.length + "\r\n", headers));
         bytes.write(content);
+        beforeEnd.run();
         send(bytes.toByteArray());
         complete = true;
     }
@@ -111,6 +115,7 @@ final class ResponseWriter {
 
             @Override
             public void finish() throws IOException {
+                beforeEnd.run();
                 if (chunked) {
                     send(LAST_CHUNK);
                 }
