@@ -4,6 +4,7 @@ import org.jspecify.annotations.NullMarked;
 @NullMarked
 module dev.starforge.cli {
     requires dev.starforge.data;
+    requires dev.starforge.serve;
     requires dev.starforge.train;
     requires info.picocli;
     requires java.management;

@@ -45,8 +45,10 @@ final class Main implements Runnable {
             LogitsVerb.class,
             MergeVerb.class,
             RehearseVerb.class,
+            ServeVerb.class,
             TrainVerb.class,
-            VerifyVerb.class);
+            VerifyVerb.class,
+            WorkerVerb.class);
 
     @Spec
     private CommandSpec spec;

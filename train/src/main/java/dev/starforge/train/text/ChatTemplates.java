@@ -51,7 +51,7 @@ public final class ChatTemplates {
     }
 
     /** Texts of the special tokens that templates name. */
-    private static Map<String, String> tokens(Path model, Tokenizer tokenizer) {
+    public static Map<String, String> tokens(Path model, Tokenizer tokenizer) {
         Map<String, String> tokens = new TreeMap<>();
         for (String name : List.of("bos", "eos", "pad", "unk")) {
             text(model, tokenizer, name).ifPresent(text -> tokens.put(name + "_token", text));

@@ -1,0 +1,43 @@
+package dev.starforge.cli;
+
+import dev.starforge.train.run.TunedModel;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
+
+@Command(
+        name = "serve",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        description = "Serves a model over HTTP: an OpenAI API, llama.cpp's /infill for editors, and a native one.",
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge serve model.gguf",
+            "  starforge serve RUN --port 9000",
+            "  starforge serve MODEL --adapter mine=RUN/best",
+        })
+final class ServeVerb implements Callable<Integer> {
+    @Mixin
+    private WorkerFlags options;
+
+    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String model;
+
+    @Option(
+            names = "--port",
+            defaultValue = "8080",
+            paramLabel = "N",
+            description = "Where to listen; 0 takes a free one and prints it. Default: 8080.")
+    private int port;
+
+    @Override
+    public Integer call() {
+        TunedModel tuned = ModelFlags.describe(
+                TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
+                options.commandLine().getErr());
+        return new Serving("serve", tuned, port, options, Optional.empty()).run();
+    }
+}

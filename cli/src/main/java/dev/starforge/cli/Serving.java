@@ -1,0 +1,195 @@
+package dev.starforge.cli;
+
+import dev.starforge.data.TokenizerException;
+import dev.starforge.model.ModelException;
+import dev.starforge.serve.Callback;
+import dev.starforge.serve.Worker;
+import dev.starforge.serve.WorkerOptions;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.Narration.Form;
+import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.scheduler.Scheduler;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.train.run.TunedModel;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.nio.file.Files;
+import java.security.SecureRandom;
+import java.time.Clock;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * A worker's life: listen, load, warm up, say that it is ready, serve, drain. Exit codes tell whoever started it what to do:
+ * neither wrong use nor a refused model gets better by starting again.
+ */
+final class Serving {
+    static final int MODEL_REFUSED = 3;
+    static final int DEVICE_LOST = 4;
+    static final int OUT_OF_MEMORY = 5;
+    static final int CALLBACK_FAILED = 6;
+
+    private static final Duration LOOK = Duration.ofMillis(200);
+
+    private final String workerId;
+    private final TunedModel tuned;
+    private final int port;
+    private final WorkerFlags options;
+    private final Optional<URI> callback;
+    private final Narration log;
+
+    Serving(String workerId, TunedModel tuned, int port, WorkerFlags options, Optional<URI> callback) {
+        this.workerId = workerId;
+        this.tuned = tuned;
+        this.port = port;
+        this.options = options;
+        this.callback = callback;
+        PrintWriter err = options.commandLine().getErr();
+        this.log = new Narration(
+                line -> {
+                    err.println(line);
+                    err.flush();
+                },
+                System.console() != null ? Form.PLAIN : Form.JSON,
+                options.level(),
+                Clock.systemUTC(),
+                keys(),
+                Map.of("worker_id", workerId));
+    }
+
+    private List<String> keys() {
+        if (options.keys == null) {
+            return List.of();
+        }
+        try {
+            List<String> keys = Files.readAllLines(options.keys).stream()
+                    .map(String::strip)
+                    .filter(line -> !line.isEmpty())
+                    .toList();
+            if (keys.isEmpty()) {
+                throw options.wrong("--api-key-file: " + options.keys + " has no key");
+            }
+            return keys;
+        } catch (IOException failure) {
+            throw options.wrong("--api-key-file: " + options.keys + " cannot be read: " + failure);
+        }
+    }
+
+    int run() {
+        options.check();
+        String id = ServedModels.name(tuned.adapter().orElse(tuned.model()));
+        try (Worker worker = Worker.start(settings(id), log, Clock.systemUTC(), new SecureRandom())) {
+            Scheduler scheduler = Scheduler.start(
+                    () -> new ServedModels(tuned, id, options).load(),
+                    options.maxQueue,
+                    System::nanoTime,
+                    Clock.systemUTC());
+            try (scheduler) {
+                options.adapters.forEach(scheduler::loadAdapter);
+                worker.open(scheduler);
+                tell(worker, scheduler);
+                hint(worker, id);
+                return serve(worker, scheduler);
+            }
+        } catch (EngineRefusal | ModelException | TokenizerException refused) {
+            return end(MODEL_REFUSED, refused);
+        } catch (MemoryException full) {
+            return end(OUT_OF_MEMORY, full);
+        } catch (DeviceException lost) {
+            return end(DEVICE_LOST, lost);
+        } catch (CallbackFailed failed) {
+            return end(CALLBACK_FAILED, failed);
+        } catch (IOException taken) {
+            return end(ExitCode.FAILED, taken);
+        } catch (RuntimeException defect) {
+            throw defect;
+        } catch (Exception failure) {
+            throw new IllegalStateException(failure);
+        }
+    }
+
+    private WorkerOptions settings(String id) throws IOException {
+        WorkerOptions settings = WorkerOptions.local(workerId, id, port)
+                .withAddress(new InetSocketAddress(InetAddress.getByName(options.host), port))
+                .withKeys(keys())
+                .withTimes(Duration.ofSeconds(options.timeout), Duration.ofSeconds(30));
+        return options.adapterRoot == null ? settings : settings.withAdapterRoot(options.adapterRoot);
+    }
+
+    private int end(int code, Exception why) {
+        log.line(Level.ERROR, "worker", "end", workerId)
+                .with("error_kind", String.valueOf(code))
+                .say(String.valueOf(why.getMessage()));
+        return code;
+    }
+
+    private static final class CallbackFailed extends Exception {
+        private static final long serialVersionUID = 1;
+
+        CallbackFailed(IOException cause) {
+            super(cause.getMessage(), cause);
+        }
+    }
+
+    private void tell(Worker worker, Scheduler scheduler) throws CallbackFailed, InterruptedException {
+        if (callback.isEmpty()) {
+            return;
+        }
+        String device = scheduler.card().device();
+        String backend = device.replaceAll(":.*", "");
+        try {
+            new Callback(callback.get(), Duration.ofMillis(500))
+                    .send(new Callback.Ready(
+                            workerId,
+                            scheduler.card().id(),
+                            scheduler.status().memoryBytes(),
+                            backend.equals("cuda") ? "vram-only" : backend.equals("metal") ? "unified" : "system",
+                            worker.uri(),
+                            "starforge",
+                            List.of("text-gen", "embeddings"),
+                            device,
+                            backend,
+                            backend.equals("metal") ? "pre-release" : "ready"));
+        } catch (IOException failed) {
+            throw new CallbackFailed(failed);
+        }
+    }
+
+    /** What a person does next. */
+    private void hint(Worker worker, String id) {
+        PrintWriter out = options.commandLine().getOut();
+        out.println("serving " + id + " at " + worker.uri());
+        out.println("  curl " + worker.uri() + "/v1/completions -H 'Content-Type: application/json' "
+                + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
+        out.println("  OpenAI clients: base_url " + worker.uri() + "/v1; llama.vim and llama.vscode: endpoint "
+                + worker.uri() + "/infill");
+        out.flush();
+    }
+
+    /** Until somebody asks it to end, or the engine fails. */
+    private int serve(Worker worker, Scheduler scheduler) throws InterruptedException {
+        Thread hook = Thread.ofPlatform().unstarted(() -> {
+            worker.drain();
+            Runtime.getRuntime().halt(ExitCode.DONE);
+        });
+        Runtime.getRuntime().addShutdownHook(hook);
+        Thread waiting = Thread.ofVirtual().start(worker::await);
+        while (!waiting.join(LOOK)) {
+            if (!scheduler.status().alive()) {
+                log.line(Level.ERROR, "worker", "end", workerId).say("the engine has failed");
+                worker.close();
+                Runtime.getRuntime().removeShutdownHook(hook);
+                return DEVICE_LOST;
+            }
+        }
+        Runtime.getRuntime().removeShutdownHook(hook);
+        return ExitCode.DONE;
+    }
+}

@@ -1,0 +1,69 @@
+package dev.starforge.cli;
+
+import dev.starforge.train.run.TunedModel;
+import java.net.URI;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+@Command(
+        name = "worker",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        description = "Serves a model over HTTP for a pool, which it tells when it is ready.",
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {
+            "0:drained",
+            "2:wrong use",
+            "3:the model was refused",
+            "4:the device failed",
+            "5:out of device memory",
+            "6:nobody took the callback"
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge worker --worker-id w1 --model MODEL --port 0 --callback-url http://127.0.0.1:7000/ready",
+            "  starforge worker --worker-id w1 --model MODEL --port 8081 --no-callback --adapter mine=RUN/best",
+        })
+final class WorkerVerb implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private WorkerFlags options;
+
+    @Option(names = "--worker-id", required = true, paramLabel = "ID", description = "The name of this worker.")
+    private String workerId;
+
+    @Option(names = "--model", required = true, paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String model;
+
+    @Option(
+            names = "--port",
+            required = true,
+            paramLabel = "N",
+            description = "Where to listen; 0 takes a free one and prints it.")
+    private int port;
+
+    @ArgGroup(multiplicity = "1")
+    private Telling telling;
+
+    static final class Telling {
+        @Option(names = "--callback-url", paramLabel = "URL", description = "Who is told when it is ready.")
+        private URI url;
+
+        @Option(names = "--no-callback", description = "Nobody is told.")
+        private boolean nobody;
+    }
+
+    @Override
+    public Integer call() {
+        TunedModel tuned = TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
+        return new Serving(workerId, tuned, port, options, Optional.ofNullable(telling.url)).run();
+    }
+}
