@@ -240,7 +240,7 @@ public final class Sample {
     /** Exponentials to weights: {@link TokenWeights#fixed}. */
     private static void fix(float[] s, int weights, int n) {
         for (int i = 0; i < n; i += W) {
-            FloatVector x = FloatVector.fromArray(SPECIES, s, weights + i).mul(TokenWeights.ONE);
+            FloatVector x = FloatVector.fromArray(SPECIES, s, weights + i).mul((float) TokenWeights.ONE);
             VectorMask<Float> fraction = x.compare(VectorOperators.LT, ALL_WHOLE);
             FloatVector whole = (FloatVector) x.convert(VectorOperators.F2I, 0).convert(VectorOperators.I2F, 0);
             x.blend(whole, fraction).intoArray(s, weights + i);
