@@ -11,5 +11,6 @@ module dev.starforge.model {
     exports dev.starforge.model.file;
     exports dev.starforge.model.generate;
     exports dev.starforge.model.gguf;
+    exports dev.starforge.model.kv;
     exports dev.starforge.model.lora;
 }

@@ -89,7 +89,7 @@ final class AdaptationTest {
     @Test
     void aStepKeepsItsSequencesWhenTheBatchHalves() {
         Adaptation adapted = adapt(
-                machine("cuda", 8, 7.3, DType.BF16, DType.F32),
+                machine("cuda", 8, 7.3, DType.F32),
                 "optimization.batch_size=4",
                 "optimization.gradient_accumulation_steps=3");
         assertThat(adapted.config().show("optimization.batch_size")).isEqualTo("1");
