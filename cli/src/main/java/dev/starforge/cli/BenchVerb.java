@@ -182,7 +182,7 @@ final class BenchVerb implements Callable<Integer> {
                     nanoTime);
             Optional<Double> difference = unchecked
                     ? Optional.empty()
-                    : Optional.of(check(throughput, files, scope -> load(tuned, files, scope), opened));
+                    : Optional.of(check(throughput, files, scope -> load(tuned, files, scope)));
             List<Throughput.Times> times = new ArrayList<>();
             for (int i = 0; i <= repeat; i++) {
                 Throughput.Times now = throughput.run();
@@ -249,7 +249,7 @@ final class BenchVerb implements Callable<Integer> {
     }
 
     private double check(
-            Throughput throughput, ModelFiles files, Function<Scope, Model> load, DeviceFlags.Opened opened) {
+            Throughput throughput, ModelFiles files, Function<Scope, Model> load) {
         double seconds = Throughput.checkSeconds(parameters(files));
         if (seconds > 2) {
             PrintWriter err = spec.commandLine().getErr();
