@@ -3,22 +3,28 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import com.sun.management.ThreadMXBean;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.generate.Sampler;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.tensor.Philox;
+import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Op;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -252,6 +258,70 @@ final class SampleTest {
                             .isBetween(below - 1e-5, below + p[first + token] + 1e-5);
                 }
             }
+        }
+    }
+
+    /** Rows: NaN, infinity, all ruled out, padding; then one that has a token. */
+    @ParameterizedTest
+    @ValueSource(strings = {"reference", "cpu"})
+    void rowsWithoutATokenSaySo(String name) {
+        float none = Float.NEGATIVE_INFINITY;
+        float[] logits = {1, Float.NaN, 0, 1, Float.POSITIVE_INFINITY, 0, none, none, none, 1, 2, 3, 1, none, 3};
+        int[] slots = {0, 1, 2, Decoding.SKIPPED, 3};
+        try (Device device = open(name)) {
+            Host[] results = Runs.plain(
+                    device,
+                    new Decoding.Sample(2),
+                    Host.of(Spec.f32(5, 3), i -> logits[i]),
+                    Host.of(
+                            Spec.f32(5, Setting.COUNT),
+                            i -> Sampling.PLAIN.withTopK(1).row()[i % Setting.COUNT]),
+                    new Host(Spec.i32(5, 3)),
+                    Host.of(Spec.i32(5), i -> slots[i]),
+                    Host.of(Spec.i32(4, 3), i -> Decoding.NEVER),
+                    new Host(Spec.i32(5, 0)),
+                    new Host(Spec.f32(5, 0)),
+                    new Host(Spec.i32(5, 0)));
+            assertThat(results[0].doubles()).containsExactly(-1, -1, -1, -1, 2);
+            assertThat(Arrays.copyOf(results[1].doubles(), 4)).containsOnly(0);
+            assertThat(results[2].doubles()).containsExactly(-1, -1, -1, -1, -1, -1, -1, -1, 2, 0);
+            assertThat(Arrays.copyOf(results[3].doubles(), 8)).containsOnly(0);
+            assertThat(results[4].doubles()).containsExactly(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1);
+        }
+    }
+
+    /** Everything of a row's length is scratch. */
+    @Test
+    void aRowCostsFewObjects() {
+        int v = 49_152;
+        long most = v * Float.BYTES / 8;
+        try (Device device = open("cpu");
+                Scope scope = new Scope(device)) {
+            Sampling sampling = Sampling.PLAIN.withTopP(0.9).withTypicalP(0.95);
+            Tensor[] in = Runs.upload(
+                    scope,
+                    Host.of(Spec.f32(1, v), i -> 4 * Case.bell(3, 0, i)),
+                    Host.of(Spec.f32(1, Setting.COUNT), i -> sampling.row()[i]),
+                    new Host(Spec.i32(1, 3)),
+                    Host.of(Spec.i32(1), i -> 0),
+                    Host.of(Spec.i32(1, v), i -> i % 100 == 0 ? 0 : Decoding.NEVER),
+                    new Host(Spec.i32(1, 0)),
+                    new Host(Spec.f32(1, 0)),
+                    new Host(Spec.i32(1, 0)));
+            Op op = new Decoding.Sample(5);
+            Tensor[] out = Arrays.stream(
+                            op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new)))
+                    .map(scope::allocate)
+                    .toArray(Tensor[]::new);
+            for (int i = 0; i < 1500; i++) {
+                device.run(op, in, out);
+            }
+            ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+            long before = threads.getTotalThreadAllocatedBytes();
+            for (int i = 0; i < 100; i++) {
+                device.run(op, in, out);
+            }
+            assertThat((threads.getTotalThreadAllocatedBytes() - before) / 100).isLessThan(most);
         }
     }
 

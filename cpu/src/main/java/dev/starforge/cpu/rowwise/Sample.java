@@ -3,27 +3,35 @@ package dev.starforge.cpu.rowwise;
 import dev.starforge.cpu.core.Exp;
 import dev.starforge.cpu.core.Lanes;
 import dev.starforge.cpu.core.Scratch;
+import dev.starforge.cpu.core.Sums;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.TokenWeights;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Decoding.Setting;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
  * The next token of each row, one row to a worker. A row's candidates lie in the order of ids in three arrays, which every
- * step of the chain makes shorter: scores, ids (as floats, which hold them exactly) and exponentials. Nothing is sorted: what
- * a step keeps begins at a threshold, which {@link #threshold} finds among copies of ever fewer of them.
+ * step of the chain makes shorter: scores, ids and weights, both as floats, which hold them exactly. Nothing is sorted: what a
+ * step keeps begins at a threshold, which {@link Threshold} finds among copies of ever fewer of them.
  */
 public final class Sample {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
+    private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
+    private static final int STRIP = Scratch.STRIP;
     private static final int ARRAYS = 5;
-    private static final float UNIT = 1f / TokenWeights.ONE;
+    private static final float ALL_WHOLE = 0x1p23f; // no float from here on has a fraction
 
     private final View logits;
     private final View settings;
@@ -68,10 +76,8 @@ public final class Sample {
         if (slot >= uses.rows) {
             throw new TensorException("Sample: slot " + slot + " of " + uses.rows);
         }
-        double lse = slot < Decoding.NO_HISTORY ? Double.NaN : Softmax.logSumExp(logits, row, s, strips(at));
-        int token = lse > Double.NEGATIVE_INFINITY && lse < Double.POSITIVE_INFINITY
-                ? choose(row, slot, s, at)
-                : Decoding.NO_TOKEN;
+        double lse = slot < Decoding.NO_HISTORY ? Double.NaN : load(row, s, at);
+        int token = Double.isFinite(lse) ? choose(row, slot, s, at) : Decoding.NO_TOKEN;
         boolean any = token != Decoding.NO_TOKEN;
         out[0].setIndex(row, token);
         out[1].set(row, any ? (float) (logits.at(row * vocabulary + token) - lse) : 0);
@@ -81,7 +87,7 @@ public final class Sample {
         }
         for (int i = 0; i < top; i++) {
             out[2].setIndex(row * top + i, any ? (int) s[ids(at) + i] : Decoding.NO_TOKEN);
-            out[3].set(row * top + i, any ? (float) (s[exps(at) + i] - lse) : 0);
+            out[3].set(row * top + i, any ? (float) (s[weights(at) + i] - lse) : 0);
         }
         if (any && slot >= 0) {
             long use = (long) slot * vocabulary + token;
@@ -99,25 +105,36 @@ public final class Sample {
         return at + padded;
     }
 
-    private int exps(int at) {
+    private int weights(int at) {
         return at + 2 * padded;
     }
 
-    private int values(int at) {
+    /** Two arrays to find a threshold in. */
+    private int work(int at) {
         return at + 3 * padded;
-    }
-
-    private int weights(int at) {
-        return at + 4 * padded;
     }
 
     private int strips(int at) {
         return at + ARRAYS * padded;
     }
 
-    private int choose(long row, int slot, float[] s, int at) {
+    /** Logits to scores, and log(sum(exp)) of them: not finite where one is NaN or +infinity, or all are -infinity. */
+    private double load(long row, float[] s, int at) {
         logits.load(row * vocabulary, vocabulary, s, at);
         Arrays.fill(s, at + vocabulary, at + padded, Float.NEGATIVE_INFINITY);
+        float max = Softmax.max(s, at, vocabulary, strips(at));
+        double sum = 0;
+        for (int i = 0; i < vocabulary; i += STRIP) {
+            int count = Math.min(STRIP, vocabulary - i);
+            System.arraycopy(s, at + i, s, strips(at), count);
+            Elementwise.affine(s, strips(at), count, 1, -max);
+            Exp.run(s, strips(at), count);
+            sum += Sums.sum(s, strips(at), count, strips(at) + STRIP);
+        }
+        return max + StrictMath.log(sum);
+    }
+
+    private int choose(long row, int slot, float[] s, int at) {
         addBias(row, s, at);
         if (slot >= 0) {
             penalize(row, slot, s, at);
@@ -126,17 +143,20 @@ public final class Sample {
             mask(row, s, at);
         }
         float best = Softmax.max(s, at, vocabulary, strips(at));
-        if (!(best > Float.NEGATIVE_INFINITY && best < Float.POSITIVE_INFINITY)) {
+        if (!Float.isFinite(best)) {
             return Decoding.NO_TOKEN;
         }
-        if (setting(row, Setting.TEMPERATURE) > 0) {
-            return draw(row, best, s, at);
+        return setting(row, Setting.TEMPERATURE) > 0 ? draw(row, best, s, at) : first(best, s, at);
+    }
+
+    /** The lowest id with this score. */
+    private static int first(float score, float[] s, int at) {
+        for (int id = 0; ; id += W) {
+            VectorMask<Float> found = FloatVector.fromArray(SPECIES, s, at + id).compare(VectorOperators.EQ, score);
+            if (found.anyTrue()) {
+                return id + found.firstTrue();
+            }
         }
-        int id = 0;
-        while (s[at + id] != best) {
-            id++;
-        }
-        return id;
     }
 
     private void addBias(long row, float[] s, int at) {
@@ -151,12 +171,26 @@ public final class Sample {
         }
     }
 
+    /** Most tokens were never seen, so that most vectors of uses are passed over. */
     private void penalize(long row, int slot, float[] s, int at) {
+        long first = (long) slot * vocabulary;
+        int whole = SPECIES.loopBound(vocabulary);
+        for (int id = 0; id < whole; id += W) {
+            IntVector counts =
+                    IntVector.fromMemorySegment(INTS, uses.segment, 4 * (first + id), ByteOrder.LITTLE_ENDIAN);
+            if (counts.compare(VectorOperators.NE, Decoding.NEVER).anyTrue()) {
+                penalize(row, first, id, id + W, s, at);
+            }
+        }
+        penalize(row, first, whole, vocabulary, s, at);
+    }
+
+    private void penalize(long row, long first, int from, int to, float[] s, int at) {
         float repetition = setting(row, Setting.REPETITION_PENALTY);
         float presence = setting(row, Setting.PRESENCE_PENALTY);
         float frequency = setting(row, Setting.FREQUENCY_PENALTY);
-        for (int id = 0; id < vocabulary; id++) {
-            int count = uses.index((long) slot * vocabulary + id);
+        for (int id = from; id < to; id++) {
+            int count = uses.index(first + id);
             if (count != Decoding.NEVER) {
                 s[at + id] = TokenWeights.penalize(s[at + id], count, repetition, presence, frequency);
             }
@@ -180,16 +214,18 @@ public final class Sample {
     private int draw(long row, float best, float[] s, int at) {
         float temperature = setting(row, Setting.TEMPERATURE);
         int n = keepTopK((int) setting(row, Setting.TOP_K), s, at);
-        distances(s, at, exps(at), n, best, temperature);
-        Exp.run(s, exps(at), n);
+        distances(s, at, weights(at), n, best, temperature);
+        Exp.run(s, weights(at), n);
+        fix(s, weights(at), n);
         n = keepTopP(setting(row, Setting.TAIL), n, s, at);
-        n = keepMinP(setting(row, Setting.MIN_P), n, s, at);
+        float lightest = Math.max(1, TokenWeights.fixed(setting(row, Setting.MIN_P)));
+        n = keep(weights(at), lightest, n, s, at);
         n = keepTypical(setting(row, Setting.TYPICAL_P), n, best, temperature, s, at);
         long seed = draws.index(3 * row) & 0xffffffffL | (long) draws.index(3 * row + 1) << 32;
-        long target = TokenWeights.draw(seed, draws.index(3 * row + 2), total(s, exps(at), n));
+        long target = TokenWeights.draw(seed, draws.index(3 * row + 2), Threshold.total(s, weights(at), n));
         int i = 0;
-        for (long sum = TokenWeights.fixed(s[exps(at)]); sum <= target; ) {
-            sum += TokenWeights.fixed(s[exps(at) + ++i]);
+        for (long sum = (long) s[weights(at)]; sum <= target; ) {
+            sum += (long) s[weights(at) + ++i];
         }
         return (int) s[ids(at) + i];
     }
@@ -201,36 +237,33 @@ public final class Sample {
         }
     }
 
-    private static long total(float[] s, int exps, int n) {
-        long total = 0;
-        for (int i = exps; i < exps + n; i++) {
-            total += TokenWeights.fixed(s[i]);
+    /** Exponentials to weights: {@link TokenWeights#fixed}. */
+    private static void fix(float[] s, int weights, int n) {
+        for (int i = 0; i < n; i += W) {
+            FloatVector x = FloatVector.fromArray(SPECIES, s, weights + i).mul((float) TokenWeights.ONE);
+            VectorMask<Float> fraction = x.compare(VectorOperators.LT, ALL_WHOLE);
+            FloatVector whole = (FloatVector) x.convert(VectorOperators.F2I, 0).convert(VectorOperators.I2F, 0);
+            x.blend(whole, fraction).intoArray(s, weights + i);
         }
-        return total;
+    }
+
+    /** Keeps the candidates whose value is no less; returns how many there are. */
+    private int keep(int values, float least, int n, float[] s, int at) {
+        return new Candidates(s, at, padded, 3).keep(values, least, true, n);
     }
 
     /** Makes candidates of all scores, or of those no worse than the k-th best; what is -infinity is none. */
     private int keepTopK(int k, float[] s, int at) {
-        float least = -Float.MAX_VALUE;
-        if (k > 0 && k < vocabulary) {
-            int n = 0;
-            for (int id = 0; id < vocabulary; id++) {
-                s[values(at) + n] = s[at + id];
-                n += s[at + id] >= least ? 1 : 0;
-            }
-            if (n > k) {
-                Arrays.fill(s, weights(at), weights(at) + n, UNIT);
-                least = threshold(s, values(at), weights(at), n, k);
-            }
-        }
-        int kept = 0;
         for (int id = 0; id < vocabulary; id++) {
-            float score = s[at + id];
-            s[at + kept] = score;
-            s[ids(at) + kept] = id;
-            kept += score >= least ? 1 : 0;
+            s[ids(at) + id] = id;
         }
-        return kept;
+        int n = keep(at, -Float.MAX_VALUE, vocabulary, s, at);
+        if (k == 0 || k >= n) {
+            return n;
+        }
+        System.arraycopy(s, at, s, work(at), n);
+        Arrays.fill(s, work(at) + padded, work(at) + padded + n, 1);
+        return keep(at, Threshold.find(new Candidates(s, work(at), padded, 2), n, k), n, s, at);
     }
 
     /** Of equals at the threshold the higher ids are kept. */
@@ -238,122 +271,63 @@ public final class Sample {
         if (!(tail > 0)) {
             return n;
         }
-        long needed = TokenWeights.leaving(tail, total(s, exps(at), n));
-        System.arraycopy(s, at, s, values(at), n);
-        System.arraycopy(s, exps(at), s, weights(at), n);
-        float least = threshold(s, values(at), weights(at), n, needed);
-        int equals = 0;
-        long each = 0;
-        for (int i = 0; i < n; i++) {
-            if (s[at + i] > least) {
-                needed -= TokenWeights.fixed(s[exps(at) + i]);
-            } else if (s[at + i] == least) {
-                equals++;
-                each = TokenWeights.fixed(s[exps(at) + i]);
+        long needed = TokenWeights.leaving(tail, Threshold.total(s, weights(at), n));
+        System.arraycopy(s, at, s, work(at), n);
+        System.arraycopy(s, weights(at), s, work(at) + padded, n);
+        float least = Threshold.find(new Candidates(s, work(at), padded, 2), n, needed);
+        long missing = needed - Threshold.atLeast(Math.nextUp(least), s, at, weights(at), n);
+        for (int i = n - 1; i >= 0; i--) {
+            if (s[at + i] == least) {
+                s[at + i] = missing > 0 ? least : Float.NEGATIVE_INFINITY;
+                missing -= (long) s[weights(at) + i];
             }
         }
-        long dropped = equals - Workers.count(needed, each);
-        int kept = 0;
-        for (int i = 0; i < n; i++) {
-            boolean equal = s[at + i] == least;
-            boolean keep = s[at + i] > least || equal && dropped <= 0;
-            dropped -= equal ? 1 : 0;
-            kept = keep(keep, i, kept, s, at);
-        }
-        return kept;
-    }
-
-    private int keepMinP(float minP, int n, float[] s, int at) {
-        long least = TokenWeights.fixed(minP);
-        int kept = 0;
-        for (int i = 0; i < n && least > 0; i++) {
-            kept = keep(TokenWeights.fixed(s[exps(at) + i]) >= least, i, kept, s, at);
-        }
-        return least > 0 ? kept : n;
+        return keep(at, least, n, s, at);
     }
 
     private int keepTypical(float mass, int n, float best, float temperature, float[] s, int at) {
         if (!(mass < 1)) {
             return n;
         }
+        distances(s, at, work(at), n, best, temperature);
         long moment = 0;
         for (int i = 0; i < n; i++) {
-            float z = TokenWeights.distance(s[at + i], best, temperature);
-            moment += TokenWeights.moment(TokenWeights.fixed(s[exps(at) + i]), z);
+            moment += TokenWeights.moment((long) s[weights(at) + i], s[work(at) + i]);
         }
-        long total = total(s, exps(at), n);
+        long total = Threshold.total(s, weights(at), n);
         float mean = TokenWeights.share(moment, total);
-        for (int i = 0; i < n; i++) {
-            float z = TokenWeights.distance(s[at + i], best, temperature);
-            s[values(at) + i] = -TokenWeights.surprise(z, mean);
-        }
-        System.arraycopy(s, exps(at), s, weights(at), n);
-        float least = threshold(s, values(at), weights(at), n, TokenWeights.reaching(mass, total));
-        int kept = 0;
-        for (int i = 0; i < n; i++) {
-            float z = TokenWeights.distance(s[at + i], best, temperature);
-            kept = keep(-TokenWeights.surprise(z, mean) >= least, i, kept, s, at);
-        }
-        return kept;
+        expectations(s, work(at), n, mean);
+        System.arraycopy(s, weights(at), s, work(at) + padded, n);
+        float least = Threshold.find(new Candidates(s, work(at), padded, 2), n, TokenWeights.reaching(mass, total));
+        distances(s, at, work(at), n, best, temperature);
+        expectations(s, work(at), n, mean);
+        return keep(work(at), least, n, s, at);
     }
 
-    /** Moves candidate i to the end of those that are kept, and gives their number with or without it. */
-    private int keep(boolean keep, int i, int kept, float[] s, int at) {
-        s[at + kept] = s[at + i];
-        s[ids(at) + kept] = s[ids(at) + i];
-        s[exps(at) + kept] = s[exps(at) + i];
-        return keep ? kept + 1 : kept;
-    }
-
-    /**
-     * The highest value such that it and those above have the weight {@code needed}. Halves the range of the values and goes
-     * on with the half that has it; both arrays are overwritten.
-     */
-    private static float threshold(float[] s, int values, int weights, int n, long needed) {
-        while (true) {
-            float low = Float.POSITIVE_INFINITY;
-            float high = Float.NEGATIVE_INFINITY;
-            for (int i = 0; i < n; i++) {
-                low = Math.min(low, s[values + i]);
-                high = Math.max(high, s[values + i]);
-            }
-            if (low == high) {
-                return low;
-            }
-            float half = low + (high - low) / 2;
-            float middle = half < high ? half : low;
-            long above = 0;
-            for (int i = 0; i < n; i++) {
-                above += s[values + i] > middle ? TokenWeights.fixed(s[weights + i]) : 0;
-            }
-            boolean upper = above >= needed;
-            needed -= upper ? 0 : above;
-            int kept = 0;
-            for (int i = 0; i < n; i++) {
-                s[values + kept] = s[values + i];
-                s[weights + kept] = s[weights + i];
-                kept += s[values + i] > middle == upper ? 1 : 0;
-            }
-            n = kept;
+    /** Distances to minus {@link TokenWeights#surprise}. */
+    private static void expectations(float[] s, int z, int n, float mean) {
+        for (int i = 0; i < n; i += W) {
+            FloatVector.fromArray(SPECIES, s, z + i).sub(mean).abs().neg().intoArray(s, z + i);
         }
     }
 
-    /** The ids of the highest logits, and these in the place of exponentials. */
+    /** The ids of the highest logits, and these in the place of weights. */
     private void likeliest(long row, int top, float[] s, int at) {
         logits.load(row * vocabulary, vocabulary, s, at);
+        int values = weights(at);
         int n = 0;
         for (int id = 0; id < vocabulary; id++) {
             float logit = s[at + id];
-            if (n == top && !(logit > s[exps(at) + top - 1])) {
+            if (n == top && !(logit > s[values + top - 1])) {
                 continue;
             }
             n = Math.min(n + 1, top);
             int place = n - 1;
-            for (; place > 0 && logit > s[exps(at) + place - 1]; place--) {
-                s[exps(at) + place] = s[exps(at) + place - 1];
+            for (; place > 0 && logit > s[values + place - 1]; place--) {
+                s[values + place] = s[values + place - 1];
                 s[ids(at) + place] = s[ids(at) + place - 1];
             }
-            s[exps(at) + place] = logit;
+            s[values + place] = logit;
             s[ids(at) + place] = id;
         }
     }
