@@ -53,6 +53,11 @@ final class AdapterSet {
         if (named.containsKey(name)) {
             throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_EXISTS, "an adapter " + name + " is loaded");
         }
+        if (leaving.stream().anyMatch(each -> each.name().equals(name))) {
+            throw new EngineRefusal(
+                    EngineRefusal.Kind.ADAPTER_EXISTS,
+                    "the adapter " + name + " was unloaded, but requests under way still use it; try again later");
+        }
         AdapterTable places = table.orElseThrow(() -> new EngineRefusal(
                 EngineRefusal.Kind.ADAPTER_UNUSABLE,
                 "this worker has no room for adapters; start it with --max-adapters above 0"));
@@ -69,6 +74,15 @@ final class AdapterSet {
             throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
         }
         table.ifPresent(places -> leaving.add(places.loaded(name)));
+    }
+
+    /** Whether its place is still its own: it may have been taken away since it was found. */
+    boolean holds(Engine.Adapter adapter) {
+        return adapter.equals(Engine.Adapter.BASE)
+                || table.stream()
+                        .flatMap(places -> places.loaded().stream())
+                        .anyMatch(each ->
+                                each.index() == adapter.index() && each.hash().equals(adapter.contentHash()));
     }
 
     /** Frees the places of those that were taken away and that nobody uses. */
