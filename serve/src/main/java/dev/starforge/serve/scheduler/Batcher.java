@@ -10,7 +10,6 @@ import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.Token;
-import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -32,6 +31,7 @@ final class Batcher {
     private final List<Text> running = new ArrayList<>(); // the oldest first
     private final Deque<Integer> histories = new ArrayDeque<>();
     private final PieceSize pieceSize = new PieceSize();
+    private int turn;
     private long preemptions;
 
     Batcher(ServedModel model, LongSupplier nanos) {
@@ -84,11 +84,6 @@ final class Batcher {
         } catch (OutOfBlocksException full) {
             preempt(full);
             return;
-        } catch (RuntimeException failure) {
-            Ending.Kind kind =
-                    failure instanceof MemoryException ? Ending.Kind.OUT_OF_MEMORY : Ending.Kind.INFERENCE_FAILED;
-            texts.forEach(text -> end(text, new Ending.Failed(kind, String.valueOf(failure))));
-            throw failure;
         }
         choose(texts.stream()
                 .filter(text -> text.sequence().orElseThrow().pending() == 0)
@@ -114,27 +109,28 @@ final class Batcher {
             if (!running.isEmpty() && needed + promised > blocks.free() + blocks.cached()) {
                 return;
             }
-            waiting.removeFirst();
             next.begin(engine);
             if (next.request.sampling().penalizes()) {
                 next.history(histories.pop());
                 engine.remember(next.history(), next.request.prompt(), next.generatedIds());
             }
-            running.add(next);
+            running.add(waiting.removeFirst());
         }
     }
 
-    /** The pieces of a step, in the order of the texts; all are of one rotary regime, that of the oldest. */
+    /** The pieces of a step, in the order of the texts; all are of one rotary regime, and regimes take turns. */
     private List<Piece> pieces() {
         List<Piece> pieces = new ArrayList<>();
         int budget = pieceSize.tokens();
-        int regime = running.isEmpty()
-                ? 0
-                : running.getFirst().sequence().orElseThrow().regime();
+        int[] regimes = running.stream()
+                .mapToInt(text -> text.sequence().orElseThrow().regime())
+                .distinct()
+                .toArray();
+        turn = (turn + 1) % Math.max(1, regimes.length);
         for (Text text : running) {
             Engine.Sequence sequence = text.sequence().orElseThrow();
             int pending = sequence.pending();
-            if (sequence.regime() != regime) {
+            if (sequence.regime() != regimes[turn]) {
                 continue;
             }
             int count = pending == 1 ? 1 : Math.min(pending, budget);
@@ -209,11 +205,22 @@ final class Batcher {
             end(text, new Ending.Finished(StopReason.EOS, text.cachedTokens()));
         } else {
             text.add(token.id());
-            if (!text.sink.token(token)) {
-                end(text, new Ending.Finished(StopReason.STOP_SEQUENCE, text.cachedTokens()));
-            } else if (text.generated() == text.request.maxTokens()) {
-                end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
-            }
+            hear(text, token);
+        }
+    }
+
+    private void hear(Text text, Token token) {
+        boolean more;
+        try {
+            more = text.sink.token(token);
+        } catch (RuntimeException broken) {
+            end(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the token could not be told: " + broken));
+            return;
+        }
+        if (!more) {
+            end(text, new Ending.Finished(StopReason.STOP_SEQUENCE, text.cachedTokens()));
+        } else if (text.generated() == text.request.maxTokens()) {
+            end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
         }
     }
 
