@@ -11,6 +11,7 @@ import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.Token;
 import dev.starforge.serve.engine.TokenSink;
+import dev.starforge.tensor.device.MemoryException;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.List;
@@ -40,6 +41,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     private final CompletableFuture<Served> loading = new CompletableFuture<>();
     private volatile EngineStatus status = new EngineStatus(true, 0, 0, 0, 0, 0, 0, 0, 0);
     private volatile boolean closed;
+    private boolean ended; // with the lock of the commands: none is taken any more
 
     private record Served(ServedModel model, Batcher batcher, AdapterSet adapters) {}
 
@@ -85,13 +87,31 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     @Override
     public Job submit(GenerationRequest request, TokenSink sink) {
         Engine.Adapter adapter = served().adapters.find(request.adapter());
-        take(request.prompt().length + request.maxTokens());
+        requireKnown(request.prompt());
+        take((long) request.prompt().length + request.maxTokens());
         Text text = new Text(request, new Counted(sink), adapter, this::wake);
-        command(() -> served().batcher.add(text));
+        command(() -> {
+            if (served().adapters.holds(adapter)) {
+                served().batcher.add(text);
+            } else {
+                text.sink.end(new Ending.Failed(
+                        Ending.Kind.INFERENCE_FAILED,
+                        "the adapter " + request.adapter() + " was unloaded before the text began"));
+            }
+        });
         return text;
     }
 
-    /** Gives the place back when the text ends. */
+    private void requireKnown(int[] ids) {
+        for (int id : ids) {
+            if (id < 0 || id >= card().vocabulary()) {
+                throw new IllegalArgumentException(
+                        "prompt: expected token ids from 0 to below " + card().vocabulary() + ", got " + id);
+            }
+        }
+    }
+
+    /** Gives the place back when the text ends; whatever a sink does then is nobody else's trouble. */
     private final class Counted implements TokenSink {
         private final TokenSink sink;
 
@@ -107,14 +127,26 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         @Override
         public void end(Ending ending) {
             taken.decrementAndGet();
-            sink.end(ending);
+            try {
+                sink.end(ending);
+            } catch (RuntimeException broken) {
+                thread.getUncaughtExceptionHandler().uncaughtException(thread, broken);
+            }
         }
     }
 
-    private void take(int tokens) {
+    private void requireAlive() {
         if (!status.alive()) {
-            throw new EngineRefusal(EngineRefusal.Kind.DEAD, "the engine has failed; the worker must be started again");
+            throw dead();
         }
+    }
+
+    private static EngineRefusal dead() {
+        return new EngineRefusal(EngineRefusal.Kind.DEAD, "the engine has ended; the worker must be started again");
+    }
+
+    private void take(long tokens) {
+        requireAlive();
         int most = Math.min(card().context(), served().model.blocks() * Engine.BLOCK);
         if (tokens > most) {
             throw new EngineRefusal(
@@ -131,11 +163,14 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     @Override
     public CompletableFuture<float[]> embed(int[] tokens, String adapter) {
         Engine.Adapter chosen = served().adapters.find(adapter);
+        requireKnown(tokens);
         take(tokens.length);
         CompletableFuture<float[]> result = new CompletableFuture<>();
         command(() -> {
             try {
                 if (!result.isDone()) {
+                    requireAlive();
+                    requireHeld(adapter, chosen);
                     result.complete(unitMean(served().model.engine().hidden(chosen, tokens), tokens.length));
                 }
             } catch (RuntimeException failure) {
@@ -145,6 +180,12 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             }
         });
         return result;
+    }
+
+    private void requireHeld(String name, Engine.Adapter adapter) {
+        if (!served().adapters.holds(adapter)) {
+            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "the adapter " + name + " was unloaded");
+        }
     }
 
     /** The mean of rows, brought to length 1. */
@@ -191,6 +232,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         CompletableFuture<T> result = new CompletableFuture<>();
         command(() -> {
             try {
+                requireAlive();
                 result.complete(body.get());
             } catch (RuntimeException failure) {
                 result.completeExceptionally(failure);
@@ -204,8 +246,19 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     }
 
     private void command(Runnable command) {
-        commands.add(command);
+        synchronized (commands) {
+            if (ended) {
+                throw dead();
+            }
+            commands.add(command);
+        }
         wake();
+    }
+
+    private void runCommands() {
+        for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
+            command.run();
+        }
     }
 
     private void wake() {
@@ -230,16 +283,14 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private void serve() {
         Batcher batcher = served().batcher;
-        boolean alive = true;
+        Ending ending = new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the engine was closed");
         try {
             while (!closed) {
                 if (batcher.idle()) {
                     signal.acquire();
                 }
                 signal.drainPermits();
-                for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
-                    command.run();
-                }
+                runCommands();
                 batcher.step();
                 served().adapters.sweep(batcher::uses);
                 status = batcher.status(true);
@@ -247,15 +298,22 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         } catch (InterruptedException stopped) {
             Thread.currentThread().interrupt();
         } catch (RuntimeException | Error failure) {
-            alive = false;
-        } finally {
-            status = batcher.status(alive && !closed);
-            batcher.endAll(new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the engine has ended"));
-            for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
-                command.run();
-            }
-            batcher.endAll(new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the engine has ended"));
+            Ending.Kind kind =
+                    failure instanceof MemoryException ? Ending.Kind.OUT_OF_MEMORY : Ending.Kind.INFERENCE_FAILED;
+            ending = new Ending.Failed(kind, failure.toString());
         }
+        end(batcher, ending);
+    }
+
+    /** Nobody comes in any more, and all who are here are told. */
+    private void end(Batcher batcher, Ending ending) {
+        status = batcher.status(false);
+        synchronized (commands) {
+            ended = true;
+        }
+        runCommands();
+        batcher.endAll(ending);
+        status = batcher.status(false);
     }
 
     /** Ends after the step under way; what still runs fails. */
