@@ -5,6 +5,7 @@ import org.jspecify.annotations.NullMarked;
 module dev.starforge.conformance {
     requires java.management; // tests count what is allocated
     requires jdk.management;
+    requires java.net.http; // tests ask a worker
     requires dev.starforge.tensor;
     requires static org.jspecify;
 }

@@ -11,7 +11,6 @@ import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.PagedKvCache;
-import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.lora.AdapterException;
 import dev.starforge.model.lora.AdapterException.Reason;
@@ -21,7 +20,6 @@ import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
-import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.ShapeException;
@@ -111,24 +109,8 @@ final class AdapterTableTest {
 
     /** An adapter of drawn numbers, A and B, for a golden model. */
     private Path drawn(Served served, long seed, int rank, boolean dora, List<String> targets) throws IOException {
-        Path to = Files.createDirectories(folder.resolve("drawn-" + seed));
         LoraSettings settings = new LoraSettings(rank, 2 * rank, 0, targets, false, false, dora);
-        try (Scope scope = new Scope(served.device);
-                ModelFiles files = ModelFiles.open(served.golden);
-                LoraAdapter adapter = LoraAdapter.create(settings, seed, scope)) {
-            files.load(scope, Precision.FLOAT32, adapter);
-            int[] site = {0};
-            adapter.parameters().forEach((name, tensor) -> {
-                float[] values = new float[Math.toIntExact(tensor.shape().size())];
-                for (int i = 0; i < values.length; i++) {
-                    values[i] = 0.2f * (2 * Philox.uniform(seed, site[0], i) - 1);
-                }
-                site[0]++;
-                served.device.write(tensor, values);
-            });
-            LoraAdapter.save(to, settings, "base", Quantization.NONE, adapter.parameters(), served.device);
-        }
-        return to;
+        return DrawnAdapter.write(folder.resolve("drawn-" + seed), served.golden, served.device, seed, settings);
     }
 
     private static List<String> targets(String name) {

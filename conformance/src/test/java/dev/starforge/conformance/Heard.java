@@ -1,0 +1,60 @@
+package dev.starforge.conformance;
+
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.TokenSink;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.IntPredicate;
+
+/** What came of a request. What must not happen, such as a token after the end, is kept to be seen. */
+final class Heard implements TokenSink {
+    final List<Token> tokens = new CopyOnWriteArrayList<>();
+    final List<Ending> endings = new CopyOnWriteArrayList<>();
+    private final CompletableFuture<Ending> ended = new CompletableFuture<>();
+    private final IntPredicate goesOn;
+
+    /** @param goesOn asked with the number of tokens so far */
+    Heard(IntPredicate goesOn) {
+        this.goesOn = goesOn;
+    }
+
+    Heard() {
+        this(count -> true);
+    }
+
+    @Override
+    public boolean token(Token token) {
+        tokens.add(token);
+        return goesOn.test(tokens.size());
+    }
+
+    @Override
+    public void end(Ending ending) {
+        endings.add(ending);
+        ended.complete(ending);
+    }
+
+    Ending ending() throws Exception {
+        try {
+            return ended.get(20, TimeUnit.SECONDS);
+        } catch (TimeoutException never) {
+            throw new AssertionError("no end after 20 s and " + tokens.size() + " tokens", never);
+        }
+    }
+
+    int[] ids() {
+        return tokens.stream().mapToInt(Token::id).toArray();
+    }
+
+    /** The tokens of a text that has come to its own end. */
+    int[] finished() throws Exception {
+        if (ending() instanceof Ending.Finished) {
+            return ids();
+        }
+        throw new AssertionError("ended by " + endings);
+    }
+}

@@ -1,0 +1,221 @@
+package dev.starforge.conformance;
+
+import static dev.starforge.conformance.TinyServer.await;
+import static dev.starforge.conformance.TinyServer.of;
+import static dev.starforge.conformance.TinyServer.text;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.conformance.TinyServer.Setup;
+import dev.starforge.model.generate.StopReason;
+import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineRefusal.Kind;
+import dev.starforge.serve.engine.Job;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Adapters come and go while texts run; each text has its own, and nobody else's prefixes. */
+final class SchedulerAdapterTest {
+    private static final Path GOLDEN = TinyModel.GOLDEN.resolve("llama3");
+    private static final Setup SETUP = Setup.of("llama3").withAdapters(2);
+    private static final List<String> NAMES = List.of("", "one", "two");
+
+    @TempDir
+    private static Path folder;
+
+    @BeforeAll
+    static void drawAdapters() throws IOException {
+        try (Device device =
+                Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels")))) {
+            for (int i = 1; i <= 3; i++) {
+                LoraSettings settings =
+                        new LoraSettings(4, 8, 0, List.of("q_proj", "k_proj", "v_proj", "o_proj"), false, false, false);
+                DrawnAdapter.write(path(i), GOLDEN, device, i, settings);
+            }
+        }
+    }
+
+    private static Path path(int adapter) {
+        return folder.resolve("adapter-" + adapter);
+    }
+
+    private static void refused(Kind kind, Runnable asked) {
+        assertThatThrownBy(asked::run)
+                .isInstanceOfSatisfying(
+                        EngineRefusal.class,
+                        refusal -> assertThat(refusal.kind()).isEqualTo(kind));
+    }
+
+    private static TinyServer withTwo() throws Exception {
+        TinyServer server = new TinyServer(SETUP);
+        server.scheduler.loadAdapter("one", path(1));
+        server.scheduler.loadAdapter("two", path(2));
+        return server;
+    }
+
+    private static Map<String, int[]> alone() throws Exception {
+        Map<String, int[]> said = new HashMap<>();
+        for (String name : NAMES) {
+            try (TinyServer server = withTwo()) {
+                said.put(name, server.submit(of(text(1, 40), 20, name, "")).finished());
+            }
+        }
+        return said;
+    }
+
+    @Test
+    void theBaseAndTwoAdaptersTogetherSayWhatEachSaysAlone() throws Exception {
+        Map<String, int[]> alone = alone();
+        assertThat(alone.get("one")).isNotEqualTo(alone.get(""));
+        assertThat(alone.get("two")).isNotEqualTo(alone.get("")).isNotEqualTo(alone.get("one"));
+        try (Alone base = new Alone("llama3");
+                TinyServer server = withTwo()) {
+            assertThat(alone.get("")).isEqualTo(base.greedy(text(1, 40), 20));
+            server.hold();
+            List<Heard> all = new ArrayList<>();
+            for (int i = 0; i < 9; i++) {
+                all.add(server.submit(of(text(1, 40), 20, NAMES.get(i % 3), "")));
+            }
+            server.device.resume();
+            for (int i = 0; i < 9; i++) {
+                assertThat(all.get(i).finished()).isEqualTo(alone.get(NAMES.get(i % 3)));
+            }
+            server.idle(SETUP);
+        }
+    }
+
+    @Test
+    void prefixesAreSharedUnderOneAdapterOnly() throws Exception {
+        try (TinyServer server = withTwo()) {
+            for (String name : NAMES) {
+                for (int cached : new int[] {0, 32}) {
+                    assertThat(server.submit(of(text(2, 40), 1, name, "")).ending())
+                            .isEqualTo(new Ending.Finished(StopReason.MAX_TOKENS, cached));
+                }
+            }
+        }
+    }
+
+    /** The place of one adapter becomes that of another, while the base and the other adapter run on. */
+    @Test
+    void adaptersComeAndGoWhileOthersRun() throws Exception {
+        Map<String, int[]> alone = alone();
+        try (TinyServer server = withTwo()) {
+            server.device.pause();
+            Heard base = server.submit(of(text(1, 40), 20, "", ""));
+            Heard one = server.submit(of(text(1, 40), 20, "one", ""));
+            await("a held step", server.device::isHeld);
+            Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("two"));
+            await("the command", () -> unloading.getState() == Thread.State.WAITING);
+            server.device.allow(3);
+            unloading.join(20_000);
+            Thread loading = Thread.ofPlatform().start(() -> server.scheduler.loadAdapter("three", path(3)));
+            await("the command", () -> loading.getState() == Thread.State.WAITING);
+            server.device.allow(3);
+            loading.join(20_000);
+            assertThat(server.scheduler.adapters().stream().map(AdapterCard::name))
+                    .containsExactlyInAnyOrder("one", "three");
+            Heard three = server.submit(of(text(1, 40), 20, "three", ""));
+            server.device.resume();
+            assertThat(base.finished()).isEqualTo(alone.get(""));
+            assertThat(one.finished()).isEqualTo(alone.get("one"));
+            try (TinyServer other = new TinyServer(SETUP)) {
+                other.scheduler.loadAdapter("three", path(3));
+                assertThat(three.finished())
+                        .isEqualTo(
+                                other.submit(of(text(1, 40), 20, "three", "")).finished());
+            }
+        }
+    }
+
+    @Test
+    void anUnloadedAdapterKeepsItsPlaceUntilItsTextsHaveEnded() throws Exception {
+        Map<String, int[]> alone = alone();
+        try (TinyServer server = withTwo()) {
+            server.device.pause();
+            Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
+            Job other = server.submit(of(text(2, 4), 200, "one", ""), new Heard());
+            await("a held step", server.device::isHeld);
+            Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
+            await("the command", () -> unloading.getState() == Thread.State.WAITING);
+            Heard late = server.submit(of(text(1, 40), 20, "one", "")); // found before it was unloaded
+            server.device.resume();
+            unloading.join(20_000);
+            refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "one", "")));
+            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("one"));
+            assertThat(heard.finished()).isEqualTo(alone.get("one"));
+            assertThat(late.finished()).isEqualTo(alone.get("one"));
+            other.cancel();
+            server.idle(SETUP);
+            server.scheduler.loadAdapter("three", path(3));
+        }
+    }
+
+    @Test
+    void aNameThatIsLeavingIsTakenAndItsPlaceIsNotFree() throws Exception {
+        try (TinyServer server = withTwo()) {
+            server.device.pause();
+            Heard heard = server.submit(of(text(1, 40), 200, "one", ""));
+            await("a held step", server.device::isHeld);
+            List<Throwable> refusals = new ArrayList<>();
+            Thread commanding = Thread.ofPlatform().start(() -> {
+                server.scheduler.unloadAdapter("one");
+                for (String name : List.of("one", "three")) {
+                    try {
+                        server.scheduler.loadAdapter(name, path(3));
+                    } catch (EngineRefusal refusal) {
+                        refusals.add(refusal);
+                    }
+                }
+            });
+            while (commanding.isAlive()) {
+                await("a command", () -> commanding.getState() == Thread.State.WAITING || !commanding.isAlive());
+                server.device.allow(1);
+            }
+            server.device.resume();
+            commanding.join(20_000);
+            heard.finished();
+            assertThat(refusals.stream().map(each -> ((EngineRefusal) each).kind()))
+                    .containsExactly(Kind.ADAPTER_EXISTS, Kind.ADAPTER_UNUSABLE);
+        }
+    }
+
+    @Test
+    void whatCannotBeLoadedIsRefusedWithTheReason() throws Exception {
+        Path broken = Files.createDirectories(folder.resolve("broken"));
+        Files.writeString(broken.resolve("adapter_config.json"), "{");
+        try (TinyServer server = withTwo()) {
+            refused(Kind.ADAPTER_EXISTS, () -> server.scheduler.loadAdapter("one", path(1)));
+            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("three", path(3))); // no place
+            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("three"));
+            refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "three", "")));
+            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.embed(text(1, 4), "three"));
+            server.scheduler.unloadAdapter("two");
+            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", folder.resolve("nothing")));
+            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", broken));
+            for (String other : List.of("phi3", "deepseek_v2")) {
+                refused(
+                        Kind.ADAPTER_UNUSABLE,
+                        () -> server.scheduler.loadAdapter("two", TinyModel.GOLDEN.resolve(other + "/adapter")));
+            }
+            server.scheduler.loadAdapter("two", path(2));
+        }
+        try (TinyServer server = new TinyServer("llama3")) {
+            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("one", path(1)));
+        }
+    }
+}

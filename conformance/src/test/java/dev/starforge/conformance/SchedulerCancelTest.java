@@ -1,0 +1,182 @@
+package dev.starforge.conformance;
+
+import static dev.starforge.conformance.TinyServer.await;
+import static dev.starforge.conformance.TinyServer.request;
+import static dev.starforge.conformance.TinyServer.text;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.conformance.TinyServer.Setup;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.Job;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Who leaves does so after the step under way, whole; and nobody waits for a step who need not. */
+final class SchedulerCancelTest {
+    private static final Setup SETUP = Setup.of("llama3").withNanosPerRow(10_000_000); // pieces of 16 tokens
+
+    private static void cancelled(TinyServer server, Heard heard, int tokens) throws Exception {
+        assertThat(heard.ending()).isEqualTo(new Ending.Cancelled());
+        server.idle(SETUP);
+        assertThat(heard.endings).hasSize(1);
+        assertThat(heard.tokens).hasSize(tokens);
+    }
+
+    private static void answersRight(TinyServer server) throws Exception {
+        try (Alone alone = new Alone("llama3")) {
+            assertThat(server.submit(request(text(5, 90), 4)).finished()).isEqualTo(alone.greedy(text(5, 90), 4));
+        }
+    }
+
+    @Test
+    void beforeItHasBegun() throws Exception {
+        try (TinyServer server = new TinyServer(SETUP)) {
+            server.hold();
+            Heard heard = new Heard();
+            Job job = server.submit(request(text(5, 90), 9), heard);
+            job.cancel();
+            job.cancel();
+            server.device.resume();
+            cancelled(server, heard, 0);
+            assertThat(server.device.computed()).isEqualTo(1);
+            answersRight(server);
+        }
+    }
+
+    @Test
+    void betweenThePiecesOfItsPrompt() throws Exception {
+        try (TinyServer server = new TinyServer(SETUP)) {
+            answersRight(server); // the size of a piece is known now
+            server.device.steps.clear();
+            server.device.pause();
+            Heard heard = new Heard();
+            Job job = server.submit(request(text(6, 90), 9), heard);
+            await("the first piece", server.device::isHeld);
+            server.device.allow(2);
+            job.cancel();
+            server.device.resume();
+            cancelled(server, heard, 0);
+            assertThat(server.device.computed()).isBetween(3, 89);
+            answersRight(server);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 7})
+    void atSomeToken(int count) throws Exception {
+        try (TinyServer server = new TinyServer(SETUP)) {
+            server.device.pause();
+            Heard heard = new Heard();
+            Job job = server.submit(request(text(7, 10), 40), heard);
+            Heard beside = server.submit(request(text(8, 3), 12));
+            await("a held step", server.device::isHeld);
+            while (heard.tokens.size() < count) {
+                server.device.allow(1);
+            }
+            job.cancel();
+            server.device.resume();
+            assertThat(beside.finished()).hasSize(12);
+            cancelled(server, heard, count);
+            job.cancel();
+            answersRight(server);
+        }
+    }
+
+    @Test
+    void aStatusIsThereWhileAStepIsHeldAndAnEmbeddingCanBeCancelled() throws Exception {
+        try (TinyServer server = new TinyServer(SETUP)) {
+            server.hold();
+            long begin = System.nanoTime();
+            assertThat(server.scheduler.status().alive()).isTrue();
+            assertThat(server.scheduler.adapters()).isEmpty();
+            var embedding = server.scheduler.embed(text(1, 30), "");
+            assertThat(embedding.cancel(true)).isTrue();
+            assertThat(System.nanoTime() - begin).isLessThan(1_000_000_000L);
+            server.device.resume();
+            float[] mean = server.scheduler.embed(text(1, 30), "").get();
+            double squares = 0;
+            for (float each : mean) {
+                squares += each * each;
+            }
+            assertThat(squares).isCloseTo(1, org.assertj.core.api.Assertions.within(1e-5));
+            assertThat(server.device.computed()).isEqualTo(1 + 30);
+        }
+    }
+
+    @Test
+    void closingEndsEverything() throws Exception {
+        Heard running = new Heard();
+        Heard waiting = new Heard();
+        Heard queued = new Heard();
+        try (TinyServer server = new TinyServer(SETUP.withSequences(1))) {
+            server.submit(request(text(1, 5), 200), running);
+            await("a token", () -> !running.tokens.isEmpty());
+            server.submit(request(text(2, 5), 5), waiting);
+            server.status(status -> status.waiting() == 1);
+            server.device.pause();
+            await("a held step", server.device::isHeld);
+            server.submit(request(text(3, 5), 5), queued);
+            Thread closing = Thread.ofPlatform().start(server.scheduler::close);
+            await("the end of the step", () -> closing.getState() == Thread.State.WAITING);
+            server.device.resume();
+            closing.join(20_000);
+            assertThat(closing.isAlive()).isFalse();
+            for (Heard heard : List.of(running, waiting, queued)) {
+                assertThat(heard.endings).hasSize(1);
+                assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+            }
+            assertThat(server.scheduler.status().alive()).isFalse();
+            assertThat(server.scheduler.status().kvUsage()).isZero();
+            refusesAll(server);
+        }
+        assertThat(Thread.getAllStackTraces().keySet().stream().map(Thread::getName))
+                .doesNotContain("engine");
+    }
+
+    /** Whatever needs the thread that is gone says so, rather than wait for it. */
+    static void refusesAll(TinyServer server) {
+        for (var asked : Arrays.<Runnable>asList(
+                () -> server.submit(request(text(1, 5), 5)),
+                () -> server.scheduler.embed(text(1, 5), ""),
+                () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN),
+                () -> server.scheduler.unloadAdapter("a"))) {
+            assertThatThrownBy(asked::run)
+                    .isInstanceOfSatisfying(
+                            EngineRefusal.class,
+                            refusal -> assertThat(refusal.kind()).isEqualTo(EngineRefusal.Kind.DEAD));
+        }
+    }
+
+    /** A long prompt comes in pieces: whoever runs has a token in every step of it. */
+    @Test
+    void aLongPromptStopsNobodyForLongerThanAPiece() throws Exception {
+        try (TinyServer server = new TinyServer(SETUP)) {
+            answersRight(server);
+            server.device.pause();
+            Heard running = server.submit(request(text(9, 3), 100));
+            await("a held step", server.device::isHeld);
+            server.device.allow(3);
+            server.device.steps.clear();
+            int[] before = {-1};
+            Heard joining = new Heard(count -> {
+                before[0] = before[0] < 0 ? running.tokens.size() : before[0];
+                return true;
+            });
+            server.submit(request(text(10, 200), 2), joining);
+            int had = running.tokens.size();
+            server.device.resume();
+            joining.finished();
+            running.finished();
+            int pieces =
+                    (int) server.device.steps.stream().filter(rows -> rows > 2).count();
+            assertThat(pieces).isGreaterThanOrEqualTo(200 / 32);
+            assertThat(before[0] - had).isGreaterThanOrEqualTo(pieces);
+            assertThat(server.device.steps).allMatch(rows -> rows <= 32);
+        }
+    }
+}

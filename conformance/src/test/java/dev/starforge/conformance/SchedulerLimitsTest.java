@@ -1,0 +1,175 @@
+package dev.starforge.conformance;
+
+import static dev.starforge.conformance.TinyServer.request;
+import static dev.starforge.conformance.TinyServer.text;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.conformance.TinyServer.Setup;
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.TokenSink;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.MemoryException;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** Too little memory, too many requests, and things that break. */
+final class SchedulerLimitsTest {
+    private static void refused(EngineRefusal.Kind kind, Runnable asked) {
+        assertThatThrownBy(asked::run)
+                .isInstanceOfSatisfying(
+                        EngineRefusal.class,
+                        refusal -> assertThat(refusal.kind()).isEqualTo(kind));
+    }
+
+    private static void failed(Heard heard, Ending.Kind kind) throws Exception {
+        assertThat(heard.ending())
+                .isInstanceOfSatisfying(
+                        Ending.Failed.class, failed -> assertThat(failed.kind()).isEqualTo(kind));
+        assertThat(heard.endings).hasSize(1);
+    }
+
+    /** Eight texts grow to 48 to 60 tokens in room for 160. */
+    @Test
+    void preemptedTextsAreWhatTheyWouldBe() throws Exception {
+        Setup setup = Setup.of("llama3").withBlocks(10).withSequences(8);
+        Sampling drawn = Sampling.PLAIN.withRepetitionPenalty(1.2).withFrequencyPenalty(0.4);
+        try (Alone alone = new Alone("llama3");
+                TinyServer server = new TinyServer(setup)) {
+            server.hold();
+            List<Heard> all = new ArrayList<>();
+            for (int i = 0; i < 8; i++) {
+                all.add(server.submit(request(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? Sampling.GREEDY : drawn, 0)));
+            }
+            server.device.resume();
+            for (int i = 0; i < 8; i++) {
+                Alone.Said said = alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? Sampling.GREEDY : drawn);
+                assertThat(all.get(i).finished()).as("request %d", i).isEqualTo(said.ids());
+            }
+            server.idle(setup);
+            assertThat(server.scheduler.status().preemptions()).isPositive();
+        }
+    }
+
+    @Test
+    void whatNeverFitsIsRefusedAndWhatJustFitsIsNot() throws Exception {
+        Setup setup = Setup.of("llama3").withBlocks(4);
+        try (Alone alone = new Alone("llama3");
+                TinyServer server = new TinyServer(setup)) {
+            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), 25)));
+            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), Integer.MAX_VALUE)));
+            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.scheduler.embed(text(1, 65), ""));
+            assertThat(server.submit(request(text(1, 40), 24)).finished()).isEqualTo(alone.greedy(text(1, 40), 24));
+        }
+        try (TinyServer server = new TinyServer("llama3")) { // has room for more than the context of 256
+            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 200), 57)));
+        }
+    }
+
+    @Test
+    void aFullQueueRefusesUntilSomebodyLeaves() throws Exception {
+        Setup setup = Setup.of("llama3").withPlaces(3);
+        try (TinyServer server = new TinyServer(setup)) {
+            server.hold(); // has one place
+            Heard one = server.submit(request(text(1, 4), 3));
+            Heard two = server.submit(request(text(2, 4), 3));
+            refused(EngineRefusal.Kind.QUEUE_FULL, () -> server.submit(request(text(3, 4), 3)));
+            refused(EngineRefusal.Kind.QUEUE_FULL, () -> server.scheduler.embed(text(3, 4), ""));
+            server.device.resume();
+            one.finished();
+            two.finished();
+            for (int i = 0; i < 5; i++) {
+                assertThat(server.submit(request(text(4, 4), 3)).finished()).hasSize(3);
+            }
+        }
+    }
+
+    /** Blocks that nobody gives back, as of a leak: the text they lack ends, others do not notice. */
+    @Test
+    void aTextThatFindsNoBlocksEndsAlone() throws Exception {
+        Setup setup = Setup.of("llama3").withBlocks(6).withFirst(engine -> {
+            Engine.Sequence held = engine.open(text(50, 40));
+            engine.step(List.of(new Engine.Piece(held, 40, 1)));
+        });
+        try (Alone alone = new Alone("llama3");
+                TinyServer server = new TinyServer(setup)) {
+            Heard large = server.submit(request(text(1, 30), 40));
+            failed(large, Ending.Kind.OUT_OF_MEMORY);
+            assertThat(large.tokens).hasSize(19);
+            assertThat(server.submit(request(text(2, 30), 10)).finished()).isEqualTo(alone.greedy(text(2, 30), 10));
+            server.status(status -> status.running() == 0 && status.kvUsage() == 0.5);
+        }
+    }
+
+    @Test
+    void aStepThatFailsEndsTheEngineAndEverybodyIsTold() throws Exception {
+        dies(new DeviceException("a device that is lost"), Ending.Kind.INFERENCE_FAILED);
+        dies(new MemoryException("no memory is left"), Ending.Kind.OUT_OF_MEMORY);
+    }
+
+    private static void dies(RuntimeException failure, Ending.Kind kind) throws Exception {
+        try (TinyServer server = new TinyServer(Setup.of("llama3").withSequences(2))) {
+            server.hold();
+            List<Heard> all = new ArrayList<>();
+            for (int i = 0; i < 4; i++) {
+                all.add(server.submit(request(text(i, 4), 50)));
+            }
+            server.device.allow(4);
+            all.add(server.submit(request(text(9, 4), 50)));
+            server.device.failWith(failure);
+            server.device.resume();
+            for (Heard heard : all) {
+                failed(heard, kind);
+            }
+            assertThat(server.scheduler.status().alive()).isFalse();
+            SchedulerCancelTest.refusesAll(server);
+        }
+    }
+
+    @Test
+    void aTokenOutsideTheVocabularyIsTheCallersMistake() throws Exception {
+        try (TinyServer server = new TinyServer("llama3")) {
+            assertThatThrownBy(() -> server.submit(request(new int[] {1, TinyServer.VOCABULARY}, 5)))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("640");
+            assertThat(server.submit(request(text(1, 4), 3)).finished()).hasSize(3);
+        }
+    }
+
+    /** Sinks belong to others: one that throws ends its own text. */
+    @Test
+    void aSinkThatThrowsEndsItsTextAlone() throws Exception {
+        try (Alone alone = new Alone("llama3");
+                TinyServer server = new TinyServer("llama3")) {
+            server.hold();
+            Heard before = server.submit(request(text(1, 4), 9));
+            Heard broken = new Heard(count -> {
+                throw new IllegalStateException("a sink that throws");
+            });
+            server.submit(request(text(2, 4), 9), broken);
+            server.scheduler.submit(request(text(3, 4), 2), new TokenSink() {
+                @Override
+                public boolean token(Token token) {
+                    return true;
+                }
+
+                @Override
+                public void end(Ending ending) {
+                    throw new IllegalStateException("a sink that throws at its end");
+                }
+            });
+            Heard after = server.submit(request(text(4, 4), 9));
+            server.device.resume();
+            failed(broken, Ending.Kind.INFERENCE_FAILED);
+            assertThat(broken.tokens).hasSize(1);
+            assertThat(before.finished()).isEqualTo(alone.greedy(text(1, 4), 9));
+            assertThat(after.finished()).isEqualTo(alone.greedy(text(4, 4), 9));
+            server.idle(Setup.of("llama3"));
+        }
+    }
+}
