@@ -6,6 +6,7 @@ import dev.starforge.serve.engine.TokenSink;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.IntPredicate;
@@ -38,10 +39,11 @@ final class Heard implements TokenSink {
         ended.complete(ending);
     }
 
-    Ending ending() throws Exception {
+    /** How it ended; waits for it. */
+    Ending ending() {
         try {
             return ended.get(20, TimeUnit.SECONDS);
-        } catch (TimeoutException never) {
+        } catch (TimeoutException | InterruptedException | ExecutionException never) {
             throw new AssertionError("no end after 20 s and " + tokens.size() + " tokens", never);
         }
     }
@@ -51,7 +53,7 @@ final class Heard implements TokenSink {
     }
 
     /** The tokens of a text that has come to its own end. */
-    int[] finished() throws Exception {
+    int[] finished() {
         if (ending() instanceof Ending.Finished) {
             return ids();
         }

@@ -10,13 +10,19 @@ import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.Token;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Random;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Too little memory, too many requests, and things that break. */
 final class SchedulerLimitsTest {
@@ -53,6 +59,73 @@ final class SchedulerLimitsTest {
             }
             server.idle(setup);
             assertThat(server.scheduler.status().preemptions()).isPositive();
+        }
+    }
+
+    /**
+     * Few blocks, few slots, shared prefixes, drawn and greedy texts, some of which leave early, from several threads: what
+     * is heard of each is what it says alone, or the beginning of it.
+     */
+    @ParameterizedTest
+    @ValueSource(strings = {"llama3", "starcoder2", "phi3-longrope"})
+    void whateverTheCrowdNobodyHearsAnythingElse(String model) throws Exception {
+        Setup setup = Setup.of(model).withBlocks(8).withSequences(6).withNanosPerRow(10_000_000);
+        try (Alone alone = new Alone(model);
+                TinyServer server = new TinyServer(setup)) {
+            Crowd[] crowds = new Crowd[4];
+            Thread[] threads = new Thread[crowds.length];
+            for (int i = 0; i < crowds.length; i++) {
+                Crowd crowd = new Crowd(server, new Random(i), new ArrayList<>(), new ArrayList<>());
+                crowds[i] = crowd;
+                threads[i] = Thread.ofPlatform().start(crowd);
+            }
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            for (Crowd crowd : crowds) {
+                for (int i = 0; i < crowd.requests.size(); i++) {
+                    GenerationRequest request = crowd.requests.get(i);
+                    Heard heard = crowd.heard.get(i);
+                    int[] said = alone.say(request.prompt(), request.maxTokens(), request.sampling())
+                            .ids();
+                    boolean whole = heard.ending() instanceof Ending.Finished;
+                    assertThat(heard.ids()).isEqualTo(whole ? said : Arrays.copyOf(said, heard.tokens.size()));
+                    assertThat(whole || heard.ending() instanceof Ending.Cancelled)
+                            .as("%s", heard.endings)
+                            .isTrue();
+                }
+            }
+            server.idle(setup);
+            assertThat(server.scheduler.status().preemptions()).isPositive();
+            assertThat(server.scheduler.status().prefixHits()).isPositive();
+        }
+    }
+
+    /** A client with ten requests after each other in each of four rounds, of which it cancels some at some time. */
+    private record Crowd(TinyServer server, Random random, List<GenerationRequest> requests, List<Heard> heard)
+            implements Runnable {
+        @Override
+        public void run() {
+            for (int round = 0; round < 4; round++) {
+                List<Job> jobs = new ArrayList<>();
+                for (int i = 0; i < 10; i++) {
+                    int[] prompt = text(random.nextInt(4), 1 + random.nextInt(70));
+                    Sampling sampling = random.nextBoolean()
+                            ? Sampling.GREEDY
+                            : Sampling.PLAIN
+                                    .withPresencePenalty(random.nextInt(2))
+                                    .withSeed(random.nextInt());
+                    requests.add(request(prompt, random.nextInt(50), sampling, 0));
+                    heard.add(new Heard());
+                    jobs.add(server.submit(requests.getLast(), heard.getLast()));
+                }
+                for (Job job : jobs) {
+                    if (random.nextInt(3) == 0) {
+                        job.cancel();
+                    }
+                }
+                heard.forEach(Heard::ending);
+            }
         }
     }
 
