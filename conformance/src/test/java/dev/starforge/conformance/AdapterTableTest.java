@@ -111,6 +111,11 @@ final class AdapterTableTest {
 
     /** An adapter of drawn numbers, A and B, for a golden model. */
     private Path drawn(Served served, long seed, int rank, boolean dora, List<String> targets) throws IOException {
+        return drawn(served, seed, rank, 0.2f, dora, targets);
+    }
+
+    private Path drawn(Served served, long seed, int rank, float bound, boolean dora, List<String> targets)
+            throws IOException {
         Path to = Files.createDirectories(folder.resolve("drawn-" + seed));
         LoraSettings settings = new LoraSettings(rank, 2 * rank, 0, targets, false, false, dora);
         try (Scope scope = new Scope(served.device);
@@ -121,7 +126,7 @@ final class AdapterTableTest {
             adapter.parameters().forEach((name, tensor) -> {
                 float[] values = new float[Math.toIntExact(tensor.shape().size())];
                 for (int i = 0; i < values.length; i++) {
-                    values[i] = 0.2f * (2 * Philox.uniform(seed, site[0], i) - 1);
+                    values[i] = bound * (2 * Philox.uniform(seed, site[0], i) - 1);
                 }
                 site[0]++;
                 served.device.write(tensor, values);
@@ -370,6 +375,8 @@ final class AdapterTableTest {
                     "q_proj has rank 9, expected at most 8");
             refused(served, Reason.TARGETS, served.trained(), "down_proj", ATTENTION.toString());
             refused(served, Reason.VARIANT, drawn(served, 33, 2, true, ATTENTION), "use_dora", "DoRA");
+            Path infinite = drawn(served, 36, 2, Float.POSITIVE_INFINITY, false, ATTENTION);
+            refused(served, Reason.NUMBERS, infinite, "q_proj lora_A: element 0 is ", "Infinity");
             Path narrow = edited(drawn(served, 34, 2, false, ATTENTION), "\"r\" : 2", "\"r\" : 3");
             assertThatThrownBy(() -> served.table.load("narrow", narrow))
                     .isInstanceOf(ModelException.class)
