@@ -25,6 +25,8 @@ import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -41,6 +43,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -323,6 +326,62 @@ final class AdapterTableTest {
                     .isEqualTo(ofThird);
             assertThat(ofThird).isNotEqualTo(ofOther).isNotEqualTo(ofTrained);
         }
+    }
+
+    /** As a server decodes: one step for all batches, whoever has which adapter, and adapters that came after it was recorded. */
+    @Test
+    void aRecordedStepReadsIndexAndTableAnew() throws IOException {
+        try (Served served = new Served("llama3", Precision.FLOAT32, targets("llama3"));
+                Scope session = new Scope(served.device);
+                Scope step = new Scope(served.device)) {
+            Device device = served.device;
+            Model model = served.model;
+            int trained = served.table.load("trained", served.trained()).index();
+            int late = trained + 1;
+            int[][] adapters = {
+                {BASE, trained, BASE},
+                {trained, BASE, BASE},
+                {trained, trained, BASE},
+                {late, BASE, trained},
+                {late, late, BASE}
+            };
+            PagedKvCache cache = new PagedKvCache(model.facts(), 6, DType.F32, session);
+            PagedKvCache twin = new PagedKvCache(model.facts(), 6, DType.F32, session);
+            List<PagedKvCache.Sequence> places = List.of(cache.sequence(), cache.sequence(), cache.sequence());
+            List<PagedKvCache.Sequence> twins = List.of(twin.sequence(), twin.sequence(), twin.sequence());
+            Tensor logits = session.allocate(Spec.f32(3, model.facts().vocabulary()));
+            Tensor rows = session.allocate(Spec.i32(3));
+            device.write(rows, 0, 1, 2);
+            Batch batch = Batches.singles(session, 3, 2, model.regime(0));
+            Ops ops = device.ops(step, Precision.FLOAT32, Fallback.FORBIDDEN);
+            for (int token = 0; token < adapters.length; token++) {
+                if (token == 3) {
+                    assertThat(served.table
+                                    .load("late", drawn(served, 41, 6, false, ATTENTION))
+                                    .index())
+                            .isEqualTo(late);
+                }
+                Batches.refill(device, batch, singles(places, token, adapters[token]));
+                device.replay(
+                        this,
+                        () -> step.within(() -> {
+                            ops.store(logits, rows, model.forward(ops, batch, cache));
+                            return logits;
+                        }));
+                Batch eager = Batches.cached(model, session, singles(twins, token, adapters[token]));
+                Ops once = device.ops(session, Precision.FLOAT32, Fallback.FORBIDDEN);
+                assertThat(device.floats(logits))
+                        .as("token " + token)
+                        .isEqualTo(device.floats(model.forward(once, eager, twin)));
+            }
+            device.forget(this);
+        }
+    }
+
+    private static List<Chunk> singles(List<PagedKvCache.Sequence> places, int token, int[] adapters) {
+        return IntStream.range(0, adapters.length)
+                .mapToObj(s -> new Chunk(places.get(s), new int[] {3 + 5 * token + s}, adapters[s]))
+                .toList();
     }
 
     @Test
