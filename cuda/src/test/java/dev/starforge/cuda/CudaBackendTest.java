@@ -47,12 +47,6 @@ class CudaBackendTest {
     }
 
     @Test
-    void tablesOfAdaptersAreExpanded() {
-        assertEquals(Support.EXPANDED, backend.supports(new Adapters.Lora(), Spec.f32(3, 4)));
-        assertEquals(Support.EXPANDED, backend.supports(new Adapters.ExpertLora(), Spec.f32(3, 4)));
-    }
-
-    @Test
     void aMissingLibraryIsAReasonAndItsFunctionsThrowIt() {
         Library library = Library.open("it is not here", List.of("libstarforge-not-there.so.1"));
         assertEquals(new Library.Missing("it is not here"), library);
