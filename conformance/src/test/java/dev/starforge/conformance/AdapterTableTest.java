@@ -23,6 +23,8 @@ import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -39,6 +41,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -109,8 +112,14 @@ final class AdapterTableTest {
 
     /** An adapter of drawn numbers, A and B, for a golden model. */
     private Path drawn(Served served, long seed, int rank, boolean dora, List<String> targets) throws IOException {
+        return drawn(served, seed, rank, 0.2f, dora, targets);
+    }
+
+    private Path drawn(Served served, long seed, int rank, float bound, boolean dora, List<String> targets)
+            throws IOException {
         LoraSettings settings = new LoraSettings(rank, 2 * rank, 0, targets, false, false, dora);
-        return DrawnAdapter.write(folder.resolve("drawn-" + seed), served.golden, served.device, seed, settings);
+        return DrawnAdapter.write(
+                folder.resolve("drawn-" + seed), served.golden, served.device, seed, bound, settings);
     }
 
     private static List<String> targets(String name) {
@@ -302,6 +311,62 @@ final class AdapterTableTest {
         }
     }
 
+    /** As a server decodes: one step for all batches, whoever has which adapter, and adapters that came after it was recorded. */
+    @Test
+    void aRecordedStepReadsIndexAndTableAnew() throws IOException {
+        try (Served served = new Served("llama3", Precision.FLOAT32, targets("llama3"));
+                Scope session = new Scope(served.device);
+                Scope step = new Scope(served.device)) {
+            Device device = served.device;
+            Model model = served.model;
+            int trained = served.table.load("trained", served.trained()).index();
+            int late = trained + 1;
+            int[][] adapters = {
+                {BASE, trained, BASE},
+                {trained, BASE, BASE},
+                {trained, trained, BASE},
+                {late, BASE, trained},
+                {late, late, BASE}
+            };
+            PagedKvCache cache = new PagedKvCache(model.facts(), 6, DType.F32, session);
+            PagedKvCache twin = new PagedKvCache(model.facts(), 6, DType.F32, session);
+            List<PagedKvCache.Sequence> places = List.of(cache.sequence(), cache.sequence(), cache.sequence());
+            List<PagedKvCache.Sequence> twins = List.of(twin.sequence(), twin.sequence(), twin.sequence());
+            Tensor logits = session.allocate(Spec.f32(3, model.facts().vocabulary()));
+            Tensor rows = session.allocate(Spec.i32(3));
+            device.write(rows, 0, 1, 2);
+            Batch batch = Batches.singles(session, 3, 2, model.regime(0));
+            Ops ops = device.ops(step, Precision.FLOAT32, Fallback.FORBIDDEN);
+            for (int token = 0; token < adapters.length; token++) {
+                if (token == 3) {
+                    assertThat(served.table
+                                    .load("late", drawn(served, 41, 6, false, ATTENTION))
+                                    .index())
+                            .isEqualTo(late);
+                }
+                Batches.refill(device, batch, singles(places, token, adapters[token]));
+                device.replay(
+                        this,
+                        () -> step.within(() -> {
+                            ops.store(logits, rows, model.forward(ops, batch, cache));
+                            return logits;
+                        }));
+                Batch eager = Batches.cached(model, session, singles(twins, token, adapters[token]));
+                Ops once = device.ops(session, Precision.FLOAT32, Fallback.FORBIDDEN);
+                assertThat(device.floats(logits))
+                        .as("token " + token)
+                        .isEqualTo(device.floats(model.forward(once, eager, twin)));
+            }
+            device.forget(this);
+        }
+    }
+
+    private static List<Chunk> singles(List<PagedKvCache.Sequence> places, int token, int[] adapters) {
+        return IntStream.range(0, adapters.length)
+                .mapToObj(s -> new Chunk(places.get(s), new int[] {3 + 5 * token + s}, adapters[s]))
+                .toList();
+    }
+
     @Test
     void aHashIsOfTheContent() throws IOException {
         try (Served served = new Served("llama3", Precision.FLOAT32, targets("llama3"))) {
@@ -352,6 +417,8 @@ final class AdapterTableTest {
                     "q_proj has rank 9, expected at most 8");
             refused(served, Reason.TARGETS, served.trained(), "down_proj", ATTENTION.toString());
             refused(served, Reason.VARIANT, drawn(served, 33, 2, true, ATTENTION), "use_dora", "DoRA");
+            Path infinite = drawn(served, 36, 2, Float.POSITIVE_INFINITY, false, ATTENTION);
+            refused(served, Reason.NUMBERS, infinite, "q_proj lora_A: element 0 is ", "Infinity");
             Path narrow = edited(drawn(served, 34, 2, false, ATTENTION), "\"r\" : 2", "\"r\" : 3");
             assertThatThrownBy(() -> served.table.load("narrow", narrow))
                     .isInstanceOf(ModelException.class)

@@ -12,11 +12,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** An adapter of drawn numbers, A and B, for a golden model. */
+/** An adapter of drawn numbers up to a bound, A and B, for a golden model. */
 final class DrawnAdapter {
     private DrawnAdapter() {}
 
-    static Path write(Path to, Path golden, Device device, long seed, LoraSettings settings) throws IOException {
+    static Path write(Path to, Path golden, Device device, long seed, float bound, LoraSettings settings) throws IOException {
         Files.createDirectories(to);
         try (Scope scope = new Scope(device);
                 ModelFiles files = ModelFiles.open(golden);
@@ -26,7 +26,7 @@ final class DrawnAdapter {
             adapter.parameters().forEach((name, tensor) -> {
                 float[] values = new float[Math.toIntExact(tensor.shape().size())];
                 for (int i = 0; i < values.length; i++) {
-                    values[i] = 0.2f * (2 * Philox.uniform(seed, site[0], i) - 1);
+                    values[i] = bound * (2 * Philox.uniform(seed, site[0], i) - 1);
                 }
                 site[0]++;
                 device.write(tensor, values);

@@ -44,7 +44,7 @@ final class SchedulerAdapterTest {
             for (int i = 1; i <= 3; i++) {
                 LoraSettings settings =
                         new LoraSettings(4, 8, 0, List.of("q_proj", "k_proj", "v_proj", "o_proj"), false, false, false);
-                DrawnAdapter.write(path(i), GOLDEN, device, i, settings);
+                DrawnAdapter.write(path(i), GOLDEN, device, i, 0.2f, settings);
             }
         }
     }

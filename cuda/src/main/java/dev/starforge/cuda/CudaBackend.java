@@ -75,12 +75,18 @@ public final class CudaBackend implements Backend {
         CudaDriver.check(CudaDriver.cuDeviceTotalMem_v2(out, device), operation);
         long bytes = out.get(JAVA_LONG, 0);
         CudaDriver.check(CudaDriver.cuDeviceGetName(out, NAME_BYTES, device), operation);
+        return declare(index, out.getString(0), bytes, integrated, major, minor, driver);
+    }
+
+    /** What this build declares of a GPU, here or described; bf16 from Ampere on. */
+    public static Probe.Found declare(
+            int index, String name, long bytes, boolean integrated, int major, int minor, int driver) {
         return new Probe.Found(
                 index,
-                out.getString(0),
+                name,
                 bytes,
                 integrated,
-                List.of(DType.F32, DType.BF16, DType.F16),
+                major >= 8 ? List.of(DType.BF16, DType.F16, DType.F32) : List.of(DType.F16, DType.F32),
                 "plain",
                 "kernels that tile queries against keys (flash attention) are not written yet",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."

@@ -45,7 +45,10 @@ class DispatchTest {
     @Test
     void everyFusedOperationIsAskedFor() {
         assertEquals(
-                Stream.of(Fused.class.getPermittedSubclasses()).sorted(BY_NAME).toList(),
+                Stream.of(Fused.class.getPermittedSubclasses())
+                        .filter(Class::isRecord)
+                        .sorted(BY_NAME)
+                        .toList(),
                 fused().map(Op::getClass).distinct().sorted(BY_NAME).toList());
     }
 

@@ -22,8 +22,8 @@ public final class Lora {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
     private static final int STRIP = Scratch.STRIP;
-    private static final int DOWN_ROWS = 8;
-    private static final int RANKS = 8;
+    private static final int DOWN_ROWS = 32;
+    private static final int RANKS = 4;
     private static final int UP_ROWS = 64;
     private static final int OUTPUTS = 128;
 
@@ -96,16 +96,15 @@ public final class Lora {
         long ranks = Workers.count(rank, RANKS);
         workers.run(
                 Workers.count(y.rows, DOWN_ROWS) * ranks,
-                (chunk, s, at) -> down(chunk / ranks * DOWN_ROWS, (int) (chunk % ranks) * RANKS, s, at));
+                (chunk, s, at) -> down((int) (chunk / ranks) * DOWN_ROWS, (int) (chunk % ranks) * RANKS, s, at));
         long outputs = Workers.count(y.last, OUTPUTS);
         workers.run(
                 Workers.count(y.rows, UP_ROWS) * outputs,
-                (chunk, s, at) -> up(chunk / outputs * UP_ROWS, (int) (chunk % outputs) * OUTPUTS, s, at));
+                (chunk, s, at) -> up((int) (chunk / outputs) * UP_ROWS, (int) (chunk % outputs) * OUTPUTS, s, at));
     }
 
     /** h[row][r] of some rows and ranks. */
-    private void down(long chunk, int rank0, float[] s, int at) {
-        int row0 = (int) chunk;
+    private void down(int row0, int rank0, float[] s, int at) {
         int end = (int) Math.min(row0 + DOWN_ROWS, y.rows);
         int ranks = Math.min(RANKS, rank - rank0);
         for (int row = row0; row < end; row++) {
@@ -114,7 +113,9 @@ public final class Lora {
         for (int i = 0; i < width; i += STRIP) {
             int count = Math.min(STRIP, width - i);
             for (int row = row0; row < end; row++) {
-                x.load((long) row * width + i, count, s, at + (row - row0) * STRIP);
+                if (matrices[row] >= 0) {
+                    x.load((long) row * width + i, count, s, at + (row - row0) * STRIP);
+                }
             }
             for (int first = row0; first < end; first++) {
                 if (isFirst(first, row0)) {
@@ -151,8 +152,7 @@ public final class Lora {
     }
 
     /** Some outputs of some rows. */
-    private void up(long chunk, int out0, float[] s, int at) {
-        int row0 = (int) chunk;
+    private void up(int row0, int out0, float[] s, int at) {
         int end = (int) Math.min(row0 + UP_ROWS, y.rows);
         int outputs = (int) Math.min(OUTPUTS, y.last - out0);
         for (int row = row0; row < end; row++) {
@@ -176,7 +176,6 @@ public final class Lora {
         }
         for (int row = first; row < end; row++) {
             if (matrices[row] == matrices[first]) {
-                Arrays.fill(s, sums, sums + OUTPUTS, 0);
                 multiply(s, row * rank, rank, turned, sums);
                 base.load(row * y.last + out0, outputs, s, sums + OUTPUTS);
                 Elementwise.add(s, sums, sums + OUTPUTS, OUTPUTS);
@@ -185,18 +184,25 @@ public final class Lora {
         }
     }
 
-    /** sums[o] += h[r] * b[r][o] in ascending r. */
+    /** sums[o] = the sum of h[r] * b[r][o] in ascending r. */
     private static void multiply(float[] s, int h, int rank, int b, int sums) {
-        for (int o = 0; o < OUTPUTS; o += 2 * W) {
-            FloatVector c0 = FloatVector.fromArray(SPECIES, s, sums + o);
-            FloatVector c1 = FloatVector.fromArray(SPECIES, s, sums + o + W);
-            for (int r = 0; r < rank; r++) {
-                FloatVector spread = FloatVector.broadcast(SPECIES, s[h + r]);
-                c0 = spread.fma(FloatVector.fromArray(SPECIES, s, b + r * OUTPUTS + o), c0);
-                c1 = spread.fma(FloatVector.fromArray(SPECIES, s, b + r * OUTPUTS + o + W), c1);
+        for (int o = sums; o < sums + OUTPUTS; o += 4 * W) {
+            FloatVector c0 = FloatVector.zero(SPECIES);
+            FloatVector c1 = c0;
+            FloatVector c2 = c0;
+            FloatVector c3 = c0;
+            int p = b + o - sums;
+            for (int r = h; r < h + rank; r++, p += OUTPUTS) {
+                FloatVector spread = FloatVector.broadcast(SPECIES, s[r]);
+                c0 = spread.fma(FloatVector.fromArray(SPECIES, s, p), c0);
+                c1 = spread.fma(FloatVector.fromArray(SPECIES, s, p + W), c1);
+                c2 = spread.fma(FloatVector.fromArray(SPECIES, s, p + 2 * W), c2);
+                c3 = spread.fma(FloatVector.fromArray(SPECIES, s, p + 3 * W), c3);
             }
-            c0.intoArray(s, sums + o);
-            c1.intoArray(s, sums + o + W);
+            c0.intoArray(s, o);
+            c1.intoArray(s, o + W);
+            c2.intoArray(s, o + 2 * W);
+            c3.intoArray(s, o + 3 * W);
         }
     }
 }

@@ -337,7 +337,7 @@ public final class Engine implements AutoCloseable {
     void repeat() {
         Size size = last.size;
         Recorded recording = size == null ? null : recorded.get(size);
-        if (recording == null) {
+        if (size == null || recording == null) {
             throw new TensorException("repeat: the last step was not one of single tokens");
         }
         device.replay(

@@ -19,7 +19,6 @@ final class Staging {
     private final int tokens;
     private final int sequences;
     private final int width;
-    private final int wanted;
     private int filledTokens;
     private int filledSequences;
     private int filledRows;
@@ -29,7 +28,6 @@ final class Staging {
         this.tokens = tokens;
         this.sequences = sequences;
         this.width = width;
-        this.wanted = wanted;
         numbers = new int[4 * tokens + 2 * sequences + 1 + sequences * width + wanted];
         all = scope.allocate(Spec.i32(numbers.length));
         batch = new Batch(

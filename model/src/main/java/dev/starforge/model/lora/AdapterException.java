@@ -15,6 +15,8 @@ public final class AdapterException extends ModelException {
         TARGETS,
         /** It is no plain LoRA, as with DoRA. */
         VARIANT,
+        /** A number is infinite or NaN, or is so in the type of the table. */
+        NUMBERS,
         /** No place is free. */
         FULL,
         /** The name is taken, or nothing has it. */

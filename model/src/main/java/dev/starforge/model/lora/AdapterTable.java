@@ -190,7 +190,12 @@ public final class AdapterTable {
             Map<String, LoraAdapter.Update> updates = read(adapter, folder);
             Loaded loaded = new Loaded(name, index, hash(folder));
             for (Target target : targets) {
-                put(target, index, Optional.ofNullable(updates.get(target.path + target.outer)));
+                LoraAdapter.Update update = updates.get(target.path + target.outer);
+                if (update == null) {
+                    write(target.scales, index, 0);
+                } else {
+                    put(target, index, update);
+                }
             }
             places.set(index, Optional.of(loaded));
             return loaded;
@@ -232,26 +237,43 @@ public final class AdapterTable {
                         update.path() + " has rank " + update.rank() + ", expected at most " + capacity.rank
                                 + ", which the table was planned for");
             }
+            requireFinite(update, folder);
             byPath.put(update.path() + update.outer(), update);
         }
         return byPath;
     }
 
-    /** Writes one place of a target's tables: an update, its rank filled up with zeros, or zeros only. */
-    private void put(Target target, int index, Optional<LoraAdapter.Update> update) {
+    /** Where a device multiplies with the whole table, a number that is not finite would reach the rows of others. */
+    private void requireFinite(LoraAdapter.Update update, Path folder) {
+        for (Tensor matrix : List.of(update.a(), update.b())) {
+            float[] values = scope.device().floats(matrix);
+            for (int i = 0; i < values.length; i++) {
+                if (!Float.isFinite(type == DType.F32 ? values[i] : type.widen(type.narrow(values[i])))) {
+                    throw new AdapterException(
+                            AdapterException.Reason.NUMBERS,
+                            folder,
+                            update.path() + (matrix == update.a() ? " lora_A" : " lora_B") + ": element " + i + " is "
+                                    + values[i] + ", expected what is finite in " + type);
+                }
+            }
+        }
+    }
+
+    /** Writes one place of a target's tables, the rank filled up with zeros. */
+    private void put(Target target, int index, LoraAdapter.Update update) {
         int matrices = Math.max(1, target.experts);
-        int rank = update.map(LoraAdapter.Update::rank).orElse(0);
-        int out = target.out / target.bs.size();
-        float[] a = update.map(u -> scope.device().floats(u.a())).orElse(new float[0]);
-        float[] b = update.map(u -> scope.device().floats(u.b())).orElse(new float[0]);
+        int rank = update.rank();
+        int parts = target.bs.size();
+        int out = target.out / parts;
+        float[] a = scope.device().floats(update.a());
+        float[] b = scope.device().floats(update.b());
         for (int e = 0; e < matrices; e++) {
             float[] down = new float[capacity.rank * target.in];
             System.arraycopy(a, e * rank * target.in, down, 0, rank * target.in);
             write(target.a, place(e, index, down.length), down);
         }
-        for (int part = 0; part < target.bs.size(); part++) {
-            float[] ups =
-                    target.experts > 0 && update.isPresent() ? update.get().ups(b, part, target.bs.size()) : b;
+        for (int part = 0; part < parts; part++) {
+            float[] ups = target.experts > 0 ? update.ups(b, part, parts) : b;
             for (int e = 0; e < matrices; e++) {
                 float[] up = new float[out * capacity.rank];
                 for (int o = 0; o < out; o++) {
@@ -260,7 +282,7 @@ public final class AdapterTable {
                 write(target.bs.get(part), place(e, index, up.length), up);
             }
         }
-        write(target.scales, index, update.map(LoraAdapter.Update::scale).orElse(0f));
+        write(target.scales, index, update.scale());
     }
 
     private long place(int expert, int index, int matrix) {

@@ -1,0 +1,165 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.starforge.cuda.CudaBackend;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.train.Adaptation;
+import dev.starforge.train.KnownModels;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.plan.MachineFacts;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * The table that each recorded machine gets for StarCoder2-3B and the default settings, planned with what this build's
+ * backends declare for it: their types, their attention, the weights they compute with. Not what we wish they had.
+ */
+final class RecordedMachinesTest {
+    /** A device that declares what a backend does, and is not there. */
+    private static final class Declared extends ForwardingDevice {
+        private final Backend backend;
+
+        Declared(Backend backend) {
+            super(ConformanceMain.reference());
+            this.backend = backend;
+        }
+
+        @Override
+        public String name() {
+            return backend.name();
+        }
+
+        @Override
+        public Support supports(Op op, Spec... in) {
+            return backend.supports(op, in);
+        }
+    }
+
+    private static Backend backend(String name) {
+        return Selection.backends().stream()
+                .filter(each -> each.name().equals(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private static Adaptation adapt(String kind, MachineFacts machine) {
+        try (Device like = new Declared(backend(kind))) {
+            return Adaptation.of(RunConfig.defaults(), machine, KnownModels.find("bigcode/starcoder2-3b"), like);
+        }
+    }
+
+    private static String row(Adaptation adapted, String key) {
+        return adapted.rows().stream()
+                .filter(row -> row.key().equals(key))
+                .map(Adaptation.Row::effective)
+                .findFirst()
+                .orElseThrow();
+    }
+
+    @ParameterizedTest
+    @CsvSource(textBlock = """
+                    # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
+                    RTX 2060 8 GB,  cuda, 8,      7.2,  7.5,     fp16,  fp16,  true,          1, 16, 2048, none
+                    RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  true,          1, 16, 2048, none
+                    RTX 3070,       cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          1, 16, 2048, none
+                    RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  true,          2, 8, 2048, none
+                    A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         2, 8, 2048, none
+                    H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         2, 8, 2048, none
+                    Intel Mac,      cpu,  16,     9,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
+                    Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    true,          2, 8, 2048, nf4-double
+                    Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
+                    """)
+    void everyRecordedMachineHasItsTable(
+            String name,
+            String kind,
+            double memory,
+            double free,
+            String version,
+            String dtype,
+            String mixed,
+            String checkpointing,
+            String batch,
+            String accumulation,
+            String context,
+            String storage) {
+        long bytes = (long) (memory * (1L << 30));
+        Probe.Found found = kind.equals("cuda")
+                ? CudaBackend.declare(
+                        0,
+                        name,
+                        bytes,
+                        false,
+                        Character.digit(version.charAt(0), 10),
+                        Character.digit(version.charAt(2), 10),
+                        13_000)
+                : backend(kind).probe().found().getFirst();
+        MachineFacts machine = new MachineFacts(
+                kind,
+                name,
+                bytes,
+                (long) (free * (1L << 30)),
+                found.computes(),
+                found.attention(),
+                found.attentionReason());
+        Adaptation adapted = adapt(kind, machine);
+        RunConfig config = adapted.config();
+        assertThat(Stream.of(
+                                config.show("model.dtype"),
+                                config.show("optimization.mixed_precision"),
+                                row(adapted, "device.attention"),
+                                config.show("optimization.gradient_checkpointing"),
+                                config.show("optimization.batch_size"),
+                                config.show("optimization.gradient_accumulation_steps"),
+                                config.show("model.context_window"),
+                                config.quantization().toString())
+                        .toList())
+                .isEqualTo(
+                        List.of(dtype, mixed, found.attention(), checkpointing, batch, accumulation, context, storage));
+        adapted.rows().forEach(each -> assertThat(each.why()).isNotBlank());
+    }
+
+    /** On the machine that this is, the table says what {@code devices} says. */
+    @ParameterizedTest
+    @ValueSource(strings = {"cpu", "reference", "cuda"})
+    void theTableSaysWhatTheDeviceDeclares(String kind) {
+        Optional<Probe.Found> found = backend(kind).probe().found().stream().findFirst();
+        assumeTrue(found.isPresent(), backend(kind).probe().reason());
+        Adaptation adapted = adapt(kind, MachineFacts.of(kind, found.get()));
+        assertThat(row(adapted, "device.attention")).isEqualTo(found.get().attention());
+        assertThat(found.get().computes()).contains(adapted.precisionOfRun().compute());
+    }
+
+    @Test
+    void whatIsDeclaredIsComputed() {
+        for (String kind : List.of("cpu", "reference")) {
+            Backend backend = backend(kind);
+            try (Device device = backend.open(new DeviceOptions(0, kind.equals("cpu") ? 1 : 0, Path.of("target")))) {
+                backend.probe()
+                        .found()
+                        .getFirst()
+                        .computes()
+                        .forEach(type -> Cases.all().stream()
+                                .filter(c -> Typed.of(c) == type)
+                                .forEach(c -> assertThat(device.supports(c.op(), c.specs()))
+                                        .as(c.toString())
+                                        .isNotEqualTo(Support.NONE)));
+            }
+        }
+    }
+}
