@@ -12,6 +12,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.PagedKvCache;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.lora.AdapterException;
 import dev.starforge.model.lora.AdapterException.Reason;
 import dev.starforge.model.lora.AdapterTable;
@@ -140,7 +141,7 @@ final class AdapterTableTest {
             List<Chunk> first = new ArrayList<>();
             List<Chunk> second = new ArrayList<>();
             for (int s = 0; s < adapters.length; s++) {
-                PagedKvCache.Sequence place = cache.sequence();
+                BlockPool.Sequence place = cache.sequence();
                 int[] all = sequences.get(s);
                 first.add(new Chunk(place, Arrays.copyOf(all, prompts[s]), adapters[s]));
                 second.add(new Chunk(place, Arrays.copyOfRange(all, prompts[s], all.length), adapters[s]));
@@ -330,8 +331,8 @@ final class AdapterTableTest {
             };
             PagedKvCache cache = new PagedKvCache(model.facts(), 6, DType.F32, session);
             PagedKvCache twin = new PagedKvCache(model.facts(), 6, DType.F32, session);
-            List<PagedKvCache.Sequence> places = List.of(cache.sequence(), cache.sequence(), cache.sequence());
-            List<PagedKvCache.Sequence> twins = List.of(twin.sequence(), twin.sequence(), twin.sequence());
+            List<BlockPool.Sequence> places = List.of(cache.sequence(), cache.sequence(), cache.sequence());
+            List<BlockPool.Sequence> twins = List.of(twin.sequence(), twin.sequence(), twin.sequence());
             Tensor logits = session.allocate(Spec.f32(3, model.facts().vocabulary()));
             Tensor rows = session.allocate(Spec.i32(3));
             device.write(rows, 0, 1, 2);
@@ -361,7 +362,7 @@ final class AdapterTableTest {
         }
     }
 
-    private static List<Chunk> singles(List<PagedKvCache.Sequence> places, int token, int[] adapters) {
+    private static List<Chunk> singles(List<BlockPool.Sequence> places, int token, int[] adapters) {
         return IntStream.range(0, adapters.length)
                 .mapToObj(s -> new Chunk(places.get(s), new int[] {3 + 5 * token + s}, adapters[s]))
                 .toList();

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.model.Batches;
 import dev.starforge.model.PagedKvCache;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.kv.BlockPool;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
@@ -111,8 +112,8 @@ final class ModelInvariantsTest {
             int[] a = tiny.sequence(0);
             int[] b = tiny.sequence(1);
             PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 4, DType.F32, session);
-            PagedKvCache.Sequence placeA = cache.sequence();
-            PagedKvCache.Sequence placeB = cache.sequence();
+            BlockPool.Sequence placeA = cache.sequence();
+            BlockPool.Sequence placeB = cache.sequence();
             var ops = tiny.device.ops(session, Precision.FLOAT32, Fallback.QUIET);
             var prompt = Batches.cached(tiny.model, session, List.of(new Batches.Chunk(placeA, Arrays.copyOf(a, 17))));
             tiny.model.forward(ops, prompt, cache);

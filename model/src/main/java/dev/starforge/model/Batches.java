@@ -1,5 +1,6 @@
 package dev.starforge.model;
 
+import dev.starforge.model.kv.BlockPool;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
@@ -19,8 +20,8 @@ public final class Batches {
      *
      * @param adapter its adapter's place in the model's table; see {@link Batch}
      */
-    public record Chunk(PagedKvCache.Sequence sequence, int[] ids, int adapter) {
-        public Chunk(PagedKvCache.Sequence sequence, int[] ids) {
+    public record Chunk(BlockPool.Sequence sequence, int[] ids, int adapter) {
+        public Chunk(BlockPool.Sequence sequence, int[] ids) {
             this(sequence, ids, Batch.BASE);
         }
     }
@@ -37,7 +38,7 @@ public final class Batches {
         for (int[] sequence : sequences) {
             int start = layout.ids.size();
             int[] rows = IntStream.range(start, start + sequence.length).toArray();
-            layout.add(sequence, 0, rows, IntStream.of(rows).boxed().toList(), adapter);
+            layout.add(sequence, 0, rows, rows, adapter);
         }
         int tokens = layout.ids.size();
         return layout.write(
@@ -102,8 +103,8 @@ public final class Batches {
         int width = tableWidth;
         for (Chunk chunk : chunks) {
             positions.add(chunk.sequence().length());
-            slots.add(chunk.sequence().grow(chunk.ids().length));
-            width = Math.max(width, chunk.sequence().blocks().size());
+            slots.add(chunk.sequence().append(chunk.ids()).rows());
+            width = Math.max(width, chunk.sequence().table().length);
         }
         Layout layout = new Layout(chunks.size(), width);
         for (int s = 0; s < chunks.size(); s++) {
@@ -111,7 +112,7 @@ public final class Batches {
                     chunks.get(s).ids(),
                     positions.get(s),
                     slots.get(s),
-                    chunks.get(s).sequence().blocks(),
+                    chunks.get(s).sequence().table(),
                     chunks.get(s).adapter());
         }
         return layout;
@@ -136,16 +137,14 @@ public final class Batches {
             this.width = width;
         }
 
-        void add(int[] tokens, int position, int[] rows, List<Integer> blocks, int adapter) {
+        void add(int[] tokens, int position, int[] rows, int[] blocks, int adapter) {
             for (int i = 0; i < tokens.length; i++) {
                 ids.add(tokens[i]);
                 positions.add(position + i);
                 slots.add(rows[i]);
                 rowAdapters.add(adapter);
             }
-            for (int i = 0; i < blocks.size(); i++) {
-                tables[sequences * width + i] = blocks.get(i);
-            }
+            System.arraycopy(blocks, 0, tables, sequences * width, blocks.length);
             adapters[sequences] = adapter;
             starts[++sequences] = ids.size();
         }

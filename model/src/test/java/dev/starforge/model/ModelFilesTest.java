@@ -4,10 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
@@ -130,25 +128,6 @@ final class ModelFilesTest {
     private Set<Integer> endOfText() {
         try (ModelFiles model = ModelFiles.open(folder)) {
             return model.endOfText();
-        }
-    }
-
-    @Test
-    void aSequenceTakesBlocksAsItGrowsAndGivesThemBack() {
-        try (Scope scope = new Scope(device)) {
-            PagedKvCache cache = new PagedKvCache(Model.Facts.of(9, 9, 1, 1, 2), 3, DType.F32, scope);
-            PagedKvCache.Sequence place = cache.sequence();
-            assertThat(place.grow(15)).hasSize(15).startsWith(0).endsWith(14);
-            assertThat(cache.freeBlocks()).isEqualTo(2);
-            assertThat(place.grow(2)).containsExactly(15, 16);
-            assertThat(cache.freeBlocks()).isEqualTo(1);
-            PagedKvCache.Sequence other = cache.sequence();
-            assertThatThrownBy(() -> other.grow(17))
-                    .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("17 more positions need 2 blocks, 1 are free");
-            place.close();
-            assertThat(cache.freeBlocks()).isEqualTo(3);
-            assertThat(other.grow(17)).hasSize(17);
         }
     }
 }
