@@ -2,9 +2,9 @@ package dev.starforge.conformance;
 
 import static dev.starforge.conformance.TinyServer.await;
 import static dev.starforge.conformance.TinyServer.of;
+import static dev.starforge.conformance.TinyServer.refused;
 import static dev.starforge.conformance.TinyServer.text;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.StopReason;
@@ -51,13 +51,6 @@ final class SchedulerAdapterTest {
 
     private static Path path(int adapter) {
         return folder.resolve("adapter-" + adapter);
-    }
-
-    private static void refused(Kind kind, Runnable asked) {
-        assertThatThrownBy(asked::run)
-                .isInstanceOfSatisfying(
-                        EngineRefusal.class,
-                        refusal -> assertThat(refusal.kind()).isEqualTo(kind));
     }
 
     private static TinyServer withTwo() throws Exception {
@@ -203,7 +196,7 @@ final class SchedulerAdapterTest {
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("three", path(3))); // no place
             refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("three"));
             refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "three", "")));
-            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.embed(text(1, 4), "three"));
+            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.embed(text(1, 4), "three").join());
             server.scheduler.unloadAdapter("two");
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", folder.resolve("nothing")));
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", broken));

@@ -1,16 +1,16 @@
 package dev.starforge.conformance;
 
 import static dev.starforge.conformance.TinyServer.await;
+import static dev.starforge.conformance.TinyServer.refused;
 import static dev.starforge.conformance.TinyServer.request;
 import static dev.starforge.conformance.TinyServer.text;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineRefusal;
 import dev.starforge.serve.engine.Job;
-import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -103,7 +103,7 @@ final class SchedulerCancelTest {
             for (float each : mean) {
                 squares += each * each;
             }
-            assertThat(squares).isCloseTo(1, org.assertj.core.api.Assertions.within(1e-5));
+            assertThat(squares).isCloseTo(1, within(1e-5));
             assertThat(server.device.computed()).isEqualTo(1 + 30);
         }
     }
@@ -140,16 +140,10 @@ final class SchedulerCancelTest {
 
     /** Whatever needs the thread that is gone says so, rather than wait for it. */
     static void refusesAll(TinyServer server) {
-        for (var asked : Arrays.<Runnable>asList(
-                () -> server.submit(request(text(1, 5), 5)),
-                () -> server.scheduler.embed(text(1, 5), ""),
-                () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN),
-                () -> server.scheduler.unloadAdapter("a"))) {
-            assertThatThrownBy(asked::run)
-                    .isInstanceOfSatisfying(
-                            EngineRefusal.class,
-                            refusal -> assertThat(refusal.kind()).isEqualTo(EngineRefusal.Kind.DEAD));
-        }
+        refused(EngineRefusal.Kind.DEAD, () -> server.submit(request(text(1, 5), 5)));
+        refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.embed(text(1, 5), "").join());
+        refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN));
+        refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.unloadAdapter("a"));
     }
 
     /** A long prompt comes in pieces: whoever runs has a token in every step of it. */

@@ -163,6 +163,13 @@ final class TinyServer implements AutoCloseable {
         return heard;
     }
 
+    static void refused(EngineRefusal.Kind kind, Runnable asked) {
+        assertThatThrownBy(asked::run)
+                .isInstanceOfSatisfying(
+                        EngineRefusal.class,
+                        refusal -> assertThat(refusal.kind()).isEqualTo(kind));
+    }
+
     /** Holds the engine in a step of a text that will end with it, so that what is asked meanwhile begins together. */
     void hold() throws InterruptedException {
         device.pause();
