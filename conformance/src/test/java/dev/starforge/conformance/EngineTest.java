@@ -246,6 +246,51 @@ final class EngineTest {
         }
     }
 
+    /** Its table is longer than the pool has blocks, since what the window left behind keeps its place. */
+    @Test
+    void aTextWithAWindowOutgrowsThePool() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Engine engine = engine(tiny, 6)) {
+            int[] ids = text(tiny, 11, 9 * Engine.BLOCK);
+            Engine.Sequence sequence = engine.open(Arrays.copyOf(ids, 3));
+            for (int i = 3; i < ids.length; i += 3) {
+                engine.step(List.of(new Piece(sequence, 3, 1)));
+                sequence.add(ids[i], ids[i + 1], ids[i + 2]);
+            }
+            engine.step(List.of(new Piece(sequence, 2, 0)));
+            engine.step(List.of(new Piece(sequence, 1, 1)));
+            assertThat(row(tiny, engine, 0)).isEqualTo(tiny.rows(tiny.logits(ids), ids.length - 1, ids.length));
+        }
+    }
+
+    @Test
+    void twoEnginesOnOneDeviceHaveTheirOwnRecordings() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine one = engine(tiny, 8)) {
+            int[][] expected = {
+                alone(tiny, text(tiny, 1, 5), 8, Precision.FLOAT32), alone(tiny, text(tiny, 2, 7), 8, Precision.FLOAT32)
+            };
+            Engine.Sequence first = one.open(text(tiny, 1, 5));
+            try (Engine two = engine(tiny, 8)) {
+                Engine.Sequence second = two.open(text(tiny, 2, 7));
+                for (int i = 0; i < 5; i++) {
+                    assertThat(next(tiny, one, first)).isEqualTo(expected[0][5 + i]);
+                    assertThat(next(tiny, two, second)).isEqualTo(expected[1][7 + i]);
+                }
+            }
+            for (int i = 5; i < 8; i++) {
+                assertThat(next(tiny, one, first)).isEqualTo(expected[0][5 + i]);
+            }
+        }
+    }
+
+    private static int next(TinyModel tiny, Engine engine, Engine.Sequence sequence) {
+        engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+        int chosen = best(row(tiny, engine, 0));
+        sequence.add(chosen);
+        return chosen;
+    }
+
     @Test
     void whatCannotBeAStepIsRefused() {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
