@@ -7,9 +7,7 @@ import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.Spec;
 
 @Command(
         name = "worker",
@@ -31,9 +29,6 @@ import picocli.CommandLine.Spec;
             "  starforge worker --worker-id w1 --model MODEL --port 8081 --no-callback --adapter mine=RUN/best",
         })
 final class WorkerVerb implements Callable<Integer> {
-    @Spec
-    private CommandSpec spec;
-
     @Mixin
     private WorkerFlags options;
 
@@ -59,11 +54,15 @@ final class WorkerVerb implements Callable<Integer> {
 
         @Option(names = "--no-callback", description = "Nobody is told.")
         private boolean nobody;
+
+        Optional<URI> listener() {
+            return nobody ? Optional.empty() : Optional.of(url);
+        }
     }
 
     @Override
     public Integer call() {
         TunedModel tuned = TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
-        return new Serving(workerId, tuned, port, options, Optional.ofNullable(telling.url)).run();
+        return new Serving(workerId, tuned, port, options, telling.listener()).run();
     }
 }

@@ -228,7 +228,8 @@ final class VerbsTest {
         assertThat(json.path("parameters").longValue()).isEqualTo(95584);
         assertThat(json.path("tensors").size()).isGreaterThan(20);
         JsonNode plan = json.path("plan");
-        long kv = 8L * 16 * 2 * 16 * 2 * 2 * 2; // 7 blocks of 16 and the sink, 2 heads of 16, float16, keys, values, 2 layers
+        long kv = 8L * 16 * 2 * 16 * 2 * 2
+                * 2; // 7 blocks of 16 and the sink, 2 heads of 16, float16, keys, values, 2 layers
         assertThat(plan.path("kv_bytes").longValue()).isEqualTo(kv);
         assertThat(plan.path("weight_bytes").longValue()).isGreaterThan(95584 * 4L);
         assertThat(run("inspect", MODEL).out()).contains("architecture: starcoder2");

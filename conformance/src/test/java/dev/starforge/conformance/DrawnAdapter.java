@@ -16,7 +16,8 @@ import java.nio.file.Path;
 final class DrawnAdapter {
     private DrawnAdapter() {}
 
-    static Path write(Path to, Path golden, Device device, long seed, float bound, LoraSettings settings) throws IOException {
+    static Path write(Path to, Path golden, Device device, long seed, float bound, LoraSettings settings)
+            throws IOException {
         Files.createDirectories(to);
         try (Scope scope = new Scope(device);
                 ModelFiles files = ModelFiles.open(golden);

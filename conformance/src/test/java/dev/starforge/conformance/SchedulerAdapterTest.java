@@ -215,7 +215,9 @@ final class SchedulerAdapterTest {
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("three", path(3))); // no place
             refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("three"));
             refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "three", "")));
-            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.embed(text(1, 4), "three").join());
+            refused(
+                    Kind.UNKNOWN_ADAPTER,
+                    () -> server.scheduler.embed(text(1, 4), "three").join());
             server.scheduler.unloadAdapter("two");
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", folder.resolve("nothing")));
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", broken));

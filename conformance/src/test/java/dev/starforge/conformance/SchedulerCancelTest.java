@@ -141,7 +141,9 @@ final class SchedulerCancelTest {
     /** Whatever needs the thread that is gone says so, rather than wait for it. */
     static void refusesAll(TinyServer server) {
         refused(EngineRefusal.Kind.DEAD, () -> server.submit(request(text(1, 5), 5)));
-        refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.embed(text(1, 5), "").join());
+        refused(
+                EngineRefusal.Kind.DEAD,
+                () -> server.scheduler.embed(text(1, 5), "").join());
         refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN));
         refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.unloadAdapter("a"));
     }

@@ -1,7 +1,7 @@
 package dev.starforge.conformance;
 
-import static dev.starforge.conformance.TinyServer.request;
 import static dev.starforge.conformance.TinyServer.refused;
+import static dev.starforge.conformance.TinyServer.request;
 import static dev.starforge.conformance.TinyServer.text;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -137,7 +137,9 @@ final class SchedulerLimitsTest {
                 TinyServer server = new TinyServer(setup)) {
             refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), 25)));
             refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), Integer.MAX_VALUE)));
-            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.scheduler.embed(text(1, 65), "").join());
+            refused(
+                    EngineRefusal.Kind.NEVER_FITS,
+                    () -> server.scheduler.embed(text(1, 65), "").join());
             assertThat(server.submit(request(text(1, 40), 24)).finished()).isEqualTo(alone.greedy(text(1, 40), 24));
         }
         try (TinyServer server = new TinyServer("llama3")) { // has room for more than the context of 256
@@ -153,7 +155,9 @@ final class SchedulerLimitsTest {
             Heard one = server.submit(request(text(1, 4), 3));
             Heard two = server.submit(request(text(2, 4), 3));
             refused(EngineRefusal.Kind.QUEUE_FULL, () -> server.submit(request(text(3, 4), 3)));
-            refused(EngineRefusal.Kind.QUEUE_FULL, () -> server.scheduler.embed(text(3, 4), "").join());
+            refused(
+                    EngineRefusal.Kind.QUEUE_FULL,
+                    () -> server.scheduler.embed(text(3, 4), "").join());
             server.device.resume();
             one.finished();
             two.finished();

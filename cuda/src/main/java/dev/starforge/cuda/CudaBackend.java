@@ -78,7 +78,7 @@ public final class CudaBackend implements Backend {
         return declare(index, out.getString(0), bytes, integrated, major, minor, driver);
     }
 
-    /** What this build declares of a GPU, here or described; bf16 from Ampere on. */
+    /** What this build declares of a GPU, here or described. Float32 is fastest with the kernels there are; bf16 from Ampere on. */
     public static Probe.Found declare(
             int index, String name, long bytes, boolean integrated, int major, int minor, int driver) {
         return new Probe.Found(
@@ -86,7 +86,7 @@ public final class CudaBackend implements Backend {
                 name,
                 bytes,
                 integrated,
-                major >= 8 ? List.of(DType.BF16, DType.F16, DType.F32) : List.of(DType.F16, DType.F32),
+                major >= 8 ? List.of(DType.F32, DType.BF16, DType.F16) : List.of(DType.F32, DType.F16),
                 "plain",
                 "kernels that tile queries against keys (flash attention) are not written yet",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."
