@@ -77,6 +77,10 @@ final class DeviceFlags {
         return new Opened(place.open(selection), selection);
     }
 
+    int deviceIndex() {
+        return place.index();
+    }
+
     Fallback fallback() {
         PrintWriter err = verb.commandLine().getErr();
         return new Fallback(!noFallback, Set.of(), err::println);

@@ -49,6 +49,10 @@ final class PlaceFlags {
         threads = given.hasMatchedOption("--threads") ? threads : config.threads();
     }
 
+    int index() {
+        return index;
+    }
+
     Selection choose() {
         return choose(name, verb.commandLine());
     }

@@ -8,7 +8,6 @@ import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.kv.KvTensors;
 import dev.starforge.model.lora.AdapterTable;
-import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.scheduler.ServedModel;
@@ -53,7 +52,6 @@ final class ServedModels {
                     .orElseGet(() -> ModelFlags.load(tuned, files, weights, precision));
             int context = context(model);
             int blocks = blocks(model, precision, context, opened);
-            Engine engine = new Engine(model, device, precision, options.flags.fallback(), blocks, options.maxBatch);
             Tokenizer tokenizer = Tokenizers.require(tuned.model(), "serving text");
             Optional<String> template = template();
             ModelCard card = new ModelCard(
@@ -68,6 +66,7 @@ final class ServedModels {
                     template.map(source ->
                             ChatTemplate.parse(tuned.model(), source, ChatTemplates.tokens(tuned.model(), tokenizer))),
                     template.map(ToolFormat::of).orElse(ToolFormat.NONE));
+            Engine engine = new Engine(model, device, precision, options.flags.fallback(), blocks, options.maxBatch);
             return new ServedModel(
                     card, engine, table, files.endOfText(), blocks, options.maxBatch, weights.usedBytes(), () -> {
                         engine.close();
@@ -91,7 +90,7 @@ final class ServedModels {
                             + "this one as --adapter NAME=" + tuned.adapter().get());
         }
         AdapterTable.Capacity capacity = new AdapterTable.Capacity(
-                options.places(), options.maxRank, LoraSettings.automatic(files.architecture()), false);
+                options.places(), options.maxRank, AdapterTable.targets(files.architecture()), false);
         return Optional.of(new AdapterTable(capacity, weights, precision));
     }
 
@@ -107,13 +106,14 @@ final class ServedModels {
         long each = KvTensors.blockBytes(model.facts().caches(), Engine.BLOCK, precision.kv());
         long wanted = (long) options.maxBatch * Math.ceilDiv(context, Engine.BLOCK);
         long bytes = options.kvBytes();
+        long blocks = bytes / each; // what running texts do not need keeps prefixes
         if (bytes == 0) {
             MachineFacts facts = MachineFacts.of(
                     opened.selection().backend().name(),
-                    opened.selection().backend().probe().found().getFirst());
+                    opened.selection().backend().probe().found().get(options.flags.deviceIndex()));
             bytes = (long) (SHARE_OF_FREE * facts.freeBytes());
+            blocks = Math.min(wanted, bytes / each);
         }
-        long blocks = Math.min(wanted, bytes / each);
         if (blocks < 1) {
             throw options.wrong("--kv-memory: " + bytes + " bytes hold no block of " + Engine.BLOCK
                     + " tokens, which takes " + each);

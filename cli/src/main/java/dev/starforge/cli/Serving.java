@@ -43,6 +43,7 @@ final class Serving {
     private final int port;
     private final WorkerFlags options;
     private final Optional<URI> callback;
+    private final List<String> keys;
     private final Narration log;
 
     Serving(String workerId, TunedModel tuned, int port, WorkerFlags options, Optional<URI> callback) {
@@ -51,6 +52,7 @@ final class Serving {
         this.port = port;
         this.options = options;
         this.callback = callback;
+        this.keys = keys();
         PrintWriter err = options.commandLine().getErr();
         this.log = new Narration(
                 line -> {
@@ -60,7 +62,7 @@ final class Serving {
                 System.console() != null ? Form.PLAIN : Form.JSON,
                 options.level(),
                 Clock.systemUTC(),
-                keys(),
+                keys,
                 Map.of("worker_id", workerId));
     }
 
@@ -83,7 +85,12 @@ final class Serving {
     }
 
     int run() {
-        options.check();
+        options.check(port);
+        callback.ifPresent(url -> {
+            if (!List.of("http", "https").contains(String.valueOf(url.getScheme())) || url.getHost() == null) {
+                throw options.wrong("--callback-url: expected http://HOST..., got " + url);
+            }
+        });
         String id = ServedModels.name(tuned.adapter().orElse(tuned.model()));
         try (Worker worker = Worker.start(settings(id), log, Clock.systemUTC(), new SecureRandom())) {
             Scheduler scheduler = Scheduler.start(
@@ -108,6 +115,8 @@ final class Serving {
             return end(CALLBACK_FAILED, failed);
         } catch (IOException taken) {
             return end(ExitCode.FAILED, taken);
+        } catch (IllegalArgumentException unusable) { // an address that others reach, and no key
+            throw options.wrong(String.valueOf(unusable.getMessage()));
         } catch (RuntimeException defect) {
             throw defect;
         } catch (Exception failure) {
@@ -118,15 +127,15 @@ final class Serving {
     private WorkerOptions settings(String id) throws IOException {
         WorkerOptions settings = WorkerOptions.local(workerId, id, port)
                 .withAddress(new InetSocketAddress(InetAddress.getByName(options.host), port))
-                .withKeys(keys())
+                .withKeys(keys)
                 .withTimes(Duration.ofSeconds(options.timeout), Duration.ofSeconds(30));
         return options.adapterRoot == null ? settings : settings.withAdapterRoot(options.adapterRoot);
     }
 
-    private int end(int code, Exception why) {
+    private int end(int code, Throwable why) {
         log.line(Level.ERROR, "worker", "end", workerId)
                 .with("error_kind", String.valueOf(code))
-                .say(String.valueOf(why.getMessage()));
+                .say(String.valueOf(why.getMessage() == null ? why : why.getMessage()));
         return code;
     }
 
@@ -167,9 +176,10 @@ final class Serving {
         PrintWriter out = options.commandLine().getOut();
         out.println("serving " + id + " at " + worker.uri());
         out.println("  curl " + worker.uri() + "/v1/completions -H 'Content-Type: application/json' "
+                + (keys.isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
-        out.println("  OpenAI clients: base_url " + worker.uri() + "/v1; llama.vim and llama.vscode: endpoint "
-                + worker.uri() + "/infill");
+        out.println("  OpenAI clients: base_url " + worker.uri() + "/v1; llama.vim: endpoint " + worker.uri()
+                + "/infill; llama.vscode: endpoint " + worker.uri());
         out.flush();
     }
 
@@ -183,13 +193,21 @@ final class Serving {
         Thread waiting = Thread.ofVirtual().start(worker::await);
         while (!waiting.join(LOOK)) {
             if (!scheduler.status().alive()) {
-                log.line(Level.ERROR, "worker", "end", workerId).say("the engine has failed");
+                Throwable why = scheduler.failure().orElseThrow();
                 worker.close();
-                Runtime.getRuntime().removeShutdownHook(hook);
-                return DEVICE_LOST;
+                forget(hook);
+                return end(why instanceof MemoryException ? OUT_OF_MEMORY : DEVICE_LOST, why);
             }
         }
-        Runtime.getRuntime().removeShutdownHook(hook);
+        forget(hook);
         return ExitCode.DONE;
+    }
+
+    private static void forget(Thread hook) {
+        try {
+            Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (IllegalStateException ending) { // it is the hook that ended the worker
+            return;
+        }
     }
 }

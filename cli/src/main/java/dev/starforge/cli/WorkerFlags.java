@@ -134,7 +134,13 @@ final class WorkerFlags {
     }
 
     /** Everything that can be said of the flags alone. */
-    void check() {
+    void check(int port) {
+        if (port < 0 || port > 65_535) {
+            throw wrong("--port: expected 0 to 65535, got " + port);
+        }
+        if (adapters.containsKey("")) {
+            throw wrong("--adapter: expected NAME=DIR, got no name");
+        }
         if (maxBatch < 1 || maxBatch > 64) {
             throw wrong("--max-batch: expected 1 to 64, got " + maxBatch);
         }

@@ -141,10 +141,11 @@ public final class Worker implements AutoCloseable {
                 inference.awaitRuns(options.drainTime());
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
+            } finally {
+                server.close(LAST_WRITES);
+                log.line(Level.INFO, "worker", "end", options.workerId()).say("all requests have ended");
+                ended.countDown();
             }
-            server.close(LAST_WRITES);
-            log.line(Level.INFO, "worker", "end", options.workerId()).say("all requests have ended");
-            ended.countDown();
         }
         await();
     }

@@ -75,10 +75,6 @@ public record Precision(
         return new Precision(storage, asStored, compute, int8Activations, residual, type, gradient, optimizer, rotary);
     }
 
-    public Precision withGradient(DType type) {
-        return new Precision(storage, asStored, compute, int8Activations, residual, kv, type, optimizer, rotary);
-    }
-
     public Precision withRotary(DType type) {
         return new Precision(storage, asStored, compute, int8Activations, residual, kv, gradient, optimizer, type);
     }

@@ -219,8 +219,13 @@ public final class Adaptation {
         if (machine.computes().getFirst() == DType.F32) {
             change(Keys.MIXED, "no", declared() + ": float32 is fastest");
         } else if (!machine.computes().contains(asked)) {
-            change(Keys.MIXED, asked == DType.BF16 ? "fp16" : "bf16", declared());
+            DType other = asked == DType.BF16 ? DType.F16 : DType.BF16;
+            change(Keys.MIXED, machine.computes().contains(other) ? name(other) : "no", declared());
         }
+    }
+
+    private static String name(DType type) {
+        return type == DType.BF16 ? "bf16" : "fp16";
     }
 
     private void attention() {

@@ -56,11 +56,7 @@ public final class BitsAndBytes {
         if (!state.path("shape").isArray()) {
             throw new ModelException(file.path(), "tensor " + name + STATE + ": expected a list as shape");
         }
-        long[] dims = new long[state.path("shape").size()];
-        for (int i = 0; i < dims.length; i++) {
-            dims[i] = whole(file, name, state.path("shape").get(i), "shape");
-        }
-        Shape shape = Shape.of(dims);
+        Shape shape = shape(file, name, state.path("shape"));
         int block = whole(file, name, state.path("blocksize"), "blocksize");
         if (!file.has(name + ".nested_absmax")) {
             return new Layout(shape, block, false, 1, 0, true);
@@ -76,6 +72,18 @@ public final class BitsAndBytes {
                 whole(file, name, state.path("nested_blocksize"), "nested_blocksize"),
                 offset.floatValue(),
                 Arrays.equals(Nf4.dynamicMap(), file.floats(name + ".nested_quant_map")));
+    }
+
+    private static Shape shape(Safetensors file, String name, JsonNode sizes) {
+        long[] dims = new long[sizes.size()];
+        for (int i = 0; i < dims.length; i++) {
+            dims[i] = whole(file, name, sizes.get(i), "shape");
+        }
+        try {
+            return Shape.of(dims);
+        } catch (TensorException wrong) {
+            throw new ModelException(file.path(), "tensor " + name + STATE + ": " + wrong.getMessage(), wrong);
+        }
     }
 
     public static Weight read(Safetensors file, String name) {

@@ -95,6 +95,7 @@ public final class Engine implements AutoCloseable {
             step.mark();
             last = new Logits(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
         } catch (RuntimeException | Error failure) {
+            step.close();
             session.close();
             throw failure;
         }
@@ -245,7 +246,8 @@ public final class Engine implements AutoCloseable {
         cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
         if (singles) {
             int sequences = powerOfTwo(pieces.size(), 1);
-            Size size = new Size(sequences, Math.min(blocks, powerOfTwo(width, NARROWEST_TABLE)), regime);
+            int columns = Math.max(width, Math.min(blocks, powerOfTwo(width, NARROWEST_TABLE)));
+            Size size = new Size(sequences, columns, regime);
             Recorded recording = recorded.computeIfAbsent(size, this::recording);
             upload(recording.staging, pieces, appended);
             last = new Logits(recording.logits.view(0, Shape.of(pieces.size(), recording.logits.dim(1))), size);
@@ -341,7 +343,7 @@ public final class Engine implements AutoCloseable {
             throw new TensorException("repeat: the last step was not one of single tokens");
         }
         device.replay(
-                size,
+                recording.staging,
                 () -> step.within(() -> {
                     Batch batch = recording.staging.batch();
                     ops.store(recording.logits, recording.rows, model.forward(ops, batch, cache));
@@ -399,7 +401,7 @@ public final class Engine implements AutoCloseable {
 
     @Override
     public void close() {
-        recorded.keySet().forEach(device::forget);
+        recorded.values().forEach(recording -> device.forget(recording.staging));
         step.close();
         session.close();
     }

@@ -54,6 +54,13 @@ public final class AdapterTable {
     private final Set<String> missing;
     private final List<Optional<Loaded>> places = new ArrayList<>();
 
+    /** What an architecture's projections take by token, of those that {@code auto} means. */
+    public static List<String> targets(String architecture) {
+        return LoraSettings.automatic(architecture).stream()
+                .filter(target -> !NOT_BY_TOKEN.contains(target))
+                .toList();
+    }
+
     /**
      * What there is room for.
      *

@@ -1,9 +1,9 @@
 package dev.starforge.serve.generation;
 
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
  */
 public final class Run implements AutoCloseable {
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
-    private final List<Sequence> sequences = new ArrayList<>();
+    private final List<Sequence> sequences = new CopyOnWriteArrayList<>();
     private final long deadline;
     private final Runnable whenClosed;
 

@@ -15,6 +15,7 @@ import dev.starforge.tensor.device.MemoryException;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -41,6 +42,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     private final CompletableFuture<Served> loading = new CompletableFuture<>();
     private volatile EngineStatus status = new EngineStatus(true, 0, 0, 0, 0, 0, 0, 0, 0);
     private volatile boolean closed;
+    private volatile Optional<Throwable> failure = Optional.empty();
     private boolean ended; // with the lock of the commands: none is taken any more
 
     private record Served(ServedModel model, Batcher batcher, AdapterSet adapters) {}
@@ -173,8 +175,8 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
                     requireHeld(adapter, chosen);
                     result.complete(unitMean(served().model.engine().hidden(chosen, tokens), tokens.length));
                 }
-            } catch (RuntimeException failure) {
-                result.completeExceptionally(failure);
+            } catch (RuntimeException | Error failure) {
+                failed(result, failure);
             } finally {
                 taken.decrementAndGet();
             }
@@ -235,8 +237,8 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             try {
                 requireAlive();
                 result.complete(body.get());
-            } catch (RuntimeException failure) {
-                result.completeExceptionally(failure);
+            } catch (RuntimeException | Error failure) {
+                failed(result, failure);
             }
         });
         try {
@@ -244,6 +246,19 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         } catch (CompletionException failed) {
             throw failed.getCause() instanceof RuntimeException cause ? cause : failed;
         }
+    }
+
+    /** Whoever waits is told; an error is the engine's end as well. */
+    private static void failed(CompletableFuture<?> result, Throwable failure) {
+        result.completeExceptionally(failure);
+        if (failure instanceof Error fatal) {
+            throw fatal;
+        }
+    }
+
+    /** Why the engine ended, where it did not end as it was told to. */
+    public Optional<Throwable> failure() {
+        return failure;
     }
 
     private void command(Runnable command) {
@@ -302,6 +317,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             Ending.Kind kind =
                     failure instanceof MemoryException ? Ending.Kind.OUT_OF_MEMORY : Ending.Kind.INFERENCE_FAILED;
             ending = new Ending.Failed(kind, failure.toString());
+            this.failure = Optional.of(failure);
         }
         end(batcher, ending);
     }

@@ -41,6 +41,9 @@ public record Probe(List<Found> found, String reason) {
             String detail) {
         public Found {
             computes = List.copyOf(computes);
+            if (!computes.contains(DType.F32)) {
+                throw new DeviceException(name + ": computes in " + computes + ", expected F32 among them");
+            }
         }
     }
 }

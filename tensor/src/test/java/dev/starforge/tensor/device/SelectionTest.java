@@ -3,6 +3,7 @@ package dev.starforge.tensor.device;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.op.Op;
 import java.nio.file.Path;
@@ -19,7 +20,7 @@ final class SelectionTest {
     private record Fake(String name, int preference, boolean there, String reason) implements Backend {
         @Override
         public Probe probe() {
-            Probe.Found found = new Probe.Found(0, name, 1, true, List.of(), "plain", "", "");
+            Probe.Found found = new Probe.Found(0, name, 1, true, List.of(DType.F32), "plain", "", "");
             return there ? new Probe(List.of(found), reason) : Probe.missing(reason);
         }
 

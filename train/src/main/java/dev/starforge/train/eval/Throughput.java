@@ -134,7 +134,6 @@ public record Throughput(
      * timing.
      *
      * @param load the same model on another device
-     * @param rounds whether the device rounds activations of quantized products
      * @throws ModelException where the difference is too large
      */
     public double check(ModelFiles files, Function<Scope, Model> load) {
