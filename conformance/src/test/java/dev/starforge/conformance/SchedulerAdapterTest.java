@@ -5,6 +5,7 @@ import static dev.starforge.conformance.TinyServer.of;
 import static dev.starforge.conformance.TinyServer.refused;
 import static dev.starforge.conformance.TinyServer.text;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.StopReason;
@@ -24,6 +25,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -145,7 +147,7 @@ final class SchedulerAdapterTest {
             await("a held step", server.device::isHeld);
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
             await("the command", () -> unloading.getState() == Thread.State.WAITING);
-            Heard late = server.submit(of(text(1, 40), 20, "one", "")); // found before it was unloaded
+            Heard late = server.submit(of(text(1, 40), 20, "one", "")); // found before it was unloaded, and still there
             server.device.resume();
             unloading.join(20_000);
             refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "one", "")));
@@ -155,6 +157,23 @@ final class SchedulerAdapterTest {
             other.cancel();
             server.idle(SETUP);
             server.scheduler.loadAdapter("three", path(3));
+        }
+    }
+
+    /** Its place may be another's by then. */
+    @Test
+    void aTextWhoseAdapterIsGoneBeforeItBeginsFails() throws Exception {
+        try (TinyServer server = withTwo()) {
+            server.hold();
+            Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
+            await("the command", () -> unloading.getState() == Thread.State.WAITING);
+            Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
+            CompletableFuture<float[]> embedding = server.scheduler.embed(text(1, 4), "one");
+            server.device.resume();
+            unloading.join(20_000);
+            assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+            assertThat(heard.tokens).isEmpty();
+            assertThatThrownBy(embedding::join).hasCauseInstanceOf(EngineRefusal.class);
         }
     }
 

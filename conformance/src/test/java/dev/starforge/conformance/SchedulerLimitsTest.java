@@ -43,8 +43,16 @@ final class SchedulerLimitsTest {
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
             List<Heard> all = new ArrayList<>();
+            List<Heard> endedBefore = new ArrayList<>();
             for (int i = 0; i < 8; i++) {
-                all.add(server.submit(request(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? Sampling.GREEDY : drawn, 0)));
+                int number = i;
+                all.add(new Heard(count -> {
+                    if (number == 0 && count == 40) {
+                        all.stream().filter(each -> !each.endings.isEmpty()).forEach(endedBefore::add);
+                    }
+                    return true;
+                }));
+                server.submit(request(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? Sampling.GREEDY : drawn, 0), all.get(i));
             }
             server.device.resume();
             for (int i = 0; i < 8; i++) {
@@ -53,6 +61,7 @@ final class SchedulerLimitsTest {
             }
             server.idle(setup);
             assertThat(server.scheduler.status().preemptions()).isPositive();
+            assertThat(endedBefore).as("the oldest is never preempted").isEmpty();
         }
     }
 

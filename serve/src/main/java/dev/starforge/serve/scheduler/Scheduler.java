@@ -225,6 +225,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     public void unloadAdapter(String name) {
         onThread(() -> {
             served().adapters.unload(name);
+            served().adapters.sweep(served().batcher::uses); // its name and place may be wanted next
             return name;
         });
     }
