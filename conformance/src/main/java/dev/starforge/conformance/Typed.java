@@ -21,7 +21,7 @@ import java.util.Optional;
  */
 final class Typed {
     /** Larger cases are about sums and threads, which no element type changes. */
-    private static final long MOST_ELEMENTS = 20_000;
+    private static final long MOST_ELEMENTS = 5_000;
 
     private Typed() {}
 

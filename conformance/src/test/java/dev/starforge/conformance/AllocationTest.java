@@ -41,7 +41,6 @@ final class AllocationTest {
             for (int i = 0; i < WARM; i++) {
                 token(generator, i);
             }
-            generator.rewind();
             long buffers = buffers();
             long before = allocated();
             for (int i = 0; i < COUNTED; i++) {
@@ -56,6 +55,7 @@ final class AllocationTest {
     private static void token(Generator generator, int i) {
         if (i % COUNTED == 0) {
             generator.rewind();
+            generator.feedOne(3);
         }
         generator.feedOne(generator.next() % 7 + i % 5);
     }

@@ -67,6 +67,9 @@ public final class Generator implements AutoCloseable {
      * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
      */
     public int next() {
+        if (sequence.length() == 0) {
+            throw new TensorException("generate: nothing was fed, so nothing can follow");
+        }
         return engine.within(ops -> {
             int best = device.ints(ops.run(new Plain.Argmax(), engine.logits()))[0];
             if (!Float.isFinite(device.floats(ops.run(new Plain.LogSumExp(), engine.logits()))[0])) {
