@@ -63,7 +63,7 @@ final class Conformance {
         VALUE,
         /** Twice the same bits, also when captured and replayed, and also on the twin. */
         REPEAT,
-        /** The declared support is the real one, and forbidden fallback names the operation. */
+        /** The declared support is the real one, forbidden fallback names the operation, and weights are read as written. */
         SUPPORT,
         /** The kernel against the operation's definition, on the same device. */
         EXPANSION,
@@ -222,8 +222,12 @@ final class Conformance {
                     "the device declares " + declared + ", its backend " + backend.supports(c.op(), c.specs()));
         }
         Host[] in = prepared(c).in;
-        boolean blocks = Arrays.stream(c.specs()).anyMatch(spec -> spec.dtype().isQuantized());
-        if (declared == Support.NONE && blocks) {
+        boolean quantized =
+                Arrays.stream(c.specs()).anyMatch(spec -> spec.dtype().isQuantized());
+        if (quantized) {
+            readBack(in);
+        }
+        if (declared == Support.NONE && quantized) {
             refused(c, Fallback.QUIET, in);
             return;
         }
@@ -240,6 +244,18 @@ final class Conformance {
             refused(c, Fallback.FORBIDDEN, in);
         }
         refused(c, new Fallback(false, Set.of(c.op().getClass()), line -> {}), in);
+    }
+
+    /** However a device lays weights out, and whether or not it computes with them, they are read as they were written. */
+    private void readBack(Host[] in) {
+        try (Scope scope = new Scope(device)) {
+            Tensor[] tensors = Runs.upload(scope, in);
+            for (int i = 0; i < in.length; i++) {
+                if (!in[i].bytes().equals(Runs.download(device, tensors[i]).bytes())) {
+                    throw new Failure("input " + i + " " + in[i].spec() + ": is not read as it was written");
+                }
+            }
+        }
     }
 
     private void refused(Case c, Fallback fallback, Host[] in) {

@@ -18,6 +18,7 @@ import dev.starforge.tensor.op.Routing;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -247,6 +248,24 @@ final class SuiteTest {
         fails(Check.SUPPORT, NORM, "threw", (device, op, in, out) -> {
             throw new UnsupportedOperationException(op.name());
         });
+    }
+
+    @Test
+    void findsWeightsThatAreNotReadAsTheyWereWritten() {
+        String name = "Cast(to=F32) Q8_0[33, 64]";
+        BrokenDevice device = new BrokenDevice(Device::run) {
+            @Override
+            public void read(Tensor from, ByteBuffer to) {
+                super.read(from, to);
+                if (from.dtype() == DType.Q8_0) {
+                    to.put(70, (byte) (to.get(70) + 1));
+                }
+            }
+        };
+        Conformance conformance = new Conformance(device, device, device, reference);
+        assertThatThrownBy(() -> conformance.run(Check.SUPPORT, find(name)))
+                .isInstanceOf(Failure.class)
+                .hasMessage("input 0 Q8_0[33, 64]: is not read as it was written");
     }
 
     @Test

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -122,19 +123,20 @@ public final class Narration {
                     .append(level)
                     .append(' ')
                     .append(fields.get("actor"));
-            text.append(": ")
-                    .append(redacted(String.valueOf(fields.get("human"))).replace('\n', ' '));
+            text.append(": ").append(oneLine(fields.get("human")));
             fields.forEach((name, value) -> {
                 if (!List.of("time", "level", "actor", "action", "target", "human")
                         .contains(name)) {
-                    text.append(' ')
-                            .append(name)
-                            .append('=')
-                            .append(redacted(value.toString()).replace('\n', ' '));
+                    text.append(' ').append(name).append('=').append(oneLine(value));
                 }
             });
             return text.toString();
         }
+    }
+
+    /** Without what moves a terminal's cursor: clients choose some of these texts. */
+    private String oneLine(@Nullable Object value) {
+        return redacted(String.valueOf(value)).replaceAll("\\p{Cntrl}", " ");
     }
 
     private String redacted(String text) {

@@ -39,8 +39,10 @@ final class NarrationTest {
         narration(Form.PLAIN, Level.INFO)
                 .line(Level.WARN, "http", "refused", "GET")
                 .with("status", 401)
+                .with("job_id", "a\r\u001b[2Jb")
                 .say("no\nkey");
-        assertThat(lines).containsExactly("2026-01-02T03:04:05.678Z WARN http: no key worker_id=w status=401");
+        assertThat(lines)
+                .containsExactly("2026-01-02T03:04:05.678Z WARN http: no key worker_id=w status=401 job_id=a  [2Jb");
     }
 
     @Test
