@@ -92,6 +92,10 @@ final class Serving {
             }
         });
         String id = ServedModels.name(tuned.adapter().orElse(tuned.model()));
+        if (options.adapters.containsKey(id)) {
+            throw options.wrong(
+                    "--adapter: " + id + " is what clients call the model itself; give the adapter another name");
+        }
         try (Worker worker = Worker.start(settings(id), log, Clock.systemUTC(), new SecureRandom())) {
             Scheduler scheduler = Scheduler.start(
                     () -> new ServedModels(tuned, id, options).load(),

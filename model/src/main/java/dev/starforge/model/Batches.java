@@ -103,7 +103,11 @@ public final class Batches {
         int width = tableWidth;
         for (Chunk chunk : chunks) {
             positions.add(chunk.sequence().length());
-            slots.add(chunk.sequence().append(chunk.ids()).rows());
+            BlockPool.Append appended = chunk.sequence().append(chunk.ids());
+            if (appended.copy().isPresent()) {
+                throw new TensorException("batch: a sequence shares its last block, which only an Engine copies");
+            }
+            slots.add(appended.rows());
             width = Math.max(width, chunk.sequence().table().length);
         }
         Layout layout = new Layout(chunks.size(), width);
