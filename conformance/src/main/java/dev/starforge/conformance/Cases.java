@@ -627,7 +627,7 @@ final class Cases {
         add(new Plain.Norm(), x(517, 258));
         add(new Plain.Norm(), x(0));
         add("of nothing", new Plain.Norm());
-        for (double norm : new double[] {0.5, 20}) {
+        for (double norm : new double[] {0.5, 20, Double.NaN, Double.POSITIVE_INFINITY}) {
             Plain.AdamW op = new Plain.AdamW(0.9, 0.999, 1e-8, 0.1, 1);
             adamW("norm " + norm, op, norm, 7, 13);
             adamW("norm " + norm, op, norm, 130);
@@ -640,6 +640,7 @@ final class Cases {
             adamW8("", (i, n) -> 0.1 + Math.abs(n), 3, dims);
         }
         adamW8("moments of zero", (i, n) -> 0, 0.5, 300);
+        adamW8("norm NaN", (i, n) -> 1, Double.NaN, 300);
         Draw zero = (i, n) -> 0;
         add(
                 "first step",

@@ -1,5 +1,6 @@
 package dev.starforge.conformance;
 
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
@@ -413,7 +414,7 @@ final class Conformance {
             EagerOps ops = device.ops(scope, precision, Fallback.QUIET);
             Tensor[] inputs = Runs.upload(scope, in);
             Tensor d = Runs.upload(scope, r)[0];
-            Tape tape = new Tape(ops, c.wanted().stream().map(i -> inputs[i]).toList(), false);
+            Tape tape = new Tape(ops, c.wanted().stream().map(i -> inputs[i]).toList(), Checkpointing.OFF);
             Tensor y = expand ? ((Fused) c.op()).expand(tape, inputs)[0] : tape.run(c.op(), inputs);
             return tape.backward(y, d).stream()
                     .map(gradient -> Runs.download(device, gradient))

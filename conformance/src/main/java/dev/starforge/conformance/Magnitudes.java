@@ -280,6 +280,9 @@ final class Magnitudes {
 
     private static double[][] adamW(Plain.AdamW op, Host[] in, Host[] results) {
         double[][] all = new double[3][in[0].size()];
+        if (!Double.isFinite(in[4].at(0))) {
+            return all;
+        }
         double clip = Math.min(1, op.maxNorm() / (in[4].at(0) + 1e-6));
         double lr = in[5].at(0);
         for (int i = 0; i < all[0].length; i++) {

@@ -2,6 +2,7 @@ package dev.starforge.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.tensor.Checkpointing;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -48,8 +49,8 @@ final class InterpreterTest {
     }
 
     private static String trace() {
-        List<Float> starcoder2 = ModelInvariantsTest.trainingTrace("starcoder2", "cpu", 1, false, 1);
-        List<Float> llama3 = ModelInvariantsTest.trainingTrace("llama3", "cpu", 1, false, 1);
+        List<Float> starcoder2 = ModelInvariantsTest.trainingTrace("starcoder2", "cpu", 1, Checkpointing.OFF, 1);
+        List<Float> llama3 = ModelInvariantsTest.trainingTrace("llama3", "cpu", 1, Checkpointing.OFF, 1);
         return starcoder2 + "\n" + llama3;
     }
 }

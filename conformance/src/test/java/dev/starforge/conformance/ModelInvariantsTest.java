@@ -7,6 +7,7 @@ import dev.starforge.model.Batches;
 import dev.starforge.model.PagedKvCache;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.kv.BlockPool;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
@@ -22,6 +23,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -146,7 +148,7 @@ final class ModelInvariantsTest {
     @ValueSource(strings = {"reference", "cpu"})
     void packedTrainingEqualsTheWeightedSumOfSeparate(String backend) {
         try (TinyModel tiny = new TinyModel("starcoder2", backend);
-                Trainer trainer = tiny.trainer(false)) {
+                Trainer trainer = tiny.trainer(Checkpointing.OFF)) {
             List<Example> examples = tiny.examples();
             Map<String, float[]> packed = trainer.gradients(examples);
             List<Map<String, float[]>> separate = new ArrayList<>();
@@ -166,23 +168,26 @@ final class ModelInvariantsTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"starcoder2, reference", "starcoder2, cpu", "llama3, cpu"})
+    @CsvSource({"starcoder2, reference", "starcoder2, cpu", "llama3, cpu", "deepseek_v2, cpu", "mixtral, cpu"})
     void checkpointingChangesNoBit(String name, String backend) {
-        assertThat(trainingTrace(name, backend, 0, true, 4)).isEqualTo(trainingTrace(name, backend, 0, false, 4));
+        List<Float> kept = trainingTrace(name, backend, 0, Checkpointing.OFF, 4);
+        assertThat(trainingTrace(name, backend, 0, Checkpointing.SELECTIVE, 4)).isEqualTo(kept);
+        assertThat(trainingTrace(name, backend, 0, Checkpointing.FULL, 4)).isEqualTo(kept);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"starcoder2", "llama3"})
     void threadsChangeNoBit(String name) {
-        assertThat(trainingTrace(name, "cpu", 2, false, 4)).isEqualTo(trainingTrace(name, "cpu", 1, false, 4));
+        assertThat(trainingTrace(name, "cpu", 2, Checkpointing.OFF, 4))
+                .isEqualTo(trainingTrace(name, "cpu", 1, Checkpointing.OFF, 4));
     }
 
     /** Losses and norms of some steps, and the logits after them. */
-    static List<Float> trainingTrace(String name, String backend, int threads, boolean checkpointing, int steps) {
+    static List<Float> trainingTrace(String name, String backend, int threads, Checkpointing checkpointing, int steps) {
         return trainingTrace(new TinyModel(name, backend, threads, Precision.FLOAT32), checkpointing, steps);
     }
 
-    static List<Float> trainingTrace(TinyModel model, boolean checkpointing, int steps) {
+    static List<Float> trainingTrace(TinyModel model, Checkpointing checkpointing, int steps) {
         List<Float> trace = new ArrayList<>();
         try (TinyModel tiny = model;
                 Trainer trainer = tiny.trainer(checkpointing)) {
@@ -216,8 +221,8 @@ final class ModelInvariantsTest {
         for (String backend : List.of("reference", "cpu")) {
             for (String name : List.of("starcoder2", "llama3")) {
                 try (TinyModel tiny = new TinyModel(name, backend);
-                        Trainer fused = tiny.trainer(true);
-                        Trainer expanded = tiny.trainer(Fallback.without(off), true)) {
+                        Trainer fused = tiny.trainer(Checkpointing.FULL);
+                        Trainer expanded = tiny.trainer(Fallback.without(off), Checkpointing.FULL)) {
                     List<int[]> sequences = List.of(tiny.sequence(0), tiny.sequence(1));
                     float[] wanted = tiny.logits(Fallback.QUIET, sequences);
                     float[] ours = tiny.logits(Fallback.without(off), sequences);
@@ -237,8 +242,8 @@ final class ModelInvariantsTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"starcoder2, true", "starcoder2, false", "llama3, true", "llama3, false"})
-    void thePlanOfATrainingStepIsWhatTheAllocatorSees(String name, boolean checkpointing) {
+    @CsvSource({"starcoder2, FULL", "starcoder2, SELECTIVE", "starcoder2, OFF", "llama3, FULL", "llama3, OFF"})
+    void thePlanOfATrainingStepIsWhatTheAllocatorSees(String name, Checkpointing checkpointing) {
         try (TinyModel tiny = new TinyModel(name, "cpu");
                 Trainer trainer = tiny.trainer(checkpointing)) {
             NullOps.Plan plan = trainer.plan(tiny.examples());
@@ -252,11 +257,12 @@ final class ModelInvariantsTest {
     @Test
     void checkpointingTakesLessMemory() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
-                Trainer kept = tiny.trainer(false);
-                Trainer recomputed = tiny.trainer(true)) {
-            long more = kept.plan(tiny.examples()).tensorBytes();
-            long less = recomputed.plan(tiny.examples()).tensorBytes();
-            assertThat(less).isLessThan(more);
+                Trainer trainer = tiny.trainer(Checkpointing.OFF)) {
+            List<Long> bytes = Stream.of(Checkpointing.values())
+                    .map(each -> trainer.plan(tiny.examples(), each).tensorBytes())
+                    .toList();
+            assertThat(bytes.get(1)).isLessThan(bytes.get(0));
+            assertThat(bytes.get(2)).isLessThan(bytes.get(1));
         }
     }
 
@@ -293,8 +299,8 @@ final class ModelInvariantsTest {
         Precision precision = Precision.FLOAT32.withStorage(type);
         try (TinyModel oracle = new TinyModel(name, "reference", 0, precision);
                 TinyModel tiny = new TinyModel(name, "cpu", 0, precision);
-                Trainer definition = oracle.trainer(false);
-                Trainer trainer = tiny.trainer(true)) {
+                Trainer definition = oracle.trainer(Checkpointing.OFF);
+                Trainer trainer = tiny.trainer(Checkpointing.FULL)) {
             Map<String, float[]> wanted = definition.gradients(oracle.examples());
             trainer.gradients(tiny.examples())
                     .forEach((parameter, gradient) -> assertThat(distance(gradient, wanted.get(parameter)))

@@ -100,11 +100,11 @@ final class RecordedMachinesTest {
     @CsvSource(textBlock = """
                     # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
                     RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  no,    true,          1, 16, 2048, none
-                    RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  no,    true,          2, 8, 2048, none
+                    RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  no,    selective,     2, 8, 2048, none
                     A100,           cuda, 80,     78,   8.0,     bf16,  no,    false,         2, 8, 2048, none
                     H200,           cuda, 141,    138,  9.0,     bf16,  no,    false,         2, 8, 2048, none
                     Intel Mac,      cpu,  16,     9,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
-                    Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    true,          2, 8, 2048, nf4-double
+                    Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    selective,     2, 8, 2048, nf4-double
                     Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
                     """)
     void everyRecordedMachineHasItsTable(

@@ -6,6 +6,7 @@ import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
@@ -51,12 +52,12 @@ final class SixteenBitTest {
             assertThat(tiny.rows(packed, 0, 13)).isEqualTo(tiny.logits(a));
             assertThat(tiny.rows(packed, 13, 37)).isEqualTo(tiny.logits(b));
         }
-        List<Float> one = trace(1, precision, false);
-        assertThat(trace(2, precision, false)).isEqualTo(one);
-        assertThat(trace(2, precision, true)).isEqualTo(one);
+        List<Float> one = trace(1, precision, Checkpointing.OFF);
+        assertThat(trace(2, precision, Checkpointing.OFF)).isEqualTo(one);
+        assertThat(trace(2, precision, Checkpointing.FULL)).isEqualTo(one);
     }
 
-    private static List<Float> trace(int threads, Precision precision, boolean checkpointing) {
+    private static List<Float> trace(int threads, Precision precision, Checkpointing checkpointing) {
         return ModelInvariantsTest.trainingTrace(
                 new TinyModel("starcoder2", "cpu", threads, precision), checkpointing, 4);
     }
@@ -95,9 +96,9 @@ final class SixteenBitTest {
     @Test
     void whatIsTrainedHasFloat32Gradients() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu", 0, Precision.of(DType.BF16));
-                Trainer trainer = tiny.trainer(false);
+                Trainer trainer = tiny.trainer(Checkpointing.OFF);
                 TinyModel exact = new TinyModel("starcoder2", "cpu");
-                Trainer float32 = exact.trainer(false)) {
+                Trainer float32 = exact.trainer(Checkpointing.OFF)) {
             tiny.parameters
                     .values()
                     .forEach(parameter -> assertThat(parameter.dtype()).isEqualTo(DType.F32));
@@ -118,11 +119,11 @@ final class SixteenBitTest {
     @Test
     void aStepTakesLessMemory() {
         try (TinyModel narrow = new TinyModel("starcoder2", "cpu", 0, Precision.of(DType.BF16));
-                Trainer trainer = narrow.trainer(false);
+                Trainer trainer = narrow.trainer(Checkpointing.OFF);
                 TinyModel wide = new TinyModel("starcoder2", "cpu");
-                Trainer float32 = wide.trainer(false)) {
-            long bytes = trainer.plan(4, 64, false).tensorBytes();
-            assertThat((double) bytes / float32.plan(4, 64, false).tensorBytes())
+                Trainer float32 = wide.trainer(Checkpointing.OFF)) {
+            long bytes = trainer.plan(4, 64, Checkpointing.OFF).tensorBytes();
+            assertThat((double) bytes / float32.plan(4, 64, Checkpointing.OFF).tensorBytes())
                     .isBetween(0.4, 0.8);
         }
     }

@@ -6,6 +6,7 @@ import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -62,12 +63,12 @@ final class TinyModel implements AutoCloseable {
         return logits(Fallback.QUIET, List.of(sequences));
     }
 
-    Trainer trainer(Fallback fallback, boolean checkpointing) {
+    Trainer trainer(Fallback fallback, Checkpointing checkpointing) {
         TrainerSettings settings = TrainerSettings.plain(0.9, 0.999, 1e-8, 0.01, 1, checkpointing);
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }
 
-    Trainer trainer(boolean checkpointing) {
+    Trainer trainer(Checkpointing checkpointing) {
         return trainer(Fallback.QUIET, checkpointing);
     }
 

@@ -20,12 +20,12 @@ import java.util.function.BiFunction;
  * operations too, run on the wrapped Ops. What no gradient needs is not kept: frozen weights cost nothing, and a stretch
  * before the first parameter is not recorded at all.
  *
- * <p>With checkpointing, each {@link Ops#block} keeps only its input and runs a second time during backward (Chen et al.
- * 2016). The second run does the same operations on the same values, so the result is bit-equal.
+ * <p>With {@link Checkpointing}, each {@link Ops#block} keeps less and runs a second time during backward. The second run
+ * does the same operations on the same values, but for those whose result nothing reads, so the result is bit-equal.
  */
 public final class Tape implements Ops {
     private final Ops ops;
-    private final boolean checkpointing;
+    private final Checkpointing checkpointing;
     private final List<Tensor> parameters;
     private final Set<Tensor> live = new HashSet<>();
     private final Set<Tensor> rounded = new HashSet<>(); // of 16 bits, made from float32
@@ -34,7 +34,7 @@ public final class Tape implements Ops {
     private final Map<Tensor, Tensor> gradients = new LinkedHashMap<>();
     private boolean ran;
 
-    public Tape(Ops ops, List<Tensor> parameters, boolean checkpointing) {
+    public Tape(Ops ops, List<Tensor> parameters, Checkpointing checkpointing) {
         this.ops = ops;
         this.checkpointing = checkpointing;
         this.parameters = List.copyOf(parameters);
@@ -83,12 +83,32 @@ public final class Tape implements Ops {
     @Override
     public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
         return scope().within(() -> {
-            Tensor y = body.apply(checkpointing ? ops : this, x);
-            if (checkpointing) {
-                record(new CheckpointNode(x, y, body));
+            if (checkpointing == Checkpointing.OFF) {
+                return body.apply(this, x);
             }
+            Recomputation recomputation = Recomputation.of(ops, leaves(x, x), x, body, checkpointing);
+            Tensor y = body.apply(recomputation.keeping(ops), x);
+            record(new CheckpointNode(x, y, body, recomputation));
             return y;
         });
+    }
+
+    /** What a block on x trains: the parameters, and x where it depends on some of them, as {@code leaf}. */
+    private List<Tensor> leaves(Tensor x, Tensor leaf) {
+        List<Tensor> leaves = new ArrayList<>(parameters);
+        if (live.contains(x)) {
+            leaves.add(leaf);
+        }
+        return leaves;
+    }
+
+    /** Gives up everything recorded; what its gradients would have read. */
+    Set<Block> discard() {
+        Set<Block> read = Set.copyOf(saved.keySet());
+        nodes.forEach(this::forget);
+        nodes.clear();
+        ran = true;
+        return read;
     }
 
     @Override
@@ -190,7 +210,7 @@ public final class Tape implements Ops {
                 wanted.add(leaves[i]);
             }
         }
-        Tape tape = new Tape(ops, wanted, false);
+        Tape tape = new Tape(ops, wanted, Checkpointing.OFF);
         return tape.backward(op.expand(tape, leaves)[0], d).toArray(Tensor[]::new);
     }
 
@@ -358,11 +378,13 @@ public final class Tape implements Ops {
         private final Tensor x;
         private final Tensor y;
         private final BiFunction<Ops, Tensor, Tensor> body;
+        private final Recomputation recomputation;
 
-        CheckpointNode(Tensor x, Tensor y, BiFunction<Ops, Tensor, Tensor> body) {
+        CheckpointNode(Tensor x, Tensor y, BiFunction<Ops, Tensor, Tensor> body, Recomputation recomputation) {
             this.x = x;
             this.y = y;
             this.body = body;
+            this.recomputation = recomputation;
         }
 
         @Override
@@ -380,11 +402,7 @@ public final class Tape implements Ops {
             Tensor dy = gradients.remove(y);
             if (dy != null) {
                 Tensor leaf = x.view(0, x.shape());
-                List<Tensor> leaves = new ArrayList<>(parameters);
-                if (live.contains(x)) {
-                    leaves.add(leaf);
-                }
-                Tape again = new Tape(ops, leaves, false);
+                Tape again = new Tape(recomputation.again(ops), leaves(x, leaf), Checkpointing.OFF);
                 again.propagate(again.block(leaf, body), dy);
                 again.gradients.forEach((tensor, gradient) -> {
                     accumulate(tensor == leaf ? x : tensor, gradient);
@@ -392,6 +410,7 @@ public final class Tape implements Ops {
                 });
                 scope().drop(dy);
             }
+            recomputation.drop(scope());
             forget(this);
         }
     }

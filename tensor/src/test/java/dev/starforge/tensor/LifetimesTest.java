@@ -87,7 +87,7 @@ final class LifetimesTest {
         Tensor weights = ones(2);
         Tensor labels = scope.allocate(Spec.i32(2));
         device.write(labels, 0, 1);
-        Tape tape = new Tape(ops, List.of(weights), false);
+        Tape tape = new Tape(ops, List.of(weights), Checkpointing.OFF);
         Tensor loss = tape.crossEntropy(ones(2, 3), labels, weights);
         assertThatThrownBy(() -> tape.backward(loss)).hasMessageContaining("CrossEntropy: has no gradient for input 2");
     }

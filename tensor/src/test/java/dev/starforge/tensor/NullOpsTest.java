@@ -21,7 +21,7 @@ final class NullOpsTest {
         on.close();
     }
 
-    private static void step(Ops ops, boolean checkpointing) {
+    private static void step(Ops ops, Checkpointing checkpointing) {
         Scope scope = ops.scope();
         Tensor x = scope.allocate(Spec.f32(33, 64));
         Tensor norm = scope.allocate(Spec.f32(64));
@@ -44,7 +44,7 @@ final class NullOpsTest {
     @Test
     void thePlanIsThePeak() {
         for (Fallback fallback : List.of(Fallback.QUIET, Fallback.without(Fused.RmsNormGrad.class))) {
-            for (boolean checkpointing : new boolean[] {false, true}) {
+            for (Checkpointing checkpointing : Checkpointing.values()) {
                 NullOps plan = new NullOps(on.device, Precision.FLOAT32, fallback);
                 step(plan, checkpointing);
                 try (Scope scope = new Scope(on.device)) {
@@ -60,9 +60,9 @@ final class NullOpsTest {
     @Test
     void checkpointingShowsInThePlan() {
         NullOps kept = new NullOps(on.device, Precision.FLOAT32, Fallback.QUIET);
-        step(kept, false);
+        step(kept, Checkpointing.OFF);
         NullOps recomputed = new NullOps(on.device, Precision.FLOAT32, Fallback.QUIET);
-        step(recomputed, true);
+        step(recomputed, Checkpointing.FULL);
         assertThat(recomputed.plan().tensorBytes()).isLessThan(kept.plan().tensorBytes());
     }
 

@@ -219,11 +219,11 @@ final class QuantizedTest {
         Tensor d = on.normal(2, 3, 5);
         float[][] gradients = new float[2][];
         for (int i = 0; i < 2; i++) {
-            Tape tape = new Tape(on.ops, List.of(x), false);
+            Tape tape = new Tape(on.ops, List.of(x), Checkpointing.OFF);
             gradients[i] = on.read(tape.backward(tape.project(x, w[i]), d).getFirst());
         }
         assertThat(gradients[0]).isEqualTo(gradients[1]);
-        assertThatThrownBy(() -> new Tape(on.ops, List.of(x, w[0]), false))
+        assertThatThrownBy(() -> new Tape(on.ops, List.of(x, w[0]), Checkpointing.OFF))
                 .isInstanceOf(TensorException.class)
                 .hasMessage("Tape: parameter Q4_0[5, 64] is quantized; such weights are frozen");
     }

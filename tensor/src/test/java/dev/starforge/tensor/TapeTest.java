@@ -7,9 +7,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.tensor.op.Backward;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
+import java.util.function.BiFunction;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -22,7 +27,7 @@ final class TapeTest {
     }
 
     private Tape tape(Tensor... parameters) {
-        return new Tape(on.ops, List.of(parameters), false);
+        return new Tape(on.ops, List.of(parameters), Checkpointing.OFF);
     }
 
     private static Tensor total(Ops ops, Tensor x) {
@@ -173,7 +178,7 @@ final class TapeTest {
                 on.normal(6, 8, 8));
     }
 
-    private List<float[]> train(List<Tensor> parameters, Tensor x, boolean checkpointing) {
+    private List<float[]> train(List<Tensor> parameters, Tensor x, Checkpointing checkpointing) {
         on.scope.mark();
         Tape tape = new Tape(on.ops, parameters, checkpointing);
         Tensor y = network(tape, x, parameters);
@@ -187,20 +192,22 @@ final class TapeTest {
     void checkpointingChangesNoBit() {
         List<Tensor> parameters = parameters();
         Tensor x = on.normal(7, 5, 8);
-        List<float[]> kept = train(parameters, x, false);
-        List<float[]> recomputed = train(parameters, x, true);
-        for (int i = 0; i < kept.size(); i++) {
-            assertThat(recomputed.get(i))
-                    .as("parameter " + i)
-                    .isEqualTo(kept.get(i))
-                    .isNotEqualTo(new float[kept.get(i).length]);
+        List<float[]> kept = train(parameters, x, Checkpointing.OFF);
+        for (Checkpointing checkpointing : List.of(Checkpointing.SELECTIVE, Checkpointing.FULL)) {
+            List<float[]> recomputed = train(parameters, x, checkpointing);
+            for (int i = 0; i < kept.size(); i++) {
+                assertThat(recomputed.get(i))
+                        .as("parameter " + i)
+                        .isEqualTo(kept.get(i))
+                        .isNotEqualTo(new float[kept.get(i).length]);
+            }
         }
     }
 
     @Test
     void checkpointingReachesATrainedInput() {
         Tensor x = on.row(1, 2);
-        Tape tape = new Tape(on.ops, List.of(x), true);
+        Tape tape = new Tape(on.ops, List.of(x), Checkpointing.FULL);
         Tensor y = tape.block(x, (ops, h) -> ops.mul(h, h));
         assertThat(on.read(tape.backward(total(tape, y)).getFirst())).containsExactly(2, 4);
     }
@@ -210,7 +217,7 @@ final class TapeTest {
         List<Tensor> parameters = parameters();
         Tensor x = on.normal(7, 5, 8);
         long before = on.scope.usedBytes();
-        for (boolean checkpointing : new boolean[] {false, true}) {
+        for (Checkpointing checkpointing : Checkpointing.values()) {
             train(parameters, x, checkpointing);
             assertThat(on.scope.usedBytes())
                     .as("checkpointing " + checkpointing)
@@ -222,17 +229,76 @@ final class TapeTest {
     void checkpointingKeepsLess() {
         List<Tensor> parameters = parameters();
         Tensor x = on.normal(7, 5, 8);
-        long[] held = new long[2];
-        for (int i = 0; i < 2; i++) {
+        List<Long> held = new ArrayList<>();
+        for (Checkpointing checkpointing : Checkpointing.values()) {
             on.scope.mark();
             long before = on.scope.usedBytes();
-            Tape tape = new Tape(on.ops, parameters, i == 1);
+            Tape tape = new Tape(on.ops, parameters, checkpointing);
             Tensor y = network(tape, x, parameters);
-            held[i] = on.scope.usedBytes() - before;
+            held.add(on.scope.usedBytes() - before);
             tape.backward(y, on.normal(8, 5, 8));
             on.scope.release();
         }
-        assertThat(held[1]).isLessThan(held[0] / 2);
+        assertThat(held.get(1)).isLessThan(held.get(0));
+        assertThat(held.get(2)).isLessThan(held.get(1)).isLessThan(held.get(0) / 2);
+    }
+
+    /** norm -> product -> activation -> product: the first product is kept or runs again, the last one never does. */
+    @Test
+    void onlyWhatAGradientReadsRunsAgain() {
+        Tensor norm = on.normal(1, 8);
+        Tensor up = on.normal(2, 8, 8);
+        Tensor down = on.normal(3, 8, 8);
+        Tensor x = on.normal(7, 5, 8);
+        Map<Checkpointing, List<String>> again = new EnumMap<>(Checkpointing.class);
+        for (Checkpointing checkpointing : Checkpointing.values()) {
+            List<String> ran = new ArrayList<>();
+            Tape tape = new Tape(new Named(on.ops, ran), List.of(norm, up, down), checkpointing);
+            Tensor y = tape.block(x, (ops, h) -> {
+                Tensor n = ops.rmsNorm(h, norm, 1e-5f);
+                return ops.add(h, ops.project(ops.map(Fn.SILU, ops.project(n, up)), down));
+            });
+            ran.clear();
+            tape.backward(y, on.normal(8, 5, 8));
+            again.put(checkpointing, ran);
+        }
+        List<String> backward = again.get(Checkpointing.OFF);
+        assertThat(without(again.get(Checkpointing.SELECTIVE), backward)).containsExactly("RmsNorm", "Map");
+        assertThat(without(again.get(Checkpointing.FULL), backward)).containsExactly("RmsNorm", "MatMul", "Map");
+    }
+
+    private static List<String> without(List<String> all, List<String> last) {
+        assertThat(all).endsWith(last.toArray(String[]::new));
+        return all.subList(0, all.size() - last.size());
+    }
+
+    /** Notes the name of each operation that runs. */
+    private record Named(Ops ops, List<String> ran) implements Ops {
+        @Override
+        public Tensor[] runAll(Op op, Tensor... in) {
+            ran.add(op.getClass().getSimpleName());
+            return ops.runAll(op, in);
+        }
+
+        @Override
+        public Tensor reshape(Tensor x, Shape shape) {
+            return ops.reshape(x, shape);
+        }
+
+        @Override
+        public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
+            return ops.block(x, body);
+        }
+
+        @Override
+        public Scope scope() {
+            return ops.scope();
+        }
+
+        @Override
+        public Precision precision() {
+            return ops.precision();
+        }
     }
 
     @Test

@@ -243,7 +243,7 @@ public final class Adaptation {
     }
 
     private void checkpointing() {
-        if (machine.kind().equals("metal")) {
+        if (machine.kind().equals("metal") && config.get(Keys.CHECKPOINTING).equals("auto")) {
             change(Keys.CHECKPOINTING, "true", "memory is shared with the system");
         }
     }
@@ -253,15 +253,19 @@ public final class Adaptation {
         long budget = (long) (USABLE * budget());
         int batch = config.get(Keys.BATCH);
         int context = config.get(Keys.CONTEXT);
-        boolean must = config.get(Keys.CHECKPOINTING).equals("true");
-        boolean may = !config.get(Keys.CHECKPOINTING).equals("false");
-        MemoryPlan plan = plan(blueprint, batch, context, must, like);
-        if (plan.total() > budget && may && !must) {
-            must = true;
-            plan = plan(blueprint, batch, context, true, like);
-            change(Keys.CHECKPOINTING, "true", "does not fit without");
-        } else if (config.get(Keys.CHECKPOINTING).equals("auto")) {
-            change(Keys.CHECKPOINTING, "false", "fits without");
+        MemoryPlan plan = plan(blueprint, batch, context, like);
+        if (config.get(Keys.CHECKPOINTING).equals("auto")) {
+            String why = "fits without";
+            for (String more : List.of("selective", "true")) {
+                if (plan.total() > budget) {
+                    config = config.with(Keys.CHECKPOINTING, more);
+                    plan = plan(blueprint, batch, context, like);
+                    why = "does not fit with less";
+                }
+            }
+            String least = config.get(Keys.CHECKPOINTING);
+            config = config.with(Keys.CHECKPOINTING, "auto");
+            change(Keys.CHECKPOINTING, least.equals("auto") ? "false" : least, why);
         }
         while (plan.total() > budget && (batch > 1 || context > SMALLEST_CONTEXT)) {
             if (batch > 1) {
@@ -269,7 +273,7 @@ public final class Adaptation {
             } else {
                 context /= 2;
             }
-            plan = plan(blueprint, batch, context, must, like);
+            plan = plan(blueprint, batch, context, like);
         }
         String why = String.format(
                 Locale.ROOT, "plan %.2f GiB of %.2f GiB that may be used", plan.total() / 0x1p30, budget / 0x1p30);
@@ -292,7 +296,7 @@ public final class Adaptation {
         }
     }
 
-    private MemoryPlan plan(ModelSpec blueprint, int batch, int context, boolean checkpointing, Device like) {
-        return MemoryPlan.of(blueprint, config, batch, context, checkpointing, like);
+    private MemoryPlan plan(ModelSpec blueprint, int batch, int context, Device like) {
+        return MemoryPlan.of(blueprint, config, batch, context, like);
     }
 }

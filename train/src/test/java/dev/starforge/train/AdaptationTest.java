@@ -166,7 +166,7 @@ final class AdaptationTest {
                 long stored = files.tensors().stream()
                         .mapToLong(ModelFiles.Stored::bytes)
                         .sum();
-                long planned = MemoryPlan.of(files.spec(), adapted.config(), 1, 64, false, like)
+                long planned = MemoryPlan.of(files.spec(), adapted.config(), 1, 64, like)
                         .weights();
                 assertThat((double) planned / stored).isBetween(block ? 0.98 : 0.2, block ? 1.02 : 0.7);
             }

@@ -62,6 +62,9 @@ public final class AdamW {
 
     /** (parameter, m, v, gradient, norm, rate). */
     public static void step(Workers workers, Plain.AdamW op, View[] in) {
+        if (!Float.isFinite(in[4].at(0))) {
+            return;
+        }
         float clip = (float) Math.min(1, op.maxNorm() / (in[4].at(0) + 1e-6));
         double rate = in[5].at(0);
         float stepSize = (float) (rate / in[5].at(1));

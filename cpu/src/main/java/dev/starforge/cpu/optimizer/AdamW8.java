@@ -20,6 +20,9 @@ public final class AdamW8 {
 
     /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
     public static void step(Workers workers, Training.AdamW8 op, View[] in) {
+        if (!Float.isFinite(in[5].at(0))) {
+            return;
+        }
         long blocks = Training.AdamW8.blocks(Shape.of(in[0].size));
         float ratio = (float) op.maxNorm() / (in[5].at(0) + 1e-6f);
         float clip = ratio >= 1 ? 1 : ratio;

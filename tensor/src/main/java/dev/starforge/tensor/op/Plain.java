@@ -610,7 +610,8 @@ public sealed interface Plain extends Op {
     /**
      * One step of Adam with decoupled weight decay (Loshchilov and Hutter 2019), torch's order of operations:
      * (parameter, m, v overwritten, gradient, norm[1], rate[3]) with rate = learning rate, 1 - beta1^t, 1 - beta2^t.
-     * The gradient is first scaled by maxNorm / (norm + 1e-6) where that is below 1. No output.
+     * The gradient is first scaled by maxNorm / (norm + 1e-6) where that is below 1. A norm that is not finite changes
+     * nothing, so that a step need not be looked at before it is taken. No output.
      */
     record AdamW(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Plain {
         @Override

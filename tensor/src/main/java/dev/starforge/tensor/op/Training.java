@@ -94,6 +94,7 @@ public sealed interface Training extends Op {
      * i32[blocks * BLOCK / 4], four to an element with the first in the lowest byte; scales are [2, blocks], those of m
      * first. The step itself uses the moments before they are rounded again. Every operation is rounded once, in the order
      * m + (1 - beta1)(g - m), v + (1 - beta2)(g * g - v), p - lr (decay * p + m / rate[1] / (sqrt(v / rate[2]) + eps)).
+     * A norm that is not finite changes nothing.
      */
     record AdamW8(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Training {
         public static final int BLOCK = 256;

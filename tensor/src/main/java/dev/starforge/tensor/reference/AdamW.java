@@ -17,6 +17,9 @@ final class AdamW {
 
     /** (parameter, m, v, gradient, norm, rate). */
     static void step(Plain.AdamW op, View[] in) {
+        if (!Double.isFinite(in[4].at(0))) {
+            return;
+        }
         View p = in[0];
         double clip = Math.min(1, op.maxNorm() / (in[4].at(0) + 1e-6));
         double lr = in[5].at(0);

@@ -12,6 +12,9 @@ final class AdamW8 {
 
     /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
     static void step(Training.AdamW8 op, View[] in) {
+        if (!Double.isFinite(in[5].at(0))) {
+            return;
+        }
         long blocks = Training.AdamW8.blocks(Shape.of(in[0].size));
         float ratio = (float) op.maxNorm() / ((float) in[5].at(0) + 1e-6f);
         float clip = ratio >= 1 ? 1 : ratio;

@@ -142,8 +142,9 @@ public final class Keys {
     public static final Key<String> CHECKPOINTING = row(Key.choice(
             "optimization.gradient_checkpointing",
             "auto",
-            List.of("true", "false", "auto"),
-            "Blocks run again during backward instead of keeping what they computed; `auto` if memory asks for it."));
+            List.of("true", "selective", "false", "auto"),
+            "Blocks run again during backward instead of keeping what they computed: whole (`true`), or without their products"
+                    + " and attention (`selective`); `auto` is the least that memory asks for."));
     public static final Key<Double> NEFTUNE =
             row(Key.number("optimization.neftune_alpha", 0, 0, 1000, "Noise on embeddings; 0 is none."));
 

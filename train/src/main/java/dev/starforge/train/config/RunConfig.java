@@ -6,6 +6,7 @@ import dev.starforge.data.config.Schema;
 import dev.starforge.data.config.Settings;
 import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.model.Quantization;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import java.nio.file.Path;
@@ -163,6 +164,15 @@ public final class RunConfig {
             case "bf16" -> DType.BF16;
             case "fp16" -> DType.F16;
             default -> DType.F32;
+        };
+    }
+
+    /** What is kept of a block for the backward pass; everything where that is not decided yet. */
+    public Checkpointing checkpointing() {
+        return switch (get(Keys.CHECKPOINTING)) {
+            case "true" -> Checkpointing.FULL;
+            case "selective" -> Checkpointing.SELECTIVE;
+            default -> Checkpointing.OFF;
         };
     }
 

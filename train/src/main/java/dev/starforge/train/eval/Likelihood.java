@@ -2,6 +2,7 @@ package dev.starforge.train.eval;
 
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.train.corpus.Corpus;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Trainer;
@@ -33,7 +34,7 @@ record Likelihood(double[] nats, double[] bytes, double[] tokens) {
                 setup.device(),
                 setup.precision(),
                 setup.fallback(),
-                TrainerSettings.of(setup.config(), false))) {
+                TrainerSettings.of(setup.config(), Checkpointing.OFF))) {
             for (int window : sample.windows()) {
                 int d = Arrays.binarySearch(documents, corpus.document(window));
                 Example example = corpus.read(List.of(window), 0).getFirst();

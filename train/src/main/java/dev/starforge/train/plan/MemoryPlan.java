@@ -36,8 +36,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
     }
 
     /** For a model known by its config, on a device like {@code like}. */
-    public static MemoryPlan of(
-            ModelSpec blueprint, RunConfig config, int batch, int context, boolean checkpointing, Device like) {
+    public static MemoryPlan of(ModelSpec blueprint, RunConfig config, int batch, int context, Device like) {
         NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
         boolean lora = config.get(Keys.LORA);
         Precision precision = config.precision();
@@ -63,8 +62,8 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
                 shapes.scope().device(),
                 precision,
                 Fallback.QUIET,
-                TrainerSettings.of(config, checkpointing))) {
-            NullOps.Plan plan = trainer.plan(batch, context, checkpointing);
+                TrainerSettings.of(config, config.checkpointing()))) {
+            NullOps.Plan plan = trainer.plan(batch, context, config.checkpointing());
             return new MemoryPlan(
                     weights,
                     trained,

@@ -226,12 +226,7 @@ public final class Preflight {
             return new Finding(Level.WARNING, "memory", "not planned: the model is not known");
         }
         MemoryPlan needed = MemoryPlan.of(
-                blueprint.get(),
-                effective,
-                effective.get(Keys.BATCH),
-                effective.get(Keys.CONTEXT),
-                effective.get(Keys.CHECKPOINTING).equals("true"),
-                device);
+                blueprint.get(), effective, effective.get(Keys.BATCH), effective.get(Keys.CONTEXT), device);
         plan = Optional.of(needed);
         return ready(
                 "memory",

@@ -200,8 +200,7 @@ final class StepTime {
                         device,
                         adapted.precisionOfRun(),
                         adapted.fallback(line -> {}),
-                        TrainerSettings.of(
-                                config, config.get(Keys.CHECKPOINTING).equals("true")));
+                        TrainerSettings.of(config, config.checkpointing()));
             } catch (RuntimeException failure) {
                 scope.close();
                 throw failure;

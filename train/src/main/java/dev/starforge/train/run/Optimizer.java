@@ -59,11 +59,18 @@ final class Optimizer implements AutoCloseable {
         return tensor;
     }
 
-    /** Moves the parameters; gradients are divided by {@code scale} one after the other. */
-    void update(Ops ops, List<Tensor> gradients, double scale, double learningRate) {
+    /**
+     * Moves the parameters, or nothing where loss or gradients are not finite; nobody waits to find out.
+     *
+     * @param gradients divided by {@code scale} one after the other
+     * @param losses what the gradients are of, [n]
+     * @return the norm of the gradients before clipping, [1]; not finite when nothing was moved
+     */
+    Tensor update(Ops ops, List<Tensor> gradients, Tensor losses, double scale, double learningRate) {
         float inverse = (float) (1 / scale);
-        Tensor scaledNorm = ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new));
-        Tensor norm = inverse == 1 ? scaledNorm : ops.scale(scaledNorm, inverse);
+        Tensor ownNorm = ops.scale(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)), inverse);
+        // zero times what is not finite is not a number, and anything else adds nothing
+        Tensor norm = ops.add(ownNorm, ops.scale(ops.run(new Plain.Sum(Plain.Sum.Over.LAST), losses), 0));
         int number = updates + 1;
         device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
                 (1 - Math.pow(settings.beta2(), number)));
@@ -82,6 +89,7 @@ final class Optimizer implements AutoCloseable {
                 return in;
             });
         }
+        return norm;
     }
 
     /** The moments by name: what must be saved and restored, besides {@link #updates}. */

@@ -1,38 +1,46 @@
 package dev.starforge.train.run;
 
-import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
+import java.util.Locale;
 
 /**
- * The memory of a run's steps: whether gradient checkpointing is needed, and what to set where a step does not fit.
+ * The memory of a run's steps: how much gradient checkpointing is needed, and what to set where a step does not fit.
  *
  * @param memoryBytes what there is; 0 when unknown
  */
 record StepMemory(RunConfig config, Trainable trainable, long memoryBytes) {
     private static final double USABLE = 0.9;
 
-    /** With gradient checkpointing as set; {@code auto} turns it off where a step fits without. */
+    /** With gradient checkpointing as set; {@code auto} is the least with which a step fits. */
     Trainer trainer(TrainRun.Setup setup) {
-        String asked = config.get(Keys.CHECKPOINTING);
-        Trainer trainer = trainer(setup, !asked.equals("false"));
-        if (!asked.equals("auto")) {
-            return trainer;
+        Checkpointing checkpointing = config.checkpointing();
+        if (config.get(Keys.CHECKPOINTING).equals("auto")) {
+            try (Trainer trainer = trainer(setup, Checkpointing.OFF)) {
+                checkpointing = least(trainer, setup);
+            }
         }
-        NullOps.Plan plan = trainer.plan(config.get(Keys.BATCH), config.get(Keys.CONTEXT), false);
-        long needed = plan.totalBytes() + trainer.reservedBytes() + trainable.weightBytes();
-        boolean fits = memoryBytes == 0 || needed <= USABLE * memoryBytes;
-        setup.events()
-                .note("gradient checkpointing is " + (fits ? "off" : "on") + ": without it a step needs "
-                        + mebibytes(needed) + (memoryBytes == 0 ? "" : " of " + mebibytes(memoryBytes)));
-        if (!fits) {
-            return trainer;
-        }
-        trainer.close();
-        return trainer(setup, false);
+        return trainer(setup, checkpointing);
     }
 
-    private Trainer trainer(TrainRun.Setup setup, boolean checkpointing) {
+    private Checkpointing least(Trainer trainer, TrainRun.Setup setup) {
+        for (Checkpointing each : Checkpointing.values()) {
+            long needed = trainer.plan(config.get(Keys.BATCH), config.get(Keys.CONTEXT), each)
+                            .totalBytes()
+                    + trainer.reservedBytes()
+                    + trainable.weightBytes();
+            if (memoryBytes == 0 || needed <= USABLE * memoryBytes || each == Checkpointing.FULL) {
+                setup.events()
+                        .note("gradient checkpointing is " + each.name().toLowerCase(Locale.ROOT) + ": a step needs "
+                                + mebibytes(needed) + (memoryBytes == 0 ? "" : " of " + mebibytes(memoryBytes)));
+                return each;
+            }
+        }
+        throw new AssertionError("full checkpointing is the most there is");
+    }
+
+    private Trainer trainer(TrainRun.Setup setup, Checkpointing checkpointing) {
         return new Trainer(
                 trainable.model(),
                 trainable.parameters(),
@@ -49,7 +57,7 @@ record StepMemory(RunConfig config, Trainable trainable, long memoryBytes) {
         }
         long left = memoryBytes - trainable.weightBytes() - trainer.stateBytes();
         for (int context = config.get(Keys.CONTEXT) / 2; context >= 16; context /= 2) {
-            long needed = trainer.plan(1, context, true).totalBytes();
+            long needed = trainer.plan(1, context, Checkpointing.FULL).totalBytes();
             if (needed <= left) {
                 return "model.context_window: " + context + " with gradient_checkpointing: true would, with "
                         + mebibytes(needed) + " beside the weights";

@@ -2,6 +2,7 @@ package dev.starforge.train.run;
 
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Ops;
@@ -27,6 +28,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * Moves parameters, an adapter's or a whole model's, against the loss of examples; everything else stays as it is. The loss
@@ -137,28 +139,36 @@ public final class Trainer implements AutoCloseable {
         return step.within(() -> {
             double scale = lossScale.value();
             double divisor = divisor(batches) / scale;
-            double[] loss = {0};
+            List<Tensor> losses = new ArrayList<>();
             List<Tensor> gradients = new ArrayList<>();
             for (List<Example> batch : batches) {
-                gradients.addAll(List.of(step.within(() -> {
+                Tensor[] results = step.within(() -> {
                     Pass pass = backward(ops, batch, divisor, number, settings.checkpointing());
-                    loss[0] += value(pass.losses());
-                    return gradients.isEmpty() ? own(pass.gradients()) : sum(gradients, pass.gradients());
-                })));
+                    Tensor[] sums = gradients.isEmpty() ? own(pass.gradients()) : sum(gradients, pass.gradients());
+                    return Stream.concat(Stream.of(pass.losses()), Stream.of(sums))
+                            .toArray(Tensor[]::new);
+                });
+                losses.add(results[0]);
+                gradients.addAll(List.of(results).subList(1, results.length));
             }
-            loss[0] /= scale;
-            double norm = device.floats(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)))[0] / scale;
-            boolean finite = Double.isFinite(loss[0]) && Double.isFinite(norm);
+            Tensor parts = concat(ops, losses);
+            Tensor moved = optimizer.update(ops, gradients, parts, scale, learningRate);
+            double loss = 0;
+            float[] found = device.floats(concat(ops, List.of(parts, moved))); // the one read of a step, at its end
+            for (int i = 0; i < found.length - 1; i++) {
+                loss += found[i] / scale;
+            }
+            float norm = found[found.length - 1];
+            boolean finite = Float.isFinite(norm);
             if (finite) {
-                optimizer.update(ops, gradients, scale, learningRate);
-                optimizer.restore(optimizer.updates() + 1); // last: what throws before has changed nothing
+                optimizer.restore(optimizer.updates() + 1);
             }
-            boolean scaledDown = lossScale.after(Double.isFinite(loss[0]), Double.isFinite(norm));
+            boolean scaledDown = lossScale.after(Double.isFinite(loss), finite);
             long targets = batches.stream()
                     .flatMap(List::stream)
                     .mapToLong(Example::targets)
                     .sum();
-            return new Report(loss[0], norm, targets, finite, scaledDown);
+            return new Report(loss, norm, targets, finite, scaledDown);
         });
     }
 
@@ -261,17 +271,16 @@ public final class Trainer implements AutoCloseable {
     }
 
     /** Of sequences that fill the context. */
-    public NullOps.Plan plan(int sequences, int context, boolean checkpointing) {
+    public NullOps.Plan plan(int sequences, int context, Checkpointing checkpointing) {
         return plan(Collections.nCopies(sequences, new Example(new int[context], new int[context])), checkpointing);
     }
 
     /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
-    public NullOps.Plan plan(List<Example> examples, boolean checkpointing) {
+    public NullOps.Plan plan(List<Example> examples, Checkpointing checkpointing) {
         NullOps plan = new NullOps(device, precision, fallback);
         plan.scope().within(() -> {
             Pass pass = backward(plan, examples, 1, 0, checkpointing);
-            optimizer.update(plan, pass.gradients(), lossScale.value(), 0);
-            return pass;
+            return optimizer.update(plan, pass.gradients(), pass.losses(), lossScale.value(), 0);
         });
         return plan.plan();
     }
@@ -318,21 +327,18 @@ public final class Trainer implements AutoCloseable {
         return lossScale;
     }
 
-    private record Pass(List<Tensor> losses, List<Tensor> gradients) {}
+    /** The parts that the loss is the sum of, as [n], and the gradients of the parameters. */
+    private record Pass(Tensor losses, List<Tensor> gradients) {}
 
-    private double value(List<Tensor> losses) {
-        double sum = 0;
-        for (Tensor loss : losses) {
-            sum += device.floats(loss)[0];
-        }
-        return sum;
+    private static Tensor concat(Ops ops, List<Tensor> parts) {
+        return parts.size() == 1 ? parts.getFirst() : ops.run(new Plain.Concat(), parts.toArray(Tensor[]::new));
     }
 
     /**
      * Forward and backward of one batch. The tape goes to the last hidden state; from there on each piece of rows has a
      * tape of its own, which runs backward at once.
      */
-    private Pass backward(Ops ops, List<Example> examples, double divisor, long number, boolean checkpointing) {
+    private Pass backward(Ops ops, List<Example> examples, double divisor, long number, Checkpointing checkpointing) {
         Scope scope = ops.scope();
         TrainBatch batch = TrainBatch.of(model, scope, examples, divisor);
         List<Tensor> all = List.copyOf(parameters.values());
@@ -354,7 +360,7 @@ public final class Trainer implements AutoCloseable {
                 Tensor leaf = part(hidden, begin, size);
                 List<Tensor> leaves = new ArrayList<>(List.of(leaf));
                 leaves.addAll(headOnly);
-                Tape head = new Tape(ops, leaves, false);
+                Tape head = new Tape(ops, leaves, Checkpointing.OFF);
                 Tensor loss = head.crossEntropy(
                         model.logits(head, leaf),
                         part(batch.labels(), begin, size),
@@ -373,14 +379,12 @@ public final class Trainer implements AutoCloseable {
                 }
             }
         }
-        Tensor dHidden =
-                pieces.size() == 1 ? pieces.getFirst() : ops.run(new Plain.Concat(), pieces.toArray(Tensor[]::new));
-        List<Tensor> gradients = new ArrayList<>(tape.backward(hidden, dHidden));
+        List<Tensor> gradients = new ArrayList<>(tape.backward(hidden, concat(ops, pieces)));
         for (int i = 0; i < headOnly.size(); i++) {
             int at = all.indexOf(headOnly.get(i));
             gradients.set(at, ops.add(gradients.get(at), headGradients.get(i)));
         }
-        return new Pass(losses, gradients);
+        return new Pass(concat(ops, losses), gradients);
     }
 
     private Tensor hidden(Ops ops, TrainBatch batch) {

@@ -1,5 +1,6 @@
 package dev.starforge.train.run;
 
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -13,6 +14,7 @@ import dev.starforge.train.config.RunConfig;
  * @param eightBit whether the optimizer's state has 8 bits
  * @param scaled whether the loss is scaled for gradients of half precision
  * @param maxNorm where the gradient is clipped
+ * @param checkpointing what is kept of a block for the backward pass
  * @param dropout share of an update's inputs that is dropped
  * @param neftune strength of the noise on embeddings
  * @param seed of dropout and noise
@@ -25,18 +27,18 @@ public record TrainerSettings(
         double eps,
         double weightDecay,
         double maxNorm,
-        boolean checkpointing,
+        Checkpointing checkpointing,
         double dropout,
         double neftune,
         long seed) {
     /** Without noise, and with a state of float32. */
     public static TrainerSettings plain(
-            double beta1, double beta2, double eps, double weightDecay, double maxNorm, boolean checkpointing) {
+            double beta1, double beta2, double eps, double weightDecay, double maxNorm, Checkpointing checkpointing) {
         return new TrainerSettings(false, false, beta1, beta2, eps, weightDecay, maxNorm, checkpointing, 0, 0, 0);
     }
 
     /** Those of a run. */
-    public static TrainerSettings of(RunConfig config, boolean checkpointing) {
+    public static TrainerSettings of(RunConfig config, Checkpointing checkpointing) {
         double maxNorm = config.get(Keys.MAX_NORM);
         return new TrainerSettings(
                 config.get(Keys.OPTIMIZER).equals("adamw_8bit"),

@@ -11,6 +11,7 @@ import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
@@ -314,7 +315,12 @@ final class GoldenModel {
         Config train = facts.section("train");
         double[] betas = train.numbers("betas");
         TrainerSettings settings = TrainerSettings.plain(
-                betas[0], betas[1], train.number("eps"), train.number("weight_decay"), train.number("clip"), true);
+                betas[0],
+                betas[1],
+                train.number("eps"),
+                train.number("weight_decay"),
+                train.number("clip"),
+                Checkpointing.FULL);
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }
 

@@ -8,6 +8,7 @@ import dev.starforge.model.Quantization;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.train.KnownModels;
+import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Tiny;
@@ -27,17 +28,18 @@ final class MemoryPlanTest {
         "true, none, adamw, false",
         "true, nf4-double, adamw_8bit, true",
         "true, nf4-double, adamw, false",
-        "true, int8-64, adamw, false",
+        "true, int8-64, adamw, selective",
         "false, none, adamw, true",
         "false, none, adamw_8bit, false"
     })
-    void isWhatARunTakes(boolean lora, String base, String optimizer, boolean checkpointing) {
+    void isWhatARunTakes(boolean lora, String base, String optimizer, String checkpointing) {
         RunConfig config = RunConfig.defaults()
                 .set(List.of(
                         "quantization.lora_enabled=" + lora,
                         "quantization.lora_rank=8",
                         "optimization.gradient_accumulation_steps=2",
                         "optimization.optimizer=" + optimizer,
+                        "optimization.gradient_checkpointing=" + checkpointing,
                         "model.dtype=bf16"))
                 .quantizedAs(Quantization.parse(base));
         int batch = 3;
@@ -45,12 +47,7 @@ final class MemoryPlanTest {
         try (Device device = Tiny.cpu(2);
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER)) {
             MemoryPlan plan = MemoryPlan.of(
-                    ModelSpec.read(Tiny.STARCODER.resolve("config.json")),
-                    config,
-                    batch,
-                    context,
-                    checkpointing,
-                    device);
+                    ModelSpec.read(Tiny.STARCODER.resolve("config.json")), config, batch, context, device);
             Trainable subject = lora
                     ? Trainable.Lora.load(
                             files,
@@ -68,7 +65,7 @@ final class MemoryPlanTest {
                             device,
                             config.precision(),
                             Fallback.FORBIDDEN,
-                            TrainerSettings.of(config, checkpointing))) {
+                            TrainerSettings.of(config, config.checkpointing()))) {
                 List<Example> full = Collections.nCopies(batch, new Example(new int[context], new int[context]));
                 trainer.step(List.of(full, full), 1e-3, 0);
                 long weights = switch (subject) {
@@ -91,8 +88,9 @@ final class MemoryPlanTest {
         ModelSpec model = KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
         try (Device device = Tiny.cpu(2)) {
             long before = Machine.residentBytes();
-            RunConfig config = RunConfig.defaults().set(List.of("model.dtype=bf16"));
-            MemoryPlan plan = MemoryPlan.of(model, config, 2, 2048, true, device);
+            RunConfig config =
+                    RunConfig.defaults().set(List.of("model.dtype=bf16", "optimization.gradient_checkpointing=true"));
+            MemoryPlan plan = MemoryPlan.of(model, config, 2, 2048, device);
             assertThat(Machine.residentBytes() - before).isLessThan(1L << 30);
             long matrices = 30L * (2 * 3072 * 3072 + 2 * 256 * 3072 + 2 * 3072 * 12288);
             long vectors = 30L * (2 * 3072 + 2 * 256 + 12288 + 3072 + 4 * 3072) + 2 * 3072;
@@ -104,10 +102,11 @@ final class MemoryPlanTest {
             assertThat(plan.trained()).isEqualTo(4L * 30 * 32 * (2 * 6144 + 2 * (3072 + 256) + 2 * 15360));
             assertThat(plan.state()).isEqualTo(2 * plan.trained());
             assertThat(plan.total()).isBetween(4L << 30, 7L << 30);
-            MemoryPlan kept = MemoryPlan.of(model, config, 2, 2048, false, device);
+            MemoryPlan selective = MemoryPlan.of(model, config.with(Keys.CHECKPOINTING, "selective"), 2, 2048, device);
+            MemoryPlan kept = MemoryPlan.of(model, config.with(Keys.CHECKPOINTING, "false"), 2, 2048, device);
+            assertThat(selective.step()).isBetween(2 * plan.step(), 6 * kept.step() / 10);
             assertThat(kept.step()).isGreaterThan(4 * plan.step());
-            MemoryPlan int8 =
-                    MemoryPlan.of(model, config.quantizedAs(new Quantization.Int8(128)), 2, 2048, true, device);
+            MemoryPlan int8 = MemoryPlan.of(model, config.quantizedAs(new Quantization.Int8(128)), 2, 2048, device);
             assertThat(int8.weights() - plan.weights())
                     .isBetween(matrices / 128 * 130 - nf4 - (64 << 10), matrices / 128 * 130 - nf4);
         }

@@ -11,6 +11,7 @@ import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -76,7 +77,7 @@ final class QuantizedTrainingTest {
             return new Trained(device, files, base, precision, scope, adapter, model);
         }
 
-        Trainer trainer(boolean checkpointing) {
+        Trainer trainer(Checkpointing checkpointing) {
             return new Trainer(
                     model,
                     adapter.parameters(),
@@ -99,7 +100,7 @@ final class QuantizedTrainingTest {
         }
 
         /** The losses and gradient norms of some steps, and the parameters after them. */
-        List<Object> trace(boolean checkpointing) {
+        List<Object> trace(Checkpointing checkpointing) {
             List<Object> trace = new ArrayList<>();
             try (Trainer trainer = trainer(checkpointing)) {
                 for (int i = 0; i < 3; i++) {
@@ -147,13 +148,13 @@ final class QuantizedTrainingTest {
         Map<String, float[]> gradients;
         try (Trained decoded = Trained.open(model, base, lora, reference(), Precision.FLOAT32)
                         .stir();
-                Trainer trainer = decoded.trainer(false)) {
+                Trainer trainer = decoded.trainer(Checkpointing.OFF)) {
             loss = trainer.loss(examples);
             gradients = new LinkedHashMap<>(trainer.gradients(examples));
         }
         try (Trained quantized =
                         Trained.open(model, base, lora, Tiny.cpu(2), STORED).stir();
-                Trainer trainer = quantized.trainer(false)) {
+                Trainer trainer = quantized.trainer(Checkpointing.OFF)) {
             assertThat(trainer.loss(examples) / loss - 1).isBetween(-1e-4, 1e-4);
             Map<String, float[]> ours = trainer.gradients(examples);
             assertThat(ours.keySet()).isEqualTo(gradients.keySet());
@@ -215,9 +216,9 @@ final class QuantizedTrainingTest {
         for (String model : List.of("starcoder2", "phi3", "qwen3_moe")) {
             List<Object> one;
             try (Trained trained = Trained.open(model, base, lora(model, false, false), Tiny.cpu(1), STORED)) {
-                one = trained.trace(false);
+                one = trained.trace(Checkpointing.OFF);
             }
-            for (boolean checkpointing : new boolean[] {false, true}) {
+            for (Checkpointing checkpointing : Checkpointing.values()) {
                 try (Trained trained = Trained.open(model, base, lora(model, false, false), Tiny.cpu(2), STORED)) {
                     assertThat(trained.trace(checkpointing)).as(model).isEqualTo(one);
                 }
@@ -246,7 +247,7 @@ final class QuantizedTrainingTest {
         List<Map<String, float[]>> gradients = new ArrayList<>();
         for (boolean fast : new boolean[] {false, true}) {
             try (Trained trained = Trained.open("starcoder2", base, lora, fast ? Tiny.cpu(2) : reference(), precision);
-                    Trainer trainer = trained.trainer(false)) {
+                    Trainer trainer = trained.trainer(Checkpointing.OFF)) {
                 losses.add(trainer.loss(examples));
                 gradients.add(trainer.gradients(examples));
             }
@@ -260,7 +261,7 @@ final class QuantizedTrainingTest {
             assertThat(squares(difference)).as(name).isLessThanOrEqualTo(1e-8 * squares(wanted));
         });
         try (Trained whole = Trained.open("starcoder2", base, lora, Tiny.cpu(2), STORED);
-                Trainer trainer = whole.trainer(false)) {
+                Trainer trainer = whole.trainer(Checkpointing.OFF)) {
             assertThat(trainer.loss(examples)).isNotEqualTo(losses.get(1));
         }
     }
@@ -297,7 +298,7 @@ final class QuantizedTrainingTest {
                         device,
                         precision,
                         Fallback.FORBIDDEN,
-                        Tiny.settings(false, 0, 0))) {
+                        Tiny.settings(Checkpointing.OFF, 0, 0))) {
                     losses.add(trainer.loss(examples));
                     gradients.add(trainer.gradients(examples));
                 }

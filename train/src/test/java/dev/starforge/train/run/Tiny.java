@@ -4,6 +4,7 @@ import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -42,7 +43,7 @@ public record Tiny(Device device, ModelFiles files, Scope scope, LoraAdapter ada
         return new Tiny(device, files, scope, adapter, files.load(scope, Precision.FLOAT32, adapter));
     }
 
-    public static TrainerSettings settings(boolean checkpointing, double dropout, double neftune) {
+    public static TrainerSettings settings(Checkpointing checkpointing, double dropout, double neftune) {
         return new TrainerSettings(false, false, 0.9, 0.999, 1e-8, 0.01, 1, checkpointing, dropout, neftune, 3);
     }
 

@@ -10,6 +10,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
@@ -90,10 +91,10 @@ final class TrainerTest {
         Outcome whole;
         Outcome parts;
         try (Tiny tiny = Tiny.open(2, false)) {
-            whole = Outcome.of(tiny, Tiny.settings(false, 0.1, 5), List.of(all), 4);
+            whole = Outcome.of(tiny, Tiny.settings(Checkpointing.OFF, 0.1, 5), List.of(all), 4);
         }
         try (Tiny tiny = Tiny.open(2, false)) {
-            parts = Outcome.of(tiny, Tiny.settings(false, 0.1, 5), cut, 4);
+            parts = Outcome.of(tiny, Tiny.settings(Checkpointing.OFF, 0.1, 5), cut, 4);
         }
         whole.requireClose(parts, 2e-4);
     }
@@ -102,7 +103,7 @@ final class TrainerTest {
     void theMeanOverBatchesIsNotTheMeanOfTheirMeans() {
         List<Example> all = Tiny.examples(3, 40);
         try (Tiny tiny = Tiny.open(1, false);
-                Trainer trainer = tiny.trainer(Tiny.settings(false, 0, 0))) {
+                Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
             double first = trainer.loss(all.subList(0, 1));
             double second = trainer.loss(all.subList(1, 2));
             int one = all.get(0).targets();
@@ -123,7 +124,7 @@ final class TrainerTest {
     void packedTextsDoNotSeeEachOther() {
         List<Example> all = Tiny.examples(LENGTHS);
         try (Tiny tiny = Tiny.open(2, false);
-                Trainer trainer = tiny.trainer(Tiny.settings(false, 0, 0))) {
+                Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
             List<float[]> packed = trainer.tokenLosses(all);
             for (int i = 0; i < all.size(); i++) {
                 assertThat(trainer.tokenLosses(all.subList(i, i + 1)).getFirst())
@@ -135,22 +136,22 @@ final class TrainerTest {
     @ParameterizedTest
     @CsvSource({"0, 0, false", "0.2, 0, false", "0, 5, false", "0.2, 5, true"})
     void runningBlocksAgainGivesTheSameBits(double dropout, double neftune, boolean dora) {
-        Outcome kept;
-        Outcome again;
         List<List<Example>> batches = List.of(Tiny.examples(LENGTHS));
-        try (Tiny tiny = Tiny.open(2, dora)) {
-            kept = Outcome.of(tiny, Tiny.settings(false, dropout, neftune), batches, 3);
+        List<Outcome> outcomes = new ArrayList<>();
+        for (Checkpointing checkpointing : Checkpointing.values()) {
+            try (Tiny tiny = Tiny.open(2, dora)) {
+                outcomes.add(Outcome.of(tiny, Tiny.settings(checkpointing, dropout, neftune), batches, 3));
+            }
         }
-        try (Tiny tiny = Tiny.open(2, dora)) {
-            again = Outcome.of(tiny, Tiny.settings(true, dropout, neftune), batches, 3);
-        }
-        kept.requireSameBits(again);
+        outcomes.get(0).requireSameBits(outcomes.get(1));
+        outcomes.get(0).requireSameBits(outcomes.get(2));
     }
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void oneThreadGivesTheBitsOfTwo(boolean eightBit) {
-        TrainerSettings settings = new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, true, 0.1, 5, 3);
+        TrainerSettings settings =
+                new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, Checkpointing.FULL, 0.1, 5, 3);
         List<List<Example>> batches = List.of(Tiny.examples(LENGTHS), Tiny.examples(30, 30));
         Outcome one;
         Outcome two;
@@ -168,7 +169,8 @@ final class TrainerTest {
         List<List<Example>> batches = List.of(Tiny.examples(30, 30, 30));
         List<Double> losses = new ArrayList<>();
         for (boolean eightBit : new boolean[] {false, true}) {
-            TrainerSettings settings = new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0, 1, false, 0, 0, 3);
+            TrainerSettings settings =
+                    new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0, 1, Checkpointing.OFF, 0, 0, 3);
             try (Tiny tiny = Tiny.open(2, false)) {
                 losses.add(Outcome.of(tiny, settings, batches, 30).losses().getLast());
             }
@@ -186,7 +188,7 @@ final class TrainerTest {
             Model model = files.load(scope, Precision.FLOAT32, parts);
             Map<String, Tensor> parameters = new LinkedHashMap<>();
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
-            TrainerSettings settings = Tiny.settings(false, 0, 0);
+            TrainerSettings settings = Tiny.settings(Checkpointing.OFF, 0, 0);
             List<Example> examples = Tiny.examples(100, 80, 33);
             try (Trainer whole =
                             new Trainer(model, parameters, device, Precision.FLOAT32, Fallback.FORBIDDEN, settings);
@@ -220,7 +222,7 @@ final class TrainerTest {
             parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
             List<Example> examples = Tiny.examples(20, 20);
             String name = "model.embed_tokens.weight";
-            TrainerSettings settings = Tiny.settings(true, 0, 0);
+            TrainerSettings settings = Tiny.settings(Checkpointing.FULL, 0, 0);
             try (Trainer trainer =
                     new Trainer(model, parameters, device, Precision.FLOAT32, Fallback.FORBIDDEN, settings)) {
                 float[] gradient = trainer.gradients(examples).get(name);
@@ -255,7 +257,7 @@ final class TrainerTest {
     void theGradientOfLengthsIsTheSlope() {
         List<Example> examples = Tiny.examples(20, 11);
         try (Tiny tiny = Tiny.open(2, true);
-                Trainer trainer = tiny.trainer(Tiny.settings(false, 0, 0))) {
+                Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
             trainer.step(examples, 1e-2); // B is no longer zero
             String name = tiny.adapter().parameters().keySet().stream()
                     .filter(parameter -> parameter.endsWith("lora_magnitude_vector"))
@@ -291,11 +293,12 @@ final class TrainerTest {
         try (Tiny tiny = Tiny.open(2, false)) {
             plain = Outcome.of(
                     tiny,
-                    new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3),
+                    new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, Checkpointing.OFF, 0.1, 5, 3),
                     batches,
                     4);
         }
-        TrainerSettings scaled = new TrainerSettings(eightBit, true, 0.9, 0.999, 1e-8, 0.01, 1, false, 0.1, 5, 3);
+        TrainerSettings scaled =
+                new TrainerSettings(eightBit, true, 0.9, 0.999, 1e-8, 0.01, 1, Checkpointing.OFF, 0.1, 5, 3);
         try (Tiny tiny = Tiny.open(2, false)) {
             plain.requireSameBits(Outcome.of(tiny, scaled, batches, 4));
         }
@@ -348,7 +351,7 @@ final class TrainerTest {
     void whatIsNotFiniteMovesNothing() {
         List<Example> examples = Tiny.examples(20);
         try (Tiny tiny = Tiny.open(2, false);
-                Trainer trainer = tiny.trainer(Tiny.settings(false, 0, 0))) {
+                Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
             Tensor a = tiny.adapter().parameters().values().iterator().next();
             float[] values = tiny.device().floats(a);
             values[0] = Float.NaN;

@@ -1,0 +1,194 @@
+package dev.starforge.tensor;
+
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Routing;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Set;
+import java.util.function.BiFunction;
+
+/**
+ * How a block's backward pass gets back what it reads: the block runs once with shapes alone under a tape of its own, which
+ * tells what gradients read; from that follows which results are kept, which operations run again, and which need not,
+ * since nothing reads what they would give (the last product of a transformer block is one). The block then runs twice,
+ * with {@link #keeping} and with {@link #again}, and in the same order each time.
+ */
+final class Recomputation {
+    private enum Step {
+        KEEP,
+        RUN,
+        SKIP
+    }
+
+    /** What one operation read and gave, known by the allocation, so that views count as what they show. */
+    private record Ran(Op op, List<Block> in, List<Block> out) {}
+
+    private final List<Step> steps;
+    private final List<Tensor[]> kept = new ArrayList<>();
+
+    private Recomputation(List<Step> steps) {
+        this.steps = steps;
+    }
+
+    /** For a block on {@code x} that trains {@code leaves}, some of which may be x itself. */
+    static Recomputation of(
+            Ops ops, List<Tensor> leaves, Tensor x, BiFunction<Ops, Tensor, Tensor> body, Checkpointing checkpointing) {
+        NullOps shapes = new NullOps(ops.scope().device(), ops.precision(), Fallback.QUIET);
+        List<Ran> ran = new ArrayList<>();
+        Tape tape = new Tape(new Watching(shapes, ran), leaves, Checkpointing.OFF);
+        body.apply(tape, x);
+        return new Recomputation(plan(ran, tape.discard(), checkpointing));
+    }
+
+    private static List<Step> plan(List<Ran> ran, Set<Block> saved, Checkpointing checkpointing) {
+        List<Step> steps = new ArrayList<>(Collections.nCopies(ran.size(), Step.SKIP));
+        if (checkpointing == Checkpointing.SELECTIVE) {
+            keepWhatIsCostly(ran, saved, steps);
+        }
+        Set<Block> needed = new HashSet<>(saved);
+        for (int i = ran.size() - 1; i >= 0; i--) {
+            Ran each = ran.get(i);
+            boolean read = each.out.stream().anyMatch(needed::contains);
+            if (steps.get(i) == Step.SKIP && (read || mutates(each))) {
+                steps.set(i, Step.RUN);
+                needed.addAll(each.in);
+            }
+        }
+        return steps;
+    }
+
+    /** From first to last: a result that a gradient reads is kept if computing it from what is at hand takes a product. */
+    private static void keepWhatIsCostly(List<Ran> ran, Set<Block> saved, List<Step> steps) {
+        Set<Block> costly = new HashSet<>();
+        for (int i = 0; i < ran.size(); i++) {
+            Ran each = ran.get(i);
+            if (!isProduct(each.op) && each.in.stream().noneMatch(costly::contains)) {
+                continue;
+            }
+            if (each.out.stream().anyMatch(saved::contains)) {
+                steps.set(i, Step.KEEP);
+            } else {
+                costly.addAll(each.out);
+            }
+        }
+    }
+
+    private static boolean isProduct(Op op) {
+        return op instanceof Plain.MatMul || op instanceof Routing.ExpertMatMul || op instanceof Fused.Attention;
+    }
+
+    private static boolean mutates(Ran ran) {
+        for (int i = 0; i < ran.in.size(); i++) {
+            if (ran.op.mutates(i)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** For the first run: what is kept outlives the block, until {@link #drop}. */
+    Ops keeping(Ops ops) {
+        Iterator<Step> step = steps.iterator();
+        return new Stepped(ops) {
+            @Override
+            public Tensor[] runAll(Op op, Tensor... in) {
+                Tensor[] out = ops.runAll(op, in);
+                if (step.next() == Step.KEEP) {
+                    for (Tensor tensor : out) {
+                        scope().hold(tensor);
+                    }
+                    kept.add(out);
+                }
+                return out;
+            }
+        };
+    }
+
+    /** For the second run, and for the backward pass that follows: what is not read again is given no values. */
+    Ops again(Ops ops) {
+        Iterator<Step> step = steps.iterator();
+        Iterator<Tensor[]> results = kept.iterator();
+        return new Stepped(ops) {
+            @Override
+            public Tensor[] runAll(Op op, Tensor... in) {
+                Step next = step.hasNext() ? step.next() : Step.RUN; // after the block its backward pass
+                return switch (next) {
+                    case KEEP -> results.next();
+                    case RUN -> ops.runAll(op, in);
+                    case SKIP -> allocate(op, in);
+                };
+            }
+
+            private Tensor[] allocate(Op op, Tensor... in) {
+                Spec[] specs = Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new);
+                return Arrays.stream(op.outputs(specs)).map(scope()::allocate).toArray(Tensor[]::new);
+            }
+        };
+    }
+
+    void drop(Scope scope) {
+        for (Tensor[] tensors : kept) {
+            for (Tensor tensor : tensors) {
+                scope.drop(tensor);
+            }
+        }
+    }
+
+    /** Ops that treat each operation as the plan has it; blocks within a block are part of it. */
+    private abstract static class Stepped implements Ops {
+        private final Ops ops;
+
+        Stepped(Ops ops) {
+            this.ops = ops;
+        }
+
+        @Override
+        public Tensor reshape(Tensor x, Shape shape) {
+            return ops.reshape(x, shape);
+        }
+
+        @Override
+        public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
+            return scope().within(() -> body.apply(this, x));
+        }
+
+        @Override
+        public Scope scope() {
+            return ops.scope();
+        }
+
+        @Override
+        public Precision precision() {
+            return ops.precision();
+        }
+    }
+
+    private static final class Watching extends Stepped {
+        private final Ops ops;
+        private final List<Ran> ran;
+
+        Watching(Ops ops, List<Ran> ran) {
+            super(ops);
+            this.ops = ops;
+            this.ran = ran;
+        }
+
+        @Override
+        public Tensor[] runAll(Op op, Tensor... in) {
+            Tensor[] out = ops.runAll(op, in);
+            ran.add(new Ran(op, blocks(in), blocks(out)));
+            return out;
+        }
+
+        private static List<Block> blocks(Tensor... tensors) {
+            return Arrays.stream(tensors).map(Tensor::block).toList();
+        }
+    }
+}
