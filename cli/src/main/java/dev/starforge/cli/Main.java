@@ -26,6 +26,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
         exitCodeListHeading = "%nExit codes:%n",
         footerHeading = "%nExamples:%n",
         footer = {
+            "  starforge tune",
             "  starforge devices",
             "  starforge dataset --repo . --out data",
             "  starforge inspect MODEL",
@@ -47,6 +48,7 @@ final class Main implements Runnable {
             RehearseVerb.class,
             ServeVerb.class,
             TrainVerb.class,
+            TuneVerb.class,
             VerifyVerb.class,
             WorkerVerb.class);
 
