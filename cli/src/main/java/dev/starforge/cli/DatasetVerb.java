@@ -300,7 +300,7 @@ final class DatasetVerb implements Callable<Integer> {
         };
     }
 
-    private static boolean terminal() {
+    static boolean terminal() {
         Console console = System.console();
         return console != null && console.isTerminal();
     }

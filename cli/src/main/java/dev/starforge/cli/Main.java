@@ -45,6 +45,7 @@ final class Main implements Runnable {
             InspectVerb.class,
             LogitsVerb.class,
             MergeVerb.class,
+            QuantizeVerb.class,
             RehearseVerb.class,
             ServeVerb.class,
             TrainVerb.class,
