@@ -27,6 +27,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge tune",
+            "  starforge run",
             "  starforge devices",
             "  starforge dataset --repo . --out data",
             "  starforge inspect MODEL",
@@ -47,6 +48,7 @@ final class Main implements Runnable {
             MergeVerb.class,
             QuantizeVerb.class,
             RehearseVerb.class,
+            RunVerb.class,
             ServeVerb.class,
             TrainVerb.class,
             TuneVerb.class,

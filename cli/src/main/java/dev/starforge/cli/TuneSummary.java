@@ -1,7 +1,9 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.FimMarkers;
 import dev.starforge.data.Jackson;
 import dev.starforge.train.run.Durations;
+import dev.starforge.train.text.Tokenizers;
 import dev.starforge.train.tune.Tune;
 import dev.starforge.train.tune.TuneStep;
 import java.nio.file.Path;
@@ -155,6 +157,10 @@ final class TuneSummary {
     /** What to paste where. */
     private static String editors(Path model) {
         String id = ServedModels.name(model);
+        String template = Tokenizers.find(model)
+                .flatMap(FimMarkers::of)
+                .map(fim -> fim.prefix() + "{{{prefix}}}" + fim.suffix() + "{{{suffix}}}" + fim.middle())
+                .orElse("{{{prefix}}}");
         return """
                 llama.vim (vimrc):
                     let g:llama_config = { 'endpoint_fim': '%1$s/infill' }
@@ -172,8 +178,8 @@ final class TuneSummary {
                         useLegacyCompletionsEndpoint: true
                         roles: [autocomplete]
                         promptTemplates:
-                          autocomplete: "<fim_prefix>{{{prefix}}}<fim_suffix>{{{suffix}}}<fim_middle>"
-                """.formatted(URL, id);
+                          autocomplete: "%3$s"
+                """.formatted(URL, id, template);
     }
 
     /** A page that goes with the model. */

@@ -156,7 +156,9 @@ public final class Tune {
         preflight.require();
         TuneBudget budget = new TuneBudget(
                 setup.minutes().stream().map(minutes -> SECONDS * minutes).findFirst(),
-                preflight.tokensPerSecond(setup.helpers().nanoTime()),
+                continues
+                        ? last.get().tokensPerSecond()
+                        : preflight.tokensPerSecond(setup.helpers().nanoTime()),
                 sizes.parameters);
         setup.events().plan(plan(facts, number, continues, preflight, budget));
         if (!continues
@@ -165,7 +167,7 @@ public final class Tune {
             return new Result(End.DECLINED, TuneState.modelOf(setup.output()), Jackson.object(), Optional.empty());
         }
         Files.writeString(setup.output().resolve(".gitignore"), "*\n");
-        TuneRound round = continues ? last.get() : state.begin(inputs);
+        TuneRound round = continues ? last.get() : state.begin(inputs, budget.tokensPerSecond());
         End end = new TuneSteps(setup, state, round, budget, config, this::passed).run();
         return result(end, round);
     }
@@ -233,17 +235,19 @@ public final class Tune {
                 data.path("newest_trained_time").asLong());
     }
 
-    /** Of a file its content; of a folder its config and what its files are called and how long they are. */
+    /** Of a folder, that of the hashes of its settings and weights. */
     private static String hash(Path model) throws IOException {
         if (Files.isRegularFile(model)) {
             return Hashes.sha256(model);
         }
-        StringBuilder all = new StringBuilder(Files.readString(model.resolve("config.json")));
+        StringBuilder all = new StringBuilder();
         try (Stream<Path> files = Files.list(model)) {
-            for (Path file : files.sorted().toList()) {
+            for (Path file : files.filter(each -> each.toString().matches(".*\\.(json|safetensors)"))
+                    .sorted()
+                    .toList()) {
                 all.append(file.getFileName())
                         .append(' ')
-                        .append(Files.size(file))
+                        .append(Hashes.sha256(file))
                         .append('\n');
             }
         }

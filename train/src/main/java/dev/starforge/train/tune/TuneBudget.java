@@ -20,6 +20,7 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     /** Measured steps are those of an undisturbed machine, with full sequences. */
     private static final double CAUTION = 0.8;
 
+    private static final double LEAST_TRAINING = 0.4;
     private static final double FOR_SAMPLES = 10;
     private static final double START = 3;
     private static final double BYTES_PER_SECOND = 100e6;
@@ -50,9 +51,10 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
         return START + 2 * 2 * parameters / BYTES_PER_SECOND;
     }
 
-    /** What is left for training when so much time has passed. */
+    /** What is left for training when so much time has passed; never so little that it is not worth the rest. */
     double trainingSeconds(double passed) {
-        return Math.max(0, seconds.orElse(0) - passed - evaluationSeconds() - mergeSeconds());
+        double all = seconds.orElse(0);
+        return Math.max(LEAST_TRAINING * all, all - passed - evaluationSeconds() - mergeSeconds());
     }
 
     static double tokensOfStep(RunConfig config) {

@@ -50,6 +50,10 @@ final class TuneRound {
         return node.path("number").asInt(0);
     }
 
+    double tokensPerSecond() {
+        return node.path("tokens_per_second").asDouble(1);
+    }
+
     Inputs inputs() {
         return Inputs.read(node);
     }

@@ -94,9 +94,14 @@ public final class TuneState {
         return new TuneRound(folder, (ObjectNode) rounds().get(index), this::save);
     }
 
-    /** A round more. */
-    TuneRound begin(TuneRound.Inputs inputs) {
+    /**
+     * A round more.
+     *
+     * @param tokensPerSecond as measured; what is planned from it must not change when the round is continued
+     */
+    TuneRound begin(TuneRound.Inputs inputs, double tokensPerSecond) {
         ObjectNode node = rounds().addObject().put("number", rounds().size());
+        node.put("tokens_per_second", tokensPerSecond);
         inputs.write(node);
         save();
         return round(rounds().size() - 1);

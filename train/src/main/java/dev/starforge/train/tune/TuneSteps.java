@@ -10,6 +10,7 @@ import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.TokenizerChoice;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.ModelSpec;
+import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.TrainException;
@@ -19,6 +20,7 @@ import dev.starforge.train.corpus.Newest;
 import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.Merge;
+import dev.starforge.train.merge.ModelQuantizer;
 import dev.starforge.train.plan.Preflight;
 import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.Durations;
@@ -308,10 +310,26 @@ final class TuneSteps {
     /** Under a name that stays, so that editors and scripts need not learn a new one after every round. */
     private Path quantize(ObjectNode facts) throws IOException {
         Path merged = round.output(TuneStep.MERGE);
+        Path quantized = setup.output().resolve("quantized.gguf");
+        ObjectNode report = new ModelQuantizer(
+                        merged, GgufFileType.Q8_0, true, setup.place().device())
+                .write(quantized, (tensor, done, total) -> {});
         Path model = Files.createDirectories(setup.output().resolve("model")).resolve(name() + ".gguf");
-        Files.move(merged, model, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        facts.put("summary", model.toString());
+        move(ModelQuantizer.reportOf(quantized), ModelQuantizer.reportOf(model));
+        move(quantized, model);
+        facts.put(
+                "summary",
+                String.format(
+                        Locale.ROOT,
+                        "%s, %.1f MB, largest relative error of a tensor %.4f",
+                        model,
+                        report.path("bytes").doubleValue() / 1e6,
+                        report.path("largest_relative_error").doubleValue()));
         return model;
+    }
+
+    private static void move(Path from, Path to) throws IOException {
+        Files.move(from, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
     private String name() {
