@@ -16,5 +16,6 @@ module dev.starforge.train {
     exports dev.starforge.train.plan;
     exports dev.starforge.train.run;
     exports dev.starforge.train.text;
+    exports dev.starforge.train.tune;
     exports dev.starforge.train.verify;
 }

@@ -9,7 +9,6 @@ import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.Yaml;
 import dev.starforge.data.config.Key;
-import dev.starforge.data.config.Settings;
 import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.DatasetKeys;
@@ -32,7 +31,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.OptionalInt;
 import java.util.concurrent.Callable;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
@@ -203,7 +201,7 @@ final class DatasetVerb implements Callable<Integer> {
         if (repository == null) {
             throw new ParameterException(spec.commandLine(), "Missing required option: '--repo=PATH'");
         }
-        DatasetConfig effective = new DatasetConfig(repository, out, revision, since, settings(config));
+        DatasetConfig effective = new DatasetConfig(repository, out, revision, since, config.datasetSettings());
         DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
         DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
         if (!chosen.note().isEmpty()) {
@@ -254,21 +252,6 @@ final class DatasetVerb implements Callable<Integer> {
         }
     }
 
-    /** Documents are as long as the model that they are for can read, unless the settings say otherwise. */
-    private static Settings settings(RunConfig config) {
-        if (config.get(DatasetKeys.CONTEXT_LENGTH).isPresent()) {
-            return config.settings();
-        }
-        int context = config.get(Keys.CONTEXT);
-        if (context < DatasetKeys.SHORTEST_CONTEXT) {
-            throw config.wrong(
-                    Keys.CONTEXT,
-                    "documents of a dataset have at least " + DatasetKeys.SHORTEST_CONTEXT + " tokens; set "
-                            + DatasetKeys.CONTEXT_LENGTH.path());
-        }
-        return config.settings().with(DatasetKeys.CONTEXT_LENGTH, OptionalInt.of(context));
-    }
-
     private void preview(RunConfig config, int count, String name) {
         Split shown = List.of(Split.values()).stream()
                 .filter(each -> each.label().equals(name))
@@ -317,7 +300,7 @@ final class DatasetVerb implements Callable<Integer> {
         };
     }
 
-    private static boolean terminal() {
+    static boolean terminal() {
         Console console = System.console();
         return console != null && console.isTerminal();
     }

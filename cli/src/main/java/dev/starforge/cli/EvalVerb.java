@@ -125,6 +125,7 @@ final class EvalVerb implements Callable<Integer> {
                             adapted.fallback(line -> {}),
                             split,
                             samples,
+                            true,
                             tools,
                             System::nanoTime,
                             json
@@ -198,7 +199,7 @@ final class EvalVerb implements Callable<Integer> {
     }
 
     /** What a model wrote must not steer the terminal. */
-    private static String harmless(String text) {
+    static String harmless(String text) {
         return text.replaceAll("[\\p{Cntrl}&&[^\n\t]]", "\uFFFD");
     }
 

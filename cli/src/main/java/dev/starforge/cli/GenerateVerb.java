@@ -71,7 +71,7 @@ final class GenerateVerb implements Callable<Integer> {
     @Mixin
     private ModelFlags models;
 
-    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    @Parameters(paramLabel = "MODEL", arity = "0..1", description = ModelFlags.KINDS_OR_DEFAULT)
     private String name;
 
     @ArgGroup
@@ -202,6 +202,7 @@ final class GenerateVerb implements Callable<Integer> {
             throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
         }
         Sampling sampling = sampling();
+        name = DefaultModel.of(name, Path.of(""), spec.commandLine().getErr());
         TunedModel tuned = models.find(name);
         Path model = tuned.model();
         try (ModelFiles files = ModelFiles.open(model)) {

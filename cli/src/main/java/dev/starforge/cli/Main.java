@@ -26,6 +26,8 @@ import picocli.CommandLine.UnmatchedArgumentException;
         exitCodeListHeading = "%nExit codes:%n",
         footerHeading = "%nExamples:%n",
         footer = {
+            "  starforge tune",
+            "  starforge run",
             "  starforge devices",
             "  starforge dataset --repo . --out data",
             "  starforge inspect MODEL",
@@ -44,9 +46,12 @@ final class Main implements Runnable {
             InspectVerb.class,
             LogitsVerb.class,
             MergeVerb.class,
+            QuantizeVerb.class,
             RehearseVerb.class,
+            RunVerb.class,
             ServeVerb.class,
             TrainVerb.class,
+            TuneVerb.class,
             VerifyVerb.class,
             WorkerVerb.class);
 

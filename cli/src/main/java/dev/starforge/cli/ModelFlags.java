@@ -20,6 +20,9 @@ final class ModelFlags {
             "A folder with config.json, safetensors and tokenizer.json, a .gguf file, an id in the HF "
                     + "cache, or what train wrote: a run (its best state), a checkpoint or an adapter.";
 
+    static final String KINDS_OR_DEFAULT =
+            KINDS + " Default: what was tuned on this repository, else nano, which ships with the program.";
+
     static final String WANTED =
             "Give a folder with config.json and safetensors, a .gguf file, or a run, a checkpoint or an adapter";
 

@@ -25,6 +25,9 @@ final class ModelPlace {
         if (Files.exists(path)) {
             return path;
         }
+        if (name.equals(EmbeddedModel.NAME)) {
+            return EmbeddedModel.file();
+        }
         List<String> searched = new ArrayList<>(List.of(path.toAbsolutePath().toString()));
         for (Path hub : hubs()) {
             Path repository = hub.resolve("models--" + name.replace("/", "--"));

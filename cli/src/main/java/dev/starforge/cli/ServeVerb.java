@@ -1,6 +1,8 @@
 package dev.starforge.cli;
 
 import dev.starforge.train.run.TunedModel;
+import java.io.PrintWriter;
+import java.nio.file.Path;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -15,6 +17,7 @@ import picocli.CommandLine.Parameters;
         description = "Serves a model over HTTP: an OpenAI API, llama.cpp's /infill for editors, and a native one.",
         footerHeading = "%nExamples:%n",
         footer = {
+            "  starforge serve                    # what was tuned on this repository, else nano",
             "  starforge serve model.gguf",
             "  starforge serve RUN --port 9000",
             "  starforge serve MODEL --adapter mine=RUN/best",
@@ -23,7 +26,7 @@ final class ServeVerb implements Callable<Integer> {
     @Mixin
     private WorkerFlags options;
 
-    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    @Parameters(paramLabel = "MODEL", arity = "0..1", description = ModelFlags.KINDS_OR_DEFAULT)
     private String model;
 
     @Option(
@@ -35,9 +38,10 @@ final class ServeVerb implements Callable<Integer> {
 
     @Override
     public Integer call() {
+        PrintWriter err = options.commandLine().getErr();
+        String named = DefaultModel.of(model, Path.of(""), err);
         TunedModel tuned = ModelFlags.describe(
-                TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
-                options.commandLine().getErr());
+                TunedModel.of(ModelPlace.find(named, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
         return new Serving("serve", tuned, port, options, Optional.empty()).run();
     }
 }

@@ -17,7 +17,6 @@ import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.RunFolder;
 import dev.starforge.train.run.Scratch;
 import dev.starforge.train.run.TrainRun;
-import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.FileAlreadyExistsException;
@@ -209,21 +208,8 @@ final class TrainVerb implements Callable<Integer> {
                                 ? row.key() + ": " + row.effective() + " (" + row.why() + ")"
                                 : row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why()
                                         + ")"));
-        Path model = preflight
-                .modelPath()
-                .orElseGet(() -> Scratch.prepare(config, preflight.draft().orElseThrow(), device));
-        TrainRun.Setup setup = new TrainRun.Setup(
-                adapted.config(),
-                model,
-                Tokenizers.find(model),
-                device,
-                adapted.precisionOfRun(),
-                adapted.fallback(verbose ? progress::note : line -> {}),
-                adapted.budget(),
-                resume,
-                Checkpoints.REAL,
-                System::nanoTime,
-                progress);
+        TrainRun.Setup setup =
+                TrainRun.Setup.of(preflight, device, resume, verbose ? progress::note : line -> {}, progress);
         try (TrainRun run = new TrainRun(setup)) {
             folder.settle();
             interrupt.onSignal(run::stop);

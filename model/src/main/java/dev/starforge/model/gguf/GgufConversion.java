@@ -33,34 +33,34 @@ public final class GgufConversion {
             throw new ModelException(folder, "is no folder with safetensors; only those are converted");
         }
         try (ModelFiles files = ModelFiles.open(folder)) {
-            NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
-            Map<String, Shape> tensors = files.spec().tensors(shapes.scope());
-            tensors.forEach((name, shape) -> {
-                if (!files.source().holds(name, shape)) {
-                    throw new ModelException(
-                            folder,
-                            "tensor " + name + ": the config asks for " + shape + ", the file has "
-                                    + files.source().shape(name));
-                }
-            });
-            Map<String, String> stored = new HashMap<>();
-            files.tensors().forEach(tensor -> stored.put(tensor.name(), tensor.dtype()));
-            return new GgufExport(
-                            files.config(),
-                            tensors,
-                            name -> {
-                                int size = Math.toIntExact(
-                                        files.source().shape(name).size());
-                                float[] values = new float[size];
-                                files.source().read(name, 0, values, size);
-                                return values;
-                            },
-                            name -> format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype))
-                    .write(
-                            file,
-                            folder.toAbsolutePath().normalize().getFileName().toString(),
-                            vocabulary);
+            return export(files, dtype, device).write(file, name(folder), vocabulary);
         }
+    }
+
+    /** A folder's tensors on their way into a file, which must be those that its config asks for. */
+    static GgufExport export(ModelFiles files, String dtype, Device device) {
+        NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
+        Map<String, Shape> tensors = files.spec().tensors(shapes.scope());
+        tensors.forEach((name, shape) -> {
+            if (!files.source().holds(name, shape)) {
+                throw new ModelException(
+                        files.path(),
+                        "tensor " + name + ": the config asks for " + shape + ", the file has "
+                                + files.source().shape(name));
+            }
+        });
+        Map<String, String> stored = new HashMap<>();
+        files.tensors().forEach(tensor -> stored.put(tensor.name(), tensor.dtype()));
+        return new GgufExport(
+                files.config(),
+                tensors,
+                name -> (first, out, count) -> files.source().read(name, first, out, count),
+                name -> format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype));
+    }
+
+    /** What a model is called in its file: as its folder is. */
+    static String name(Path folder) {
+        return folder.toAbsolutePath().normalize().getFileName().toString();
     }
 
     /** How matrices of a type of safetensors are written. */

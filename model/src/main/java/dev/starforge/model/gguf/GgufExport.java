@@ -2,11 +2,10 @@ package dev.starforge.model.gguf;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.file.SafetensorsWriter.Values;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
-import java.io.IOException;
-import java.nio.channels.WritableByteChannel;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -14,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * Writes a model of HF's form as the GGUF file that llama.cpp takes for it. Names are those by which {@link GgufSource} and
@@ -31,11 +31,11 @@ public final class GgufExport {
     private final String architecture;
     private final Map<String, Shape> tensors;
     private final Map<String, GgufValue> metadata = new LinkedHashMap<>();
-    private final List<GgufWriter.Entry> entries = new ArrayList<>();
+    private final List<GgufTensor> contents = new ArrayList<>();
     private final List<String> notes = new ArrayList<>();
 
-    /** Whole tensors by HF's names. */
-    private final Function<String, float[]> values;
+    /** Tensors by HF's names, piece by piece. */
+    private final Function<String, Values> values;
 
     /** How a matrix is written. */
     private final Function<String, BlockFormat> formats;
@@ -43,7 +43,7 @@ public final class GgufExport {
     public GgufExport(
             Config config,
             Map<String, Shape> tensors,
-            Function<String, float[]> values,
+            Function<String, Values> values,
             Function<String, BlockFormat> formats) {
         this.config = config;
         this.type = config.text("model_type");
@@ -55,6 +55,16 @@ public final class GgufExport {
 
     /** Writes the file; what is returned is for people to read. */
     public List<String> write(Path file, String name, Map<String, GgufValue> vocabulary) {
+        GgufContents whole = contents(name, vocabulary);
+        GgufWriter.write(
+                file,
+                whole.metadata(),
+                whole.tensors().stream().map(GgufTensor::asStored).toList());
+        return whole.notes();
+    }
+
+    /** What the file is to hold. */
+    GgufContents contents(String name, Map<String, GgufValue> vocabulary) {
         refuseWhatDiffers();
         metadata.put("general.architecture", GgufValue.text(architecture));
         metadata.put("general.type", GgufValue.text("model"));
@@ -73,8 +83,7 @@ public final class GgufExport {
                         }));
         metadata.put("general.quantization_version", GgufValue.u32(2));
         metadata.putAll(vocabulary);
-        GgufWriter.write(file, metadata, entries);
-        return notes;
+        return new GgufContents(metadata, contents, notes);
     }
 
     private void refuseWhatDiffers() {
@@ -233,7 +242,11 @@ public final class GgufExport {
     }
 
     private void divisors(String name, float... values) {
-        entries.add(GgufWriter.Entry.of(name, BlockFormat.F32, Shape.of(values.length), values));
+        contents.add(GgufTensor.of(
+                name,
+                BlockFormat.F32,
+                Shape.of(values.length),
+                (first, out, count) -> System.arraycopy(values, (int) first, out, 0, count)));
     }
 
     private static float[] floats(double... values) {
@@ -268,18 +281,24 @@ public final class GgufExport {
             boolean stacked = first.contains(".experts.");
             Shape whole = stacked ? Shape.of(names.size(), shape.dim(0), shape.dim(1)) : shape;
             BlockFormat format = isPlain(holder, whole) ? BlockFormat.F32 : formats.apply(first);
-            entries.add(new GgufWriter.Entry(holder, format, whole, out -> {
-                for (String name : names) {
-                    write(out, format, reordered(name));
-                }
-            }));
+            contents.add(GgufTensor.of(
+                    holder, format, whole, stacked ? stack(names, shape.size()) : reordered(first, shape)));
         });
     }
 
-    private static void write(WritableByteChannel out, BlockFormat format, float... values) throws IOException {
-        GgufWriter.Entry.of("part", format, Shape.of(values.length), values)
-                .body()
-                .write(out);
+    /** Experts one after another. */
+    private Values stack(List<String> names, long size) {
+        List<Values> experts = names.stream().map(values).toList();
+        return (first, out, count) -> {
+            for (int done = 0; done < count; ) {
+                long at = (first + done) % size;
+                int now = (int) Math.min(count - done, size - at);
+                float[] part = new float[now];
+                experts.get((int) ((first + done) / size)).read(at, part, now);
+                System.arraycopy(part, 0, out, done, now);
+                done += now;
+            }
+        };
     }
 
     /** What llama.cpp wants in float32, whatever the rest is in. */
@@ -291,16 +310,23 @@ public final class GgufExport {
         return Objects.requireNonNull(tensors.get(name), name);
     }
 
-    private float[] reordered(String name) {
+    /** Rows of Llama's queries and keys change places within their head, so whole heads are read. */
+    private Values reordered(String name, Shape shape) {
         boolean query = name.contains(".self_attn.q_proj.");
         if (!architecture.equals("llama") || !query && !name.contains(".self_attn.k_proj.")) {
             return values.apply(name);
         }
         int heads = config.size("num_attention_heads");
-        Shape shape = shape(name);
         int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
-        int perHead = Math.toIntExact(shape.dim(0)) / (query ? heads : config.size("num_key_value_heads", heads));
-        return GgufSource.interleaved(values.apply(name), width, perHead);
+        int rows = Math.toIntExact(shape.dim(0)) / (query ? heads : config.size("num_key_value_heads", heads));
+        long head = (long) rows * width;
+        Values stored = values.apply(name);
+        return (first, out, count) -> {
+            long begin = first / head * head;
+            float[] whole = new float[Math.toIntExact(Math.ceilDiv(first + count, head) * head - begin)];
+            stored.read(begin, whole, whole.length);
+            System.arraycopy(GgufSource.interleaved(whole, width, rows), (int) (first - begin), out, 0, count);
+        };
     }
 
     private void splitLatent(String name) {
@@ -313,16 +339,32 @@ public final class GgufExport {
         Shape keys = Shape.of(heads, latent, nopeDim);
         Shape forValues = Shape.of(heads, value, latent);
         for (boolean forKeys : List.of(true, false)) {
-            entries.add(new GgufWriter.Entry(
+            contents.add(GgufTensor.of(
                     holder.replace("attn_kv_b", forKeys ? "attn_k_b" : "attn_v_b"),
                     format,
                     forKeys ? keys : forValues,
-                    out -> {
+                    whole(() -> {
+                        float[] joined = new float[Math.toIntExact(shape(name).size())];
+                        values.apply(name).read(0, joined, joined.length);
                         float[] k = new float[Math.toIntExact(keys.size())];
                         float[] v = new float[Math.toIntExact(forValues.size())];
-                        GgufSource.split(values.apply(name), k, v, heads, nopeDim);
-                        write(out, format, forKeys ? k : v);
-                    }));
+                        GgufSource.split(joined, k, v, heads, nopeDim);
+                        return forKeys ? k : v;
+                    })));
         }
+    }
+
+    /** A tensor that is made whole when its first piece is wanted, and let go with its last. */
+    public static Values whole(Supplier<float[]> made) {
+        float[][] whole = {{}};
+        return (first, out, count) -> {
+            if (whole[0].length == 0) {
+                whole[0] = made.get();
+            }
+            System.arraycopy(whole[0], Math.toIntExact(first), out, 0, count);
+            if (first + count == whole[0].length) {
+                whole[0] = new float[0];
+            }
+        };
     }
 }

@@ -1,8 +1,10 @@
 package dev.starforge.model.gguf;
 
 import dev.starforge.model.ModelException;
+import dev.starforge.model.file.SafetensorsWriter.Values;
 import dev.starforge.model.file.WholeFile;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -35,27 +37,58 @@ public final class GgufWriter {
 
     /** What to write: a name, a type, a row-major shape, and the bytes. */
     public record Entry(String name, BlockFormat format, Shape shape, Body body) {
-        /** A tensor to be encoded piece by piece. */
-        public static Entry of(String name, BlockFormat format, Shape shape, float... values) {
+        /** A tensor to be encoded piece by piece, in whole rows. */
+        public static Entry of(String name, BlockFormat format, Shape shape, Values values) {
             return new Entry(name, format, shape, out -> {
-                int piece = Math.min(values.length, PIECE / format.blockBytes() * format.blockElements());
+                int piece = piece(shape);
+                float[] floats = new float[piece];
                 ByteBuffer bytes = ByteBuffer.allocate((int) format.bytes(piece));
-                for (int done = 0; done < values.length; done += piece) {
-                    int now = Math.min(piece, values.length - done);
-                    format.encode(values, done, now, bytes.clear().limit((int) format.bytes(now)), 0);
+                for (long done = 0; done < shape.size(); done += piece) {
+                    int now = (int) Math.min(piece, shape.size() - done);
+                    values.read(done, floats, now);
+                    format.encode(floats, 0, now, bytes.clear().limit((int) format.bytes(now)), 0);
                     WholeFile.put(out, bytes);
                 }
             });
         }
+
+        /** A tensor that is at hand. */
+        public static Entry of(String name, BlockFormat format, Shape shape, float... values) {
+            return of(
+                    name,
+                    format,
+                    shape,
+                    (first, out, count) -> System.arraycopy(values, Math.toIntExact(first), out, 0, count));
+        }
+
+        /** A tensor of another file, byte for byte. */
+        public static Entry copy(GgufFile file, GgufFile.Stored stored) {
+            return new Entry(stored.name(), stored.format(), stored.shape(), out -> {
+                for (long at = 0; at < stored.bytes(); at += PIECE) {
+                    ByteBuffer bytes = ByteBuffer.allocate((int) Math.min(PIECE, stored.bytes() - at));
+                    file.read(stored, at, bytes);
+                    WholeFile.put(out, bytes.flip());
+                }
+            });
+        }
+
+        long bytes() {
+            return format.bytes(shape.size());
+        }
+    }
+
+    /** So many elements of a tensor are in memory at once: rows of about a million in all. */
+    static int piece(Shape shape) {
+        long rows = Math.max(1, PIECE / shape.last());
+        return Math.toIntExact(Math.min(shape.size(), rows * shape.last()));
     }
 
     /** The key {@code general.alignment} is obeyed if it is there. */
     public static void write(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
-        int alignment = GgufFile.alignment(metadata)
-                .orElseThrow(() -> new ModelException(path, GgufFile.wrongAlignment(metadata)));
-        check(path, entries);
+        int alignment = alignment(path, metadata);
+        byte[] head = head(path, metadata, entries);
         WholeFile.write(path, out -> {
-            WholeFile.put(out, ByteBuffer.wrap(head(metadata, entries, alignment)));
+            WholeFile.put(out, ByteBuffer.wrap(head));
             for (Entry entry : entries) {
                 pad(out, alignment);
                 write(path, out, entry);
@@ -89,10 +122,19 @@ public final class GgufWriter {
         }
     }
 
-    private static void write(Path path, FileChannel out, Entry entry) throws IOException {
+    static int alignment(Path path, Map<String, GgufValue> metadata) {
+        return GgufFile.alignment(metadata)
+                .orElseThrow(() -> new ModelException(path, GgufFile.wrongAlignment(metadata)));
+    }
+
+    static void write(Path path, FileChannel out, Entry entry) throws IOException {
         long begin = out.position();
-        entry.body().write(out);
-        long expected = entry.format().bytes(entry.shape().size());
+        try {
+            entry.body().write(out);
+        } catch (TensorException wrong) {
+            throw new ModelException(path, "tensor " + entry.name() + ": " + wrong.getMessage(), wrong);
+        }
+        long expected = entry.bytes();
         if (out.position() - begin != expected) {
             throw new ModelException(
                     path,
@@ -100,7 +142,10 @@ public final class GgufWriter {
         }
     }
 
-    private static byte[] head(Map<String, GgufValue> metadata, List<Entry> entries, int alignment) {
+    /** What is before the data, not yet padded; refuses what cannot be in a file. */
+    static byte[] head(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
+        int alignment = alignment(path, metadata);
+        check(path, entries);
         Head head = new Head();
         head.int32(GgufFile.MAGIC);
         head.int32(GgufFile.VERSION);
@@ -119,12 +164,12 @@ public final class GgufWriter {
             }
             head.int32(entry.format().ggufId());
             head.int64(begin);
-            begin = GgufFile.align(begin + entry.format().bytes(entry.shape().size()), alignment);
+            begin = GgufFile.align(begin + entry.bytes(), alignment);
         }
         return head.out.toByteArray();
     }
 
-    private static void pad(FileChannel out, int alignment) throws IOException {
+    static void pad(FileChannel out, int alignment) throws IOException {
         long missing = GgufFile.align(out.position(), alignment) - out.position();
         WholeFile.put(out, ByteBuffer.allocate((int) missing));
     }

@@ -28,8 +28,6 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Plain;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.WritableByteChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -241,16 +239,7 @@ public final class Merger implements AutoCloseable {
         if (!tensors.containsKey(name) || !updates(name)) {
             return (first, out, count) -> files.source().read(name, first, out, count);
         }
-        float[][] whole = new float[1][];
-        return (first, out, count) -> {
-            if (first == 0) {
-                whole[0] = merged(name);
-            }
-            System.arraycopy(whole[0], Math.toIntExact(first), out, 0, count);
-            if (first + count == whole[0].length) {
-                whole[0] = new float[0];
-            }
-        };
+        return GgufExport.whole(() -> merged(name));
     }
 
     /**
@@ -276,15 +265,14 @@ public final class Merger implements AutoCloseable {
         for (GgufFile.Stored tensor : stored.tensors().values()) {
             List<String> parts = changed.getOrDefault(tensor.name(), List.of());
             BlockFormat format = parts.isEmpty() || dtype.isEmpty() ? tensor.format() : BlockFormat.valueOf(dtype);
-            entries.add(new GgufWriter.Entry(tensor.name(), format, tensor.shape(), out -> {
-                if (parts.isEmpty()) {
-                    copy(stored, tensor, out);
-                } else {
-                    GgufWriter.Entry.of(tensor.name(), format, tensor.shape(), rewritten(source, stored, tensor, parts))
-                            .body()
-                            .write(out);
-                }
-            }));
+            entries.add(
+                    parts.isEmpty()
+                            ? GgufWriter.Entry.copy(stored, tensor)
+                            : GgufWriter.Entry.of(
+                                    tensor.name(),
+                                    format,
+                                    tensor.shape(),
+                                    GgufExport.whole(() -> rewritten(source, stored, tensor, parts))));
         }
         GgufWriter.write(file, stored.metadata(), entries);
     }
@@ -302,7 +290,7 @@ public final class Merger implements AutoCloseable {
         return new GgufExport(
                         files.config(),
                         tensors,
-                        this::merged,
+                        this::values,
                         name -> GgufConversion.format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype))
                 .write(file, base.toAbsolutePath().normalize().getFileName().toString(), vocabulary);
     }
@@ -316,18 +304,6 @@ public final class Merger implements AutoCloseable {
             source.put(part, merged(part), into);
         }
         return Objects.requireNonNull(into.get(tensor.name()), tensor.name());
-    }
-
-    private static void copy(GgufFile stored, GgufFile.Stored tensor, WritableByteChannel out) throws IOException {
-        int piece = 1 << 20;
-        for (long at = 0; at < tensor.bytes(); at += piece) {
-            ByteBuffer bytes = ByteBuffer.allocate((int) Math.min(piece, tensor.bytes() - at));
-            stored.read(tensor, at, bytes);
-            bytes.flip();
-            while (bytes.hasRemaining()) {
-                out.write(bytes);
-            }
-        }
     }
 
     /**

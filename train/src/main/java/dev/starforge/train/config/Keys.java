@@ -190,6 +190,12 @@ public final class Keys {
             "training.directory_weights", "Weights in the loss by directory, the longest that fits; others weigh 1."));
     public static final Key<String> SINCE = row(
             Key.text("training.since_commit", "", "Only documents of commits newer than this one; see model.adapter."));
+    public static final Key<Integer> NEWEST_TOKENS = row(Key.whole(
+            "training.newest_tokens",
+            0,
+            0,
+            MANY,
+            "Only the newest documents, up to so many tokens: half of them files, half changes. 0 is all."));
     public static final Key<Integer> SAMPLES =
             row(Key.whole("training.samples", 2, 0, 32, "Texts the report shows as written before and after."));
 

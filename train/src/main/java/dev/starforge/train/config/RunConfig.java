@@ -11,6 +11,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.OptionalInt;
 import java.util.stream.Stream;
 
 /**
@@ -88,6 +89,21 @@ public final class RunConfig {
     /** Everything, for those who have keys of their own. */
     public Settings settings() {
         return settings;
+    }
+
+    /** Those of a dataset: documents are as long as the model that they are for can read, unless something else is set. */
+    public Settings datasetSettings() {
+        if (get(DatasetKeys.CONTEXT_LENGTH).isPresent()) {
+            return settings;
+        }
+        int context = get(Keys.CONTEXT);
+        if (context < DatasetKeys.SHORTEST_CONTEXT) {
+            throw wrong(
+                    Keys.CONTEXT,
+                    "documents of a dataset have at least " + DatasetKeys.SHORTEST_CONTEXT + " tokens; set "
+                            + DatasetKeys.CONTEXT_LENGTH.path());
+        }
+        return settings.with(DatasetKeys.CONTEXT_LENGTH, OptionalInt.of(context));
     }
 
     /** Where the run is written. */

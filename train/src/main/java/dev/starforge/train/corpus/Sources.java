@@ -17,6 +17,7 @@ import dev.starforge.train.text.ChatTemplates;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.BitSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -63,6 +64,7 @@ public final class Sources implements AutoCloseable {
                     Keys.DATASET, "nothing to train on: set data.path to a dataset, or data.train to a file");
         }
         if (config.get(Keys.HALF_LIFE) > 0
+                || config.get(Keys.NEWEST_TOKENS) > 0
                 || !config.get(Keys.DIRECTORIES).isEmpty()
                 || !config.get(Keys.SINCE).isEmpty()) {
             throw config.wrong(
@@ -114,7 +116,8 @@ public final class Sources implements AutoCloseable {
         double halfLife = config.get(Keys.HALF_LIFE);
         Map<String, Double> directories = config.get(Keys.DIRECTORIES);
         String since = config.get(Keys.SINCE);
-        if (halfLife == 0 && directories.isEmpty() && since.isEmpty()) {
+        int most = config.get(Keys.NEWEST_TOKENS);
+        if (halfLife == 0 && directories.isEmpty() && since.isEmpty() && most == 0) {
             return document -> 1;
         }
         long newest = Long.MIN_VALUE;
@@ -130,12 +133,12 @@ public final class Sources implements AutoCloseable {
             throw config.wrong(Keys.SINCE, "no document of the dataset is of this commit");
         }
         long latest = newest;
-        long oldest = after;
+        BitSet chosen = Newest.of(dataset, after, most, config.get(Keys.SEED)).documents();
         return document -> {
-            SampleOrigin origin = dataset.origin(Split.TRAIN, document);
-            if (!since.isEmpty() && origin.time() <= oldest) {
+            if (!chosen.get(document)) {
                 return 0;
             }
+            SampleOrigin origin = dataset.origin(Split.TRAIN, document);
             double weight = halfLife == 0 ? 1 : Math.pow(0.5, (latest - origin.time()) / DAY / halfLife);
             return weight * directory(directories, origin.directory());
         };

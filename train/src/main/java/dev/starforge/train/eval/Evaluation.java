@@ -47,6 +47,7 @@ public final class Evaluation {
 
     /**
      * @param samples how many lines and blocks are written, each
+     * @param orientation whether statistics of bytes and a compressor are measured, too, which takes its time
      * @param progress told what is being done
      */
     public record Setup(
@@ -59,6 +60,7 @@ public final class Evaluation {
             Fallback fallback,
             String split,
             int samples,
+            boolean orientation,
             Tools tools,
             LongSupplier nanoTime,
             Consumer<String> progress) {
@@ -86,6 +88,19 @@ public final class Evaluation {
 
         /** Bytes that {@code xz -9} makes of a text. */
         OptionalLong xz(byte[] text);
+
+        /** None at hand. */
+        Tools NONE = new Tools() {
+            @Override
+            public OptionalInt errors(String grammar, String text) {
+                return OptionalInt.empty();
+            }
+
+            @Override
+            public OptionalLong xz(byte[] text) {
+                return OptionalLong.empty();
+            }
+        };
     }
 
     public Evaluation(Setup setup) {
@@ -165,7 +180,9 @@ public final class Evaluation {
                 compare(report.putObject("tuned_minus_base"), results.get(0), results.get(1));
             }
             prompts(report, prompts, results);
-            Baselines.report(report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
+            if (setup.orientation()) {
+                Baselines.report(report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
+            }
         }
         return report;
     }

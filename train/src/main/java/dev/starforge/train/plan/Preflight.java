@@ -100,11 +100,22 @@ public final class Preflight {
 
     /** Looks at everything. */
     public static Preflight of(Setup setup) {
+        return of(setup, true);
+    }
+
+    /** The same before there is a dataset. */
+    public static Preflight withoutData(Setup setup) {
+        return of(setup, false);
+    }
+
+    private static Preflight of(Setup setup, boolean data) {
         Preflight preflight = new Preflight(setup);
         preflight.check("output", preflight::output);
         preflight.check("model", preflight::model);
         preflight.check("memory", preflight::memory);
-        preflight.check("data", preflight::data);
+        if (data) {
+            preflight.check("data", preflight::data);
+        }
         if (!setup.config().get(Keys.ADAPTER).isEmpty()) {
             preflight.check("adapter", preflight::adapter);
         }
@@ -136,6 +147,23 @@ public final class Preflight {
     /** The settings as the machine can obey them; only where nothing failed. */
     public Adaptation adaptation() {
         return adapted.orElseThrow();
+    }
+
+    /** Bytes that the run is planned to take, of the device and of main memory; only where nothing failed. */
+    public long plannedBytes() {
+        return plan.orElseThrow().total();
+    }
+
+    /** Elements of the model's matrices; only where nothing failed. */
+    public long parameters() {
+        return StepTime.weights(blueprint.orElseThrow(), device);
+    }
+
+    /** How fast the run will be, from steps that are run here; only where nothing failed. */
+    public double tokensPerSecond(LongSupplier nanoTime) {
+        return new StepTime(blueprint.orElseThrow(), adaptation(), device, nanoTime)
+                .rate()
+                .tokensPerSecond();
     }
 
     /** How long it will take, from steps that are run here; only where the run fits into memory. */
@@ -205,10 +233,6 @@ public final class Preflight {
 
     private NullOps shapes() {
         return new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
-    }
-
-    private long parameters() {
-        return StepTime.weights(blueprint.orElseThrow(), device);
     }
 
     /** What a run was fitted to when it began holds for it to the end. */

@@ -73,8 +73,17 @@ final class StepTime {
         }
     }
 
+    /** Tokens a second, and how that was measured. */
+    record Rate(double tokensPerSecond, String text) {}
+
     /** The rate, and how long so many tokens of one epoch take; a warning where that is days. */
     Preflight.Finding finding(long tokensOfEpoch) {
+        Rate rate = rate();
+        return finding(rate.text, rate.tokensPerSecond, tokensOfRun(tokensOfEpoch, tokensOfStep()));
+    }
+
+    /** Runs some steps. */
+    Rate rate() {
         int layers = blueprint.layers();
         int measured = Math.min(2, layers);
         Shape batch;
@@ -88,10 +97,9 @@ final class StepTime {
                     ? both.getFirst().extended(both.getLast(), layers, share(slice, one))
                     : both.getFirst();
         }
-        double tokensOfStep =
-                (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
+        double tokensOfStep = tokensOfStep();
         double perSecond = tokensOfStep / (tokensOfStep / batch.size() * parts.pass + parts.update);
-        String rate = String.format(
+        String text = String.format(
                 Locale.ROOT,
                 "%s on this %s: about %.1f tokens/s, measured with steps of %s on %d x %d tokens",
                 parameters(weights(blueprint, device)),
@@ -100,7 +108,11 @@ final class StepTime {
                 layers > measured ? measured + " of " + layers + " layers" : "the model",
                 batch.dim(0),
                 batch.dim(1));
-        return finding(rate, perSecond, tokensOfRun(tokensOfEpoch, tokensOfStep));
+        return new Rate(perSecond, text);
+    }
+
+    private double tokensOfStep() {
+        return (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
     }
 
     /** How much of the larger slice's weights one layer has. */

@@ -373,7 +373,7 @@ public final class Checkpoints {
     }
 
     /** Writes a small file so that it is either the old one or the new one. */
-    static void writeWhole(Path file, String text) {
+    public static void writeWhole(Path file, String text) {
         Path partial = file.resolveSibling(PARTIAL + file.getFileName());
         try {
             Files.writeString(partial, text, StandardCharsets.UTF_8);

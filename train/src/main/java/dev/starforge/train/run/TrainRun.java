@@ -9,6 +9,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.train.Adaptation;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -17,12 +18,14 @@ import dev.starforge.train.corpus.FimTokens;
 import dev.starforge.train.corpus.RunData;
 import dev.starforge.train.plan.Machine;
 import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.text.Tokenizers;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -79,7 +82,33 @@ public final class TrainRun implements AutoCloseable {
             boolean resume,
             Checkpoints.Disk disk,
             LongSupplier nanoTime,
-            RunEvents events) {}
+            RunEvents events) {
+        /**
+         * That of a run whose preflight found nothing wrong.
+         *
+         * @param fallbacks told which operations run as their definitions
+         */
+        public static Setup of(
+                Preflight preflight, Device device, boolean resume, Consumer<String> fallbacks, RunEvents events) {
+            Adaptation adapted = preflight.adaptation();
+            Path model = preflight
+                    .modelPath()
+                    .orElseGet(() ->
+                            Scratch.prepare(adapted.config(), preflight.draft().orElseThrow(), device));
+            return new Setup(
+                    adapted.config(),
+                    model,
+                    Tokenizers.find(model),
+                    device,
+                    adapted.precisionOfRun(),
+                    adapted.fallback(fallbacks),
+                    adapted.budget(),
+                    resume,
+                    Checkpoints.REAL,
+                    System::nanoTime,
+                    events);
+        }
+    }
 
     /** How a run ended. */
     public enum End {

@@ -4,6 +4,7 @@ import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.tune.TuneState;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -31,6 +32,10 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
     public static TunedModel of(Path place, Optional<String> base, Function<String, Path> named) {
         if (!Files.isDirectory(place)) {
             return new TunedModel(place, Optional.empty(), "");
+        }
+        Optional<Path> ready = TuneState.modelOf(place);
+        if (ready.isPresent()) {
+            return new TunedModel(ready.get(), Optional.empty(), place + " -> " + ready.get());
         }
         Path found = Checkpoints.resolve(place);
         String route = found.equals(place) ? "" : place + " -> " + checkpoint(place, found);

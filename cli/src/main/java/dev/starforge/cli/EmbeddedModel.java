@@ -1,0 +1,56 @@
+package dev.starforge.cli;
+
+import dev.starforge.data.Hashes;
+import dev.starforge.model.ModelException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+
+/**
+ * The base model that ships inside the program, so that everything can be tried with nothing at hand. Weights are mapped
+ * from a file, so it is unpacked once, under its hash: another version of the program has a file of its own.
+ */
+final class EmbeddedModel {
+    static final String NAME = "nano";
+
+    /** Until a larger one takes its place. */
+    static final String NOTE =
+            "nano is a stand-in of 2.4 M parameters, trained on a CPU in an hour: it shows what tuning "
+                    + "does, and writes no useful code; give --model for a real base";
+
+    private static final String RESOURCE = "nano.gguf";
+    private static final int DIGITS = 12;
+
+    private EmbeddedModel() {}
+
+    /** The file, unpacked where it is not yet. */
+    static Path file() {
+        String home = System.getenv("STARFORGE_HOME");
+        return file(
+                home == null || home.isEmpty()
+                        ? Path.of(System.getProperty("user.home"), ".local", "share", "starforge")
+                        : Path.of(home));
+    }
+
+    static Path file(Path home) {
+        try (InputStream in = EmbeddedModel.class.getResourceAsStream(RESOURCE)) {
+            if (in == null) {
+                throw new ModelException(Path.of(NAME), "this build has no model inside; name one");
+            }
+            byte[] bytes = in.readAllBytes();
+            Path file = home.resolve("embedded")
+                    .resolve(NAME + "-" + Hashes.sha256(bytes).substring(0, DIGITS) + ".gguf");
+            if (!Files.isRegularFile(file)) {
+                Files.createDirectories(file.getParent());
+                Path partial = Files.createTempFile(file.getParent(), NAME, ".partial");
+                Files.write(partial, bytes);
+                Files.move(partial, file, StandardCopyOption.ATOMIC_MOVE);
+            }
+            return file;
+        } catch (IOException failure) {
+            throw new ModelException(home, "cannot unpack " + NAME + " here: " + failure, failure);
+        }
+    }
+}

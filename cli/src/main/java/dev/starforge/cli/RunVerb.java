@@ -1,0 +1,95 @@
+package dev.starforge.cli;
+
+import dev.starforge.train.run.TunedModel;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+@Command(
+        name = "run",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        sortOptions = false,
+        description = {
+            "Try a model at a prompt: a line is continued, " + Answers.CURSOR
+                    + " in it is filled in, and a model with a chat",
+            "template chats. Ctrl-C stops an answer, Ctrl-D or /bye ends. In a pipe, standard input is one prompt.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge run                      # what was tuned on this repository, else nano",
+            "  starforge run model.gguf --set temperature=0.2 --set max_tokens=64",
+            "  echo 'int max(int a, int b) { return " + Answers.CURSOR + "; }' | starforge run",
+        })
+final class RunVerb implements Callable<Integer> {
+    private final StandardInput input;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceFlags flags;
+
+    @Mixin
+    private ModelFlags models;
+
+    @Parameters(paramLabel = "MODEL", arity = "0..1", description = ModelFlags.KINDS_OR_DEFAULT)
+    private String name;
+
+    @Option(
+            names = "--set",
+            paramLabel = "NAME=VALUE",
+            description = "What /set sets at the prompt: max_tokens, temperature, top_k, top_p, min_p, "
+                    + "repetition_penalty, seed.")
+    private List<String> settings = new ArrayList<>();
+
+    RunVerb() {
+        this(StandardInput.ofProcess());
+    }
+
+    RunVerb(StandardInput input) {
+        this.input = input;
+    }
+
+    @Override
+    public Integer call() throws IOException {
+        PrintWriter out = spec.commandLine().getOut();
+        AnswerSettings how = AnswerSettings.USUAL;
+        for (String setting : settings) {
+            int at = setting.indexOf('=');
+            try {
+                how = how.with(setting.substring(0, Math.max(0, at)), setting.substring(at + 1));
+            } catch (IllegalArgumentException wrong) {
+                throw new ParameterException(spec.commandLine(), "--set " + setting + ": " + wrong.getMessage(), wrong);
+            }
+        }
+        TunedModel tuned = models.find(
+                DefaultModel.of(name, Path.of(""), spec.commandLine().getErr()));
+        try (DeviceFlags.Opened opened = flags.open();
+                Answers answers = new Answers(tuned, opened.device(), flags.precision(), flags.fallback())) {
+            if (!input.terminal()) {
+                answers.answer(input.text().stripTrailing(), how.sampling(), how.maxTokens(), out, () -> false);
+                return ExitCode.DONE;
+            }
+            BufferedReader lines = new BufferedReader(new InputStreamReader(input.bytes(), StandardCharsets.UTF_8));
+            try (CtrlC ctrlC = CtrlC.watch()) {
+                new RunSession(answers, how, lines, out, ctrlC).run();
+            }
+        }
+        return ExitCode.DONE;
+    }
+}

@@ -1,0 +1,70 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.tensor.codec.BlockFormat;
+import java.util.Locale;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * What became of a tensor. Errors are relative: the length of the difference by the length of what was there, of the whole tensor and of its worst
+ * row.
+ *
+ * @param wanted what its type would be, had its rows been whole blocks
+ * @param worstRow the row with the largest error; the first one where nothing was lost
+ */
+public record QuantizedTensor(
+        String name,
+        BlockFormat from,
+        BlockFormat wanted,
+        BlockFormat to,
+        long bytes,
+        double error,
+        long worstRow,
+        double worstRowError) {
+
+    /** One that is written as it was. */
+    static QuantizedTensor unchanged(GgufWriter.Entry entry) {
+        return new QuantizedTensor(
+                entry.name(), entry.format(), entry.format(), entry.format(), entry.bytes(), 0, 0, 0);
+    }
+
+    /** Whether its rows are no whole blocks of the type that was asked for. */
+    public boolean fellBack() {
+        return wanted != to;
+    }
+
+    /** An object of a report, in one line. */
+    public String json() {
+        ObjectNode json = new JsonMapper().createObjectNode();
+        json.put("name", name).put("from", text(from)).put("type", text(to)).put("bytes", bytes);
+        json.put("relative_error", error).put("worst_row", worstRow).put("worst_row_relative_error", worstRowError);
+        if (fellBack()) {
+            json.put("instead_of", text(wanted));
+        }
+        return json.toString();
+    }
+
+    /** Of what {@link #json} made. */
+    static QuantizedTensor of(String text) {
+        JsonNode json = new JsonMapper().readTree(text);
+        String type = json.path("type").stringValue();
+        return new QuantizedTensor(
+                json.path("name").stringValue(),
+                format(json.path("from").stringValue()),
+                format(json.path("instead_of").stringValue(type)),
+                format(type),
+                json.path("bytes").longValue(),
+                json.path("relative_error").doubleValue(),
+                json.path("worst_row").longValue(),
+                json.path("worst_row_relative_error").doubleValue());
+    }
+
+    private static String text(BlockFormat format) {
+        return format.name().toLowerCase(Locale.ROOT);
+    }
+
+    private static BlockFormat format(String text) {
+        return BlockFormat.valueOf(text.toUpperCase(Locale.ROOT));
+    }
+}

@@ -1,0 +1,91 @@
+package dev.starforge.model.gguf;
+
+import dev.starforge.model.file.WholeFile;
+import dev.starforge.tensor.codec.BlockFormat;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.WritableByteChannel;
+import java.util.stream.IntStream;
+
+/**
+ * Rounds a tensor to the nearest blocks of a type, some rows at a time, and measures what that loses. Rows are independent, so threads share those of
+ * a piece; sums are made in the order of rows.
+ */
+final class TensorQuantizer {
+    private static final int ROWS = 16;
+
+    private final GgufTensor tensor;
+    private final BlockFormat wanted;
+    private final BlockFormat to;
+    private final int width;
+    private double squares;
+    private double lost;
+    private long worstRow;
+    private double worst;
+
+    TensorQuantizer(GgufTensor tensor, BlockFormat wanted, BlockFormat to) {
+        this.tensor = tensor;
+        this.wanted = wanted;
+        this.to = to;
+        this.width = Math.toIntExact(tensor.shape().last());
+    }
+
+    GgufWriter.Entry entry() {
+        return new GgufWriter.Entry(tensor.name(), to, tensor.shape(), this::write);
+    }
+
+    /** Of what was written. */
+    QuantizedTensor result() {
+        return new QuantizedTensor(
+                tensor.name(), tensor.format(), wanted, to, entry().bytes(), relative(lost, squares), worstRow, worst);
+    }
+
+    private void write(WritableByteChannel out) throws IOException {
+        long size = tensor.shape().size();
+        int piece = GgufWriter.piece(tensor.shape());
+        float[] values = new float[piece];
+        ByteBuffer bytes = ByteBuffer.allocate((int) to.bytes(piece));
+        for (long first = 0; first < size; first += piece) {
+            int rows = (int) Math.min(piece, size - first) / width;
+            tensor.values().read(first, values, rows * width);
+            double[] before = new double[rows];
+            double[] differences = new double[rows];
+            IntStream.range(0, Math.ceilDiv(rows, ROWS))
+                    .parallel()
+                    .forEach(part ->
+                            encode(values, bytes, part * ROWS, Math.min(rows, (part + 1) * ROWS), before, differences));
+            add(first / width, before, differences);
+            WholeFile.put(out, bytes.clear().limit((int) to.bytes((long) rows * width)));
+        }
+    }
+
+    private void encode(float[] values, ByteBuffer bytes, int begin, int end, double[] before, double[] differences) {
+        float[] decoded = new float[width];
+        for (int row = begin; row < end; row++) {
+            int at = (int) to.bytes((long) row * width);
+            to.encode(values, row * width, width, bytes, at);
+            to.decode(bytes, at, decoded, 0, width);
+            for (int i = 0; i < width; i++) {
+                double value = values[row * width + i];
+                double difference = value - decoded[i];
+                before[row] += value * value;
+                differences[row] += difference * difference;
+            }
+        }
+    }
+
+    private void add(long firstRow, double[] before, double[] differences) {
+        for (int row = 0; row < before.length; row++) {
+            squares += before[row];
+            lost += differences[row];
+            if (relative(differences[row], before[row]) > worst) {
+                worst = relative(differences[row], before[row]);
+                worstRow = firstRow + row;
+            }
+        }
+    }
+
+    private static double relative(double lost, double squares) {
+        return squares == 0 ? 0 : Math.sqrt(lost / squares);
+    }
+}

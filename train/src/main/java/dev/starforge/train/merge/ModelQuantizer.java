@@ -1,0 +1,64 @@
+package dev.starforge.train.merge;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.gguf.GgufFileType;
+import dev.starforge.model.gguf.GgufQuantizer;
+import dev.starforge.model.gguf.QuantizedTensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.text.Tokenizers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * A whole model as a quantized GGUF file with its tokenizer, and beside it a report of what each tensor lost.
+ *
+ * @param model a folder with safetensors, or a GGUF file
+ * @param requantize whether weights that are quantized already may be quantized again
+ * @param device whose kinds of tensors the model is planned with; nothing is computed on it
+ */
+public record ModelQuantizer(Path model, GgufFileType type, boolean requantize, Device device) {
+    /** Where the report of a file is. */
+    public static Path reportOf(Path out) {
+        return out.resolveSibling(out.getFileName() + ".report.json");
+    }
+
+    /** Writes the file, or what a killed process left of it to write, and then the report, which is returned. */
+    public ObjectNode write(Path out, GgufQuantizer.Progress progress) {
+        GgufQuantizer.Result result =
+                new GgufQuantizer(model, type, requantize, device).write(out, Tokenizers.metadata(model), progress);
+        ObjectNode report = report(out, result);
+        try {
+            Files.writeString(reportOf(out), Jackson.indented(report) + "\n");
+        } catch (IOException failure) {
+            throw new ModelException(reportOf(out), "cannot be written: " + failure, failure);
+        }
+        return report;
+    }
+
+    private ObjectNode report(Path out, GgufQuantizer.Result result) {
+        List<QuantizedTensor> tensors = result.tensors();
+        ObjectNode report = Jackson.object();
+        report.put("model", model.toString()).put("out", out.toString());
+        report.put("type", type.name().toLowerCase(Locale.ROOT));
+        report.put("bytes", tensors.stream().mapToLong(QuantizedTensor::bytes).sum());
+        tensors.stream()
+                .max(Comparator.comparingDouble(QuantizedTensor::error))
+                .ifPresent(worst ->
+                        report.put("largest_relative_error", worst.error()).put("worst_tensor", worst.name()));
+        report.put(
+                "fell_back", tensors.stream().filter(QuantizedTensor::fellBack).count());
+        if (!result.notes().isEmpty()) {
+            report.put("note", String.join("; ", result.notes()));
+        }
+        ArrayNode all = report.putArray("tensors");
+        tensors.forEach(each -> all.add(Jackson.JSON.readTree(each.json())));
+        return report;
+    }
+}

@@ -1,0 +1,81 @@
+package dev.starforge.train.tune;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.tensor.Philox;
+import dev.starforge.train.corpus.FimTokens;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.IntStream;
+
+/**
+ * Beginnings for sample completions: the lines before what a held-out commit added to a function, which neither model has
+ * seen. What was written there goes with them. A vocabulary without fill-in-the-middle has none.
+ *
+ * @param path of the file
+ * @param before the last lines before the addition
+ * @param added its first lines
+ */
+record HeldOutPrompts(String path, String before, String added) {
+    private static final String CHUNK = "chunk-";
+    private static final int SITE = 0x50524f4d;
+    private static final int LINES_BEFORE = 12;
+    private static final int LEAST_BEFORE = 4;
+    private static final int LINES_ADDED = 3;
+    private static final int LEAST_ADDED = 16;
+
+    /** Some, from different files, drawn with a seed. */
+    static List<HeldOutPrompts> of(Dataset dataset, Split split, Tokenizer tokenizer, int count, long seed) {
+        Optional<FimTokens> markers = FimTokens.of(tokenizer);
+        List<HeldOutPrompts> prompts = new ArrayList<>();
+        if (markers.isEmpty()) {
+            return prompts;
+        }
+        TokenDocuments documents = dataset.documents(split);
+        Set<String> paths = new HashSet<>();
+        for (int d : IntStream.range(0, documents.count())
+                .boxed()
+                .sorted(Comparator.comparingDouble(d -> Philox.uniform(seed, SITE, d)))
+                .toList()) {
+            TokenDocument document = documents.read(d);
+            if (prompts.size() < count && document.id().startsWith(CHUNK)) {
+                of(document.ids(), markers.get(), tokenizer)
+                        .filter(prompt -> paths.add(prompt.path()))
+                        .ifPresent(prompts::add);
+            }
+        }
+        return prompts;
+    }
+
+    private static Optional<HeldOutPrompts> of(int[] ids, FimTokens markers, Tokenizer tokenizer) {
+        List<Integer> all = Arrays.stream(ids).boxed().toList();
+        int prefix = all.indexOf(markers.prefix());
+        int suffix = all.indexOf(markers.suffix());
+        int middle = all.indexOf(markers.middle());
+        if (prefix < 0 || suffix < prefix + 2 || middle < suffix) {
+            return Optional.empty();
+        }
+        String before = tokenizer.decode(Arrays.copyOfRange(ids, prefix + 1, suffix), true);
+        String added = tokenizer.decode(Arrays.copyOfRange(ids, middle + 1, ids.length), true);
+        List<String> lines = before.lines().skip(1).toList();
+        if (lines.stream().filter(line -> !line.isBlank()).count() < LEAST_BEFORE
+                || added.strip().length() < LEAST_ADDED) {
+            return Optional.empty();
+        }
+        List<String> last = lines.subList(Math.max(0, lines.size() - LINES_BEFORE), lines.size());
+        return Optional.of(
+                new HeldOutPrompts(before.lines().findFirst().orElse(""), String.join("\n", last) + "\n", head(added)));
+    }
+
+    private static String head(String text) {
+        return String.join("\n", text.stripTrailing().lines().limit(LINES_ADDED).toList());
+    }
+}

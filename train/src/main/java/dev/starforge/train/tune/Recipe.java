@@ -1,0 +1,50 @@
+package dev.starforge.train.tune;
+
+import dev.starforge.data.config.Key;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+
+/**
+ * The settings of a tune where nobody set them. Those of {@code train} are for models of billions of parameters; small
+ * models learn at higher rates, and on a CPU at smaller steps, of which there are more in five minutes (docs/LOG.md has
+ * the figures).
+ */
+final class Recipe {
+    private static final long SMALL = 100_000_000;
+
+    private RunConfig config;
+    private final RunConfig asked;
+
+    private Recipe(RunConfig asked) {
+        this.asked = asked;
+        this.config = asked;
+    }
+
+    /**
+     * Fills in what is not set.
+     *
+     * @param context positions of the model
+     */
+    static RunConfig of(RunConfig asked, long parameters, int context) {
+        Recipe recipe = new Recipe(asked);
+        recipe.unlessSet(Keys.CONTEXT, Math.min(context, asked.get(Keys.CONTEXT)));
+        if (parameters < SMALL) {
+            recipe.unlessSet(Keys.BATCH, 4);
+            recipe.unlessSet(Keys.ACCUMULATION, 1);
+            recipe.unlessSet(Keys.RATE, 3e-3);
+            recipe.unlessSet(Keys.RANK, 32);
+            recipe.unlessSet(Keys.ALPHA, 64.0);
+            recipe.unlessSet(Keys.DROPOUT, 0.0);
+        }
+        recipe.unlessSet(Keys.EVAL_STEPS, 0);
+        recipe.unlessSet(Keys.PATIENCE, 0);
+        recipe.unlessSet(Keys.SAVE_LIMIT, 1);
+        return recipe.config;
+    }
+
+    private <T> void unlessSet(Key<T> key, T value) {
+        if (!asked.isSet(key)) {
+            config = config.with(key, value);
+        }
+    }
+}

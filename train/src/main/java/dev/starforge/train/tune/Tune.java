@@ -1,0 +1,276 @@
+package dev.starforge.train.tune;
+
+import dev.starforge.data.FolderLock;
+import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
+import dev.starforge.data.dataset.DatasetKeys;
+import dev.starforge.data.dataset.ParserStarter;
+import dev.starforge.data.dataset.RepositoryFacts;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.Trainable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.function.Function;
+import java.util.function.LongSupplier;
+import java.util.stream.Stream;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * From a repository to a model that is ready to serve, in one call: dataset, training, evaluation of base against tuned,
+ * merge, quantization. All of it is what the verbs of these names do; this only decides how much of it there is time for, and
+ * keeps account in {@link TuneState}, so that a call that was ended anywhere is continued by the next, and one after new
+ * commits trains the adapter of the last on those alone.
+ */
+public final class Tune {
+    /** More than this is asked about. */
+    static final double LONG = 600;
+
+    private static final double SECONDS = 60;
+
+    private final Setup setup;
+    private final long began;
+
+    /**
+     * What to tune and where.
+     *
+     * @param base what the model is called
+     * @param model where it is: a folder or a GGUF file
+     * @param minutes for everything; empty where the settings say how long to train
+     */
+    public record Setup(
+            Path repository,
+            Path output,
+            RunConfig config,
+            String base,
+            Path model,
+            OptionalDouble minutes,
+            Place place,
+            Helpers helpers,
+            TuneEvents events) {
+        public Setup {
+            if (!config.get(Keys.LORA)) {
+                throw config.wrong(Keys.LORA, "tune trains an adapter; `starforge train` trains every weight");
+            }
+        }
+
+        Path data() {
+            return output.resolve("data");
+        }
+
+        Path run(int round) {
+            return output.resolve("runs").resolve(String.valueOf(round));
+        }
+    }
+
+    /**
+     * What is computed on.
+     *
+     * @param reason why on this
+     */
+    public record Place(MachineFacts machine, Device device, String reason) {}
+
+    /**
+     * What a composition root brings.
+     *
+     * @param parsers starts parsers that may unpack what they need into a folder
+     */
+    public record Helpers(Preflight.Models models, Function<Path, ParserStarter> parsers, LongSupplier nanoTime) {}
+
+    /** How a tune ended. */
+    public enum End {
+        FINISHED,
+        UP_TO_DATE,
+        NOTHING_TO_LEARN,
+        DECLINED,
+        INTERRUPTED
+    }
+
+    /**
+     * What came of it.
+     *
+     * @param model the file to serve; none where there is none yet
+     * @param round the state of the last round
+     * @param evaluation what was measured; none where nothing is held out
+     */
+    public record Result(End end, Optional<Path> model, ObjectNode round, Optional<ObjectNode> evaluation) {}
+
+    public Tune(Setup setup) {
+        this.setup = setup;
+        this.began = setup.helpers().nanoTime().getAsLong();
+    }
+
+    public Result run() throws IOException {
+        RepositoryFacts facts =
+                RepositoryFacts.of(setup.repository(), setup.config().get(DatasetKeys.SKIP_MISSING));
+        List<Path> made = FolderLock.missing(setup.output());
+        Files.createDirectories(setup.output());
+        try (FolderLock _ = FolderLock.take(setup.output(), "starforge tune")) {
+            return run(TuneState.open(setup.output()), facts);
+        } finally {
+            FolderLock.removeIfAlone(made);
+        }
+    }
+
+    private Result run(TuneState state, RepositoryFacts facts) throws IOException {
+        Optional<TuneRound> last = state.last();
+        boolean continues = last.isPresent() && !last.get().isWhole();
+        if (last.isPresent() && !continues && last.get().inputs().head().equals(facts.head())) {
+            return result(End.UP_TO_DATE, last.get());
+        }
+        TuneRound.Inputs inputs = inputs(facts.head(), last);
+        if (continues) {
+            requireSame(inputs, last.get().inputs());
+        } else if (last.isPresent()) {
+            requireBase(inputs, last.get().inputs());
+        }
+        int number = last.map(TuneRound::number).orElse(0) + (continues ? 0 : 1);
+        Sizes sizes = sizes();
+        RunConfig config = Recipe.of(setup.config(), sizes.parameters, sizes.context)
+                .with(Keys.MODEL, setup.model().toString())
+                .with(Keys.DATASET, setup.data().toString())
+                .with(Keys.OUTPUT, setup.run(number).toString())
+                .with(Keys.ADAPTER, number == 1 ? "" : setup.run(number - 1).toString())
+                .with(Keys.SINCE, inputs.after());
+        Preflight preflight = Preflight.withoutData(new Preflight.Setup(
+                config,
+                setup.place().machine(),
+                setup.place().device(),
+                TuneSteps.hasBegun(setup.run(number)),
+                setup.helpers().models(),
+                Checkpoints.REAL));
+        preflight.require();
+        TuneBudget budget = new TuneBudget(
+                setup.minutes().stream().map(minutes -> SECONDS * minutes).findFirst(),
+                continues
+                        ? last.get().tokensPerSecond()
+                        : preflight.tokensPerSecond(setup.helpers().nanoTime()),
+                sizes.parameters);
+        setup.events().plan(plan(facts, number, continues, preflight, budget));
+        if (!continues
+                && budget.seconds().orElse(0) > LONG
+                && !setup.events().confirm(budget.seconds().getAsDouble())) {
+            return new Result(End.DECLINED, TuneState.modelOf(setup.output()), Jackson.object(), Optional.empty());
+        }
+        Files.writeString(setup.output().resolve(".gitignore"), "*\n");
+        TuneRound round = continues ? last.get() : state.begin(inputs, budget.tokensPerSecond());
+        End end = new TuneSteps(setup, state, round, budget, config, this::passed).run();
+        return result(end, round);
+    }
+
+    /** Matrices and positions of the base. */
+    private record Sizes(long parameters, int context) {}
+
+    private Sizes sizes() {
+        try (ModelFiles files = ModelFiles.open(setup.model())) {
+            long parameters = files.tensors().stream()
+                    .map(ModelFiles.Stored::shape)
+                    .mapToLong(Shape::size)
+                    .sum();
+            return new Sizes(
+                    parameters, Trainable.shapes(files, setup.place().device()).context());
+        }
+    }
+
+    private double passed() {
+        return (setup.helpers().nanoTime().getAsLong() - began) * 1e-9;
+    }
+
+    private TunePlan plan(RepositoryFacts facts, int round, boolean continues, Preflight preflight, TuneBudget budget) {
+        Map<TuneStep, Double> seconds = new EnumMap<>(TuneStep.class);
+        double dataset = TuneBudget.datasetSeconds(facts.commits());
+        seconds.put(TuneStep.DATASET, dataset);
+        if (budget.seconds().isPresent()) {
+            seconds.put(TuneStep.TRAIN, budget.trainingSeconds(passed() + dataset));
+        }
+        seconds.put(TuneStep.EVALUATE, budget.evaluationSeconds());
+        seconds.put(TuneStep.MERGE, budget.mergeSeconds() / 2);
+        seconds.put(TuneStep.QUANTIZE, budget.mergeSeconds() / 2);
+        return new TunePlan(
+                setup.repository(),
+                facts,
+                round,
+                continues,
+                setup.base(),
+                budget.parameters(),
+                setup.place().machine().name() + " (" + setup.place().reason() + ")",
+                budget.tokensPerSecond(),
+                preflight.plannedBytes(),
+                seconds,
+                setup.output());
+    }
+
+    private TuneRound.Inputs inputs(String head, Optional<TuneRound> last) throws IOException {
+        String hash = hash(setup.model());
+        String settings = Hashes.sha256(setup.config().yaml());
+        if (last.isEmpty()) {
+            return new TuneRound.Inputs(head, setup.base(), hash, settings, "", Long.MIN_VALUE);
+        }
+        TuneRound before = last.get();
+        if (!before.isWhole()) {
+            TuneRound.Inputs begun = before.inputs();
+            return new TuneRound.Inputs(begun.head(), setup.base(), hash, settings, begun.after(), begun.afterTime());
+        }
+        JsonNode data = before.facts(TuneStep.DATASET);
+        return new TuneRound.Inputs(
+                head,
+                setup.base(),
+                hash,
+                settings,
+                data.path("newest_trained").asString(""),
+                data.path("newest_trained_time").asLong());
+    }
+
+    /** Of a folder, that of the hashes of its settings and weights. */
+    private static String hash(Path model) throws IOException {
+        if (Files.isRegularFile(model)) {
+            return Hashes.sha256(model);
+        }
+        StringBuilder all = new StringBuilder();
+        try (Stream<Path> files = Files.list(model)) {
+            for (Path file : files.filter(each -> each.toString().matches(".*\\.(json|safetensors)"))
+                    .sorted()
+                    .toList()) {
+                all.append(file.getFileName())
+                        .append(' ')
+                        .append(Hashes.sha256(file))
+                        .append('\n');
+            }
+        }
+        return Hashes.sha256(all.toString());
+    }
+
+    private void requireSame(TuneRound.Inputs now, TuneRound.Inputs begun) {
+        requireBase(now, begun);
+        if (!now.settings().equals(begun.settings())) {
+            throw new TrainException(setup.output() + ": an unfinished tune began with other settings; give the same "
+                    + "again to continue it, or name another folder with --output");
+        }
+    }
+
+    private void requireBase(TuneRound.Inputs now, TuneRound.Inputs before) {
+        if (!now.modelHash().equals(before.modelHash())) {
+            throw new TrainException(setup.output() + ": tunes " + before.model() + " (SHA-256 "
+                    + before.modelHash().substring(0, 12) + "), not " + now.model() + " ("
+                    + now.modelHash().substring(0, 12) + "); name another folder with --output");
+        }
+    }
+
+    private Result result(End end, TuneRound round) {
+        return new Result(end, TuneState.modelOf(setup.output()), round.json(), TuneSteps.evaluation(round));
+    }
+}

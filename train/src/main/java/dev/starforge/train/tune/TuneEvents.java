@@ -1,0 +1,41 @@
+package dev.starforge.train.tune;
+
+import dev.starforge.data.dataset.Progress;
+import dev.starforge.train.run.RunEvents;
+
+/** Whoever watches a tune. */
+public interface TuneEvents {
+    /** What will be done, before anything is. */
+    void plan(TunePlan plan);
+
+    /**
+     * Asked before work that takes long.
+     *
+     * @return whether to go on
+     */
+    boolean confirm(double seconds);
+
+    void begin(TuneStep step);
+
+    void done(TuneStep step, String what, double seconds);
+
+    /** A step that an earlier call has done. */
+    void already(TuneStep step);
+
+    void note(String text);
+
+    /** How the dataset comes along. */
+    Progress dataset();
+
+    /** How the training comes along. */
+    RunEvents training();
+
+    /** Training can be asked to stop from now on, until the result is closed. */
+    Watch stoppable(Runnable stop);
+
+    /** Somebody who may want to stop. */
+    interface Watch extends AutoCloseable {
+        @Override
+        void close();
+    }
+}

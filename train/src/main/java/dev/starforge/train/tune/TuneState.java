@@ -1,0 +1,125 @@
+package dev.starforge.train.tune;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.run.Checkpoints;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.stream.Stream;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * What a folder of {@code tune} has come to: its rounds, each from the commits that were new to a model, with the hashes of
+ * what went in and of what each step wrote. The file is replaced as a whole when a step is done, so a process that is killed
+ * anywhere leaves the state before that step, and the same command goes on from there.
+ */
+public final class TuneState {
+    public static final String FILE = "tune.json";
+
+    private static final String FORMAT = "starforge-tune";
+
+    private final Path folder;
+    private final ObjectNode root;
+
+    private TuneState(Path folder, ObjectNode root) {
+        this.folder = folder;
+        this.root = root;
+    }
+
+    /** That of a folder; nothing is written yet where it is new. */
+    static TuneState open(Path folder) {
+        Path file = folder.resolve(FILE);
+        if (!Files.exists(file)) {
+            requireEmpty(folder);
+            ObjectNode root = Jackson.object().put("format", FORMAT).put("version", 1);
+            root.putArray("rounds");
+            return new TuneState(folder, root);
+        }
+        try {
+            JsonNode read = Jackson.JSON.readTree(Files.readString(file));
+            if (read instanceof ObjectNode root
+                    && root.path("format").asString("").equals(FORMAT)
+                    && root.path("version").asInt(0) == 1) {
+                return new TuneState(folder, root);
+            }
+            throw new TrainException(file + ": expected format " + FORMAT + " version 1, got " + read.path("format")
+                    + " version " + read.path("version"));
+        } catch (IOException | JacksonException failure) {
+            throw new TrainException(file + ": cannot be read: " + failure, failure);
+        }
+    }
+
+    /** The model file that a folder's last whole round made; empty where the folder is none of tune's, or has none yet. */
+    public static Optional<Path> modelOf(Path folder) {
+        if (!Files.isRegularFile(folder.resolve(FILE))) {
+            return Optional.empty();
+        }
+        String model = open(folder).root.path("model").asString("");
+        return model.isEmpty() ? Optional.empty() : Optional.of(folder.resolve(model));
+    }
+
+    private static void requireEmpty(Path folder) {
+        if (!Files.exists(folder)) {
+            return;
+        }
+        try (Stream<Path> entries = Files.list(folder)) {
+            Optional<String> foreign = entries.map(path -> path.getFileName().toString())
+                    .filter(name -> !name.equals(".lock") && !name.equals(".gitignore"))
+                    .sorted()
+                    .findFirst();
+            if (foreign.isPresent()) {
+                throw new TrainException(folder + ": has no " + FILE + ", but other things, such as " + foreign.get()
+                        + "; name another folder with --output");
+            }
+        } catch (IOException failure) {
+            throw new TrainException(folder + ": cannot be read: " + failure, failure);
+        }
+    }
+
+    private ArrayNode rounds() {
+        return (ArrayNode) root.path("rounds");
+    }
+
+    /** The newest round, whole or not. */
+    Optional<TuneRound> last() {
+        return rounds().isEmpty() ? Optional.empty() : Optional.of(round(rounds().size() - 1));
+    }
+
+    private TuneRound round(int index) {
+        return new TuneRound(folder, (ObjectNode) rounds().get(index), this::save);
+    }
+
+    /**
+     * A round more.
+     *
+     * @param tokensPerSecond as measured; what is planned from it must not change when the round is continued
+     */
+    TuneRound begin(TuneRound.Inputs inputs, double tokensPerSecond) {
+        ObjectNode node = rounds().addObject().put("number", rounds().size());
+        node.put("tokens_per_second", tokensPerSecond);
+        inputs.write(node);
+        save();
+        return round(rounds().size() - 1);
+    }
+
+    /** Takes the last round back, since nothing came of it. */
+    void discard() {
+        rounds().remove(rounds().size() - 1);
+        save();
+    }
+
+    /** From now on this is the model of the folder. */
+    void publish(Path model) {
+        root.put("model", folder.relativize(model).toString());
+        save();
+    }
+
+    private void save() {
+        Checkpoints.writeWhole(folder.resolve(FILE), Jackson.indented(root) + "\n");
+    }
+}

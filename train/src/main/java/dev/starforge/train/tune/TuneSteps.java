@@ -1,0 +1,361 @@
+package dev.starforge.train.tune;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.Jackson;
+import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.Split;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.DatasetBuilder;
+import dev.starforge.data.dataset.DatasetConfig;
+import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.ModelSpec;
+import dev.starforge.model.gguf.GgufFileType;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.train.Adaptation;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.corpus.Newest;
+import dev.starforge.train.eval.Evaluation;
+import dev.starforge.train.merge.Format;
+import dev.starforge.train.merge.Merge;
+import dev.starforge.train.merge.ModelQuantizer;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.Durations;
+import dev.starforge.train.run.RunFolder;
+import dev.starforge.train.run.TrainRun;
+import dev.starforge.train.text.Tokenizers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.function.DoubleSupplier;
+import tools.jackson.databind.node.ObjectNode;
+
+/** The steps of one round, those that are not done yet. */
+final class TuneSteps {
+    private static final String ADAPTER = "adapter_model.safetensors";
+    private static final String MERGED = "merged.gguf";
+    private static final long SHARD = 4L << 30;
+    private static final double SECONDS_BETWEEN_SAVES = 30;
+    private static final int PROMPTS = 3;
+    private static final int PROMPT_TOKENS = 40;
+
+    private final Tune.Setup setup;
+    private final TuneState state;
+    private final TuneRound round;
+    private final TuneBudget budget;
+    private final RunConfig config;
+    private final DoubleSupplier passed;
+    private final TuneEvents events;
+    private Tune.End end = Tune.End.FINISHED;
+
+    /** @param passed seconds since the tune began */
+    TuneSteps(
+            Tune.Setup setup,
+            TuneState state,
+            TuneRound round,
+            TuneBudget budget,
+            RunConfig config,
+            DoubleSupplier passed) {
+        this.setup = setup;
+        this.state = state;
+        this.round = round;
+        this.budget = budget;
+        this.config = config;
+        this.passed = passed;
+        this.events = setup.events();
+    }
+
+    /** Does what is left to do, and says how the round ended. */
+    Tune.End run() throws IOException {
+        for (TuneStep step : TuneStep.values()) {
+            if (round.isDone(step)) {
+                events.already(step);
+                continue;
+            }
+            events.begin(step);
+            double from = passed.getAsDouble();
+            ObjectNode facts = Jackson.object();
+            Optional<Path> output = switch (step) {
+                case DATASET -> Optional.of(dataset(facts));
+                case TRAIN -> train(facts);
+                case EVALUATE -> Optional.of(evaluate(facts));
+                case MERGE -> Optional.of(merge(facts));
+                case QUANTIZE -> Optional.of(quantize(facts));
+            };
+            if (output.isEmpty()) {
+                return end;
+            }
+            double took = passed.getAsDouble() - from;
+            round.done(step, facts, output.get(), took);
+            events.done(step, facts.path("summary").asString(""), took);
+        }
+        state.publish(round.output(TuneStep.QUANTIZE));
+        Files.deleteIfExists(setup.output().resolve(MERGED));
+        return Tune.End.FINISHED;
+    }
+
+    private Path dataset(ObjectNode facts) {
+        Path data = setup.data();
+        DatasetConfig wanted =
+                new DatasetConfig(setup.repository(), data, round.inputs().head(), "", config.datasetSettings());
+        new DatasetBuilder(
+                        wanted,
+                        tokenizer(),
+                        setup.helpers().parsers().apply(DatasetBuilder.parserFolder(data)),
+                        events.dataset(),
+                        setup.helpers().nanoTime())
+                .build();
+        try (Dataset dataset = Dataset.open(data)) {
+            SampleOrigin newest = new SampleOrigin("", Long.MIN_VALUE, "");
+            for (int d = 0; d < dataset.documents(Split.TRAIN).count(); d++) {
+                SampleOrigin origin = dataset.origin(Split.TRAIN, d);
+                newest = origin.time() > newest.time() ? origin : newest;
+            }
+            facts.put("newest_trained", newest.commit()).put("newest_trained_time", newest.time());
+            long tokens = dataset.documents(Split.TRAIN).tokens();
+            facts.put("tokens", tokens);
+            facts.put(
+                    "summary",
+                    String.format(
+                            Locale.ROOT,
+                            "%,d commits, %s tokens to train on; held out: %s",
+                            dataset.commits(),
+                            Counts.text(tokens),
+                            heldOut(dataset)
+                                    .map(split ->
+                                            Counts.text(dataset.documents(split).tokens()) + " tokens of the newest")
+                                    .orElse("nothing")));
+        }
+        return data.resolve(Dataset.MANIFEST);
+    }
+
+    private TokenizerChoice tokenizer() {
+        Path file = Files.isDirectory(setup.model()) ? setup.model().resolve("tokenizer.json") : setup.model();
+        return new TokenizerChoice.Given(file, Tokenizers.require(setup.model(), "tune"));
+    }
+
+    private static Optional<Split> heldOut(Dataset dataset) {
+        return List.of(Split.TEST, Split.VALIDATION).stream()
+                .filter(split -> dataset.documents(split).count() > 0)
+                .findFirst();
+    }
+
+    private Optional<Path> train(ObjectNode facts) throws IOException {
+        Path run = setup.run(round.number());
+        boolean resume = hasBegun(run);
+        Optional<RunConfig> wanted =
+                resume ? Optional.of(RunConfig.read(run.resolve(RunFolder.CONFIG))) : planned(facts);
+        if (wanted.isEmpty()) {
+            return Optional.empty();
+        }
+        Preflight preflight = Preflight.of(new Preflight.Setup(
+                wanted.get(),
+                setup.place().machine(),
+                setup.place().device(),
+                resume,
+                setup.helpers().models(),
+                Checkpoints.REAL));
+        preflight.require();
+        TrainRun.Setup training =
+                TrainRun.Setup.of(preflight, setup.place().device(), resume, line -> {}, events.training());
+        try (RunFolder folder = RunFolder.claim(wanted.get(), resume);
+                TrainRun trained = new TrainRun(training)) {
+            folder.settle();
+            if (run(trained) == TrainRun.End.INTERRUPTED) {
+                end = Tune.End.INTERRUPTED;
+                return Optional.empty();
+            }
+            facts.put("steps", trained.step());
+            facts.put("summary", trained.step() + " steps; " + run.resolve("report.html"));
+        }
+        return Optional.of(Checkpoints.resolve(run).resolve(ADAPTER));
+    }
+
+    private TrainRun.End run(TrainRun trained) {
+        try (TuneEvents.Watch _ = events.stoppable(trained::stop)) {
+            return trained.run();
+        }
+    }
+
+    /** The settings of the training, now that the data is known; none where there is nothing to learn, or nobody wants to. */
+    private Optional<RunConfig> planned(ObjectNode facts) {
+        try (Dataset dataset = Dataset.open(setup.data())) {
+            long after = round.inputs().after().isEmpty() ? Long.MIN_VALUE : trainedUntil();
+            long available = Newest.of(dataset, after, 0, 0).of();
+            if (available == 0) {
+                end = Tune.End.NOTHING_TO_LEARN;
+                state.discard();
+                return Optional.empty();
+            }
+            double ofStep = TuneBudget.tokensOfStep(config);
+            RunConfig wanted = config.with(Keys.SAVE_STEPS, (int)
+                            Math.max(1, SECONDS_BETWEEN_SAVES * budget.tokensPerSecond() / ofStep))
+                    .with(Keys.EVALUATION_TOKENS, budget.evaluationTokens());
+            if (budget.seconds().isEmpty()) {
+                double seconds = available * (double) config.get(Keys.EPOCHS) / budget.tokensPerSecond();
+                if (seconds > Tune.LONG && !events.confirm(seconds)) {
+                    end = Tune.End.DECLINED;
+                    return Optional.empty();
+                }
+                return Optional.of(wanted);
+            }
+            int steps = budget.steps(config, passed.getAsDouble(), available);
+            long most = (long) Math.min(Integer.MAX_VALUE, steps * ofStep);
+            Newest chosen = Newest.of(dataset, after, most, config.get(Keys.SEED));
+            facts.put("tokens", chosen.tokens()).put("of_tokens", chosen.of());
+            facts.put("commits", chosen.commits()).put("of_commits", chosen.ofCommits());
+            events.note(String.format(
+                    Locale.ROOT,
+                    "%s of %s tokens (%.0f %%), newest first: %d of %d commits; %d steps, about %s",
+                    Counts.text(chosen.tokens()),
+                    Counts.text(chosen.of()),
+                    100.0 * chosen.tokens() / chosen.of(),
+                    chosen.commits(),
+                    chosen.ofCommits(),
+                    steps,
+                    Durations.text(steps * ofStep / budget.tokensPerSecond())));
+            return Optional.of(wanted.with(Keys.NEWEST_TOKENS, (int) most).with(Keys.MAX_STEPS, steps));
+        }
+    }
+
+    /** The time of the newest commit that earlier rounds trained on. */
+    private long trainedUntil() {
+        return round.inputs().afterTime();
+    }
+
+    private Path evaluate(ObjectNode facts) {
+        Path file = setup.output().resolve("eval-" + round.number() + ".json");
+        round.output(TuneStep.DATASET);
+        round.output(TuneStep.TRAIN);
+        ObjectNode measured;
+        try (Dataset dataset = Dataset.open(setup.data())) {
+            Optional<Split> split = heldOut(dataset);
+            if (split.isEmpty()) {
+                facts.put("summary", "nothing is held out: the history is too short to measure anything");
+                measured = Jackson.object();
+            } else {
+                measured = evaluate(dataset, split.get());
+                facts.put("summary", split.get() == Split.TEST ? "on the newest commits" : "on the validation split");
+            }
+        }
+        Checkpoints.writeWhole(file, Jackson.indented(measured) + "\n");
+        return file;
+    }
+
+    private ObjectNode evaluate(Dataset dataset, Split split) {
+        Tokenizer tokenizer = Tokenizers.require(setup.model(), "evaluation");
+        List<HeldOutPrompts> prompts = HeldOutPrompts.of(dataset, split, tokenizer, PROMPTS, config.get(Keys.SEED));
+        Path adapter = setup.run(round.number());
+        RunConfig asked = config.with(Keys.EVALUATION_TOKENS, budget.evaluationTokens())
+                .with(Keys.PROMPT_TOKENS, PROMPT_TOKENS)
+                .with(Keys.PROMPTS, prompts.stream().map(HeldOutPrompts::before).toList());
+        Adaptation adapted = Adaptation.forEvaluation(
+                asked,
+                setup.place().machine(),
+                blueprint(),
+                setup.place().device(),
+                LoraAdapter.trainedOn(Checkpoints.resolve(adapter)));
+        ObjectNode measured = new Evaluation(new Evaluation.Setup(
+                        adapted.config(),
+                        setup.model(),
+                        Optional.of(adapter),
+                        tokenizer,
+                        setup.place().device(),
+                        adapted.precisionOfRun(),
+                        adapted.fallback(line -> {}),
+                        split == Split.TEST ? "test" : "validation",
+                        0,
+                        false,
+                        Evaluation.Tools.NONE,
+                        setup.helpers().nanoTime(),
+                        events::note))
+                .run();
+        for (int i = 0; i < prompts.size(); i++) {
+            if (measured.path("prompts").path(i) instanceof ObjectNode shown) {
+                shown.put("path", prompts.get(i).path())
+                        .put("added", prompts.get(i).added());
+            }
+        }
+        return measured;
+    }
+
+    private Optional<ModelSpec> blueprint() {
+        try (ModelFiles files = ModelFiles.open(setup.model())) {
+            return Optional.of(files.spec());
+        }
+    }
+
+    private Path merge(ObjectNode facts) throws IOException {
+        Path adapter = round.output(TuneStep.TRAIN).getParent();
+        Path merged = setup.output().resolve(MERGED);
+        Files.deleteIfExists(merged);
+        try (Merge merge = new Merge(
+                setup.model(),
+                adapter,
+                LoraAdapter.trainedOn(adapter),
+                setup.place().device())) {
+            Merge.Result result = merge.write(merged, Format.GGUF, "F16", SHARD);
+            facts.put("summary", result.proof().verdict());
+        }
+        return merged;
+    }
+
+    /** Under a name that stays, so that editors and scripts need not learn a new one after every round. */
+    private Path quantize(ObjectNode facts) throws IOException {
+        Path merged = round.output(TuneStep.MERGE);
+        Path quantized = setup.output().resolve("quantized.gguf");
+        ObjectNode report = new ModelQuantizer(
+                        merged, GgufFileType.Q8_0, true, setup.place().device())
+                .write(quantized, (tensor, done, total) -> {});
+        Path model = Files.createDirectories(setup.output().resolve("model")).resolve(name() + ".gguf");
+        move(ModelQuantizer.reportOf(quantized), ModelQuantizer.reportOf(model));
+        move(quantized, model);
+        facts.put(
+                "summary",
+                String.format(
+                        Locale.ROOT,
+                        "%s, %.1f MB, largest relative error of a tensor %.4f",
+                        model,
+                        report.path("bytes").doubleValue() / 1e6,
+                        report.path("largest_relative_error").doubleValue()));
+        return model;
+    }
+
+    private static void move(Path from, Path to) throws IOException {
+        Files.move(from, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    private String name() {
+        Path folder = setup.repository().toAbsolutePath().normalize().getFileName();
+        String repository = folder == null ? "repository" : folder.toString().replaceAll("\\.git$", "");
+        return (repository + "-tuned").replaceAll("[^A-Za-z0-9._-]", "-");
+    }
+
+    /** Whether a run in a folder has done something that can be resumed. */
+    static boolean hasBegun(Path run) {
+        return Files.exists(run.resolve("metrics.jsonl"));
+    }
+
+    /** What a round measured; nothing where nothing was held out, or the round did not come that far. */
+    static Optional<ObjectNode> evaluation(TuneRound round) {
+        if (!round.isDone(TuneStep.EVALUATE)) {
+            return Optional.empty();
+        }
+        Path file = round.output(TuneStep.EVALUATE);
+        try {
+            return Jackson.JSON.readTree(Files.readString(file)) instanceof ObjectNode measured
+                            && measured.has("tuned_minus_base")
+                    ? Optional.of(measured)
+                    : Optional.empty();
+        } catch (IOException failure) {
+            throw new TrainException(file + ": cannot be read: " + failure, failure);
+        }
+    }
+}
