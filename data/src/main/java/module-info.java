@@ -16,5 +16,6 @@ module dev.starforge.data {
     exports dev.starforge.data.chat;
     exports dev.starforge.data.config;
     exports dev.starforge.data.dataset;
+    exports dev.starforge.data.report;
     exports dev.starforge.data.secrets;
 }

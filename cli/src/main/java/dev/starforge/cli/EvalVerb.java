@@ -11,6 +11,7 @@ import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.eval.Evaluation;
+import dev.starforge.train.eval.EvaluationPage;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.run.Checkpoints;
@@ -49,7 +50,7 @@ import tools.jackson.databind.node.ObjectNode;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge eval --config train.yaml --adapter RUN",
+            "  starforge eval --config train.yaml --adapter RUN --report eval.html",
             "  starforge eval --set model.pretrained_model=MODEL --dataset DATA --split test --json",
         })
 final class EvalVerb implements Callable<Integer> {
@@ -85,7 +86,10 @@ final class EvalVerb implements Callable<Integer> {
             description = "Same as --set evaluation.max_tokens=N: held-out tokens to evaluate on, or all.")
     private String maxTokens;
 
-    @Option(names = "--report", paramLabel = "FILE", description = "Also write the JSON here.")
+    @Option(
+            names = "--report",
+            paramLabel = "FILE",
+            description = "Also write the result here: a page where FILE ends in .html, else JSON.")
     private Path report;
 
     @Option(names = "--json", description = "Print JSON.")
@@ -136,7 +140,8 @@ final class EvalVerb implements Callable<Integer> {
                                     }))
                     .run();
             if (report != null) {
-                Files.writeString(report, Jackson.indented(result) + "\n");
+                boolean page = report.toString().endsWith(".html");
+                Files.writeString(report, page ? EvaluationPage.render(result) : Jackson.indented(result) + "\n");
             }
             if (json) {
                 Output.json(spec.commandLine().getOut(), result);

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.report.Shell;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.ModelSpec;
@@ -14,6 +15,7 @@ import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
 import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.RunEvents;
 import dev.starforge.train.run.RunFolder;
 import dev.starforge.train.run.Scratch;
 import dev.starforge.train.run.TrainRun;
@@ -59,6 +61,7 @@ import picocli.CommandLine.Spec;
             "  starforge train --config train.yaml --dataset DATA --output RUN",
             "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
             "  starforge train --output RUN --resume",
+            "  starforge train --config train.yaml --ui 8081  # and watch it at http://127.0.0.1:8081",
             "  starforge train --config train.yaml --print-config",
             "  starforge train --init                        # writes train.yaml, a file to begin with",
         })
@@ -92,9 +95,17 @@ final class TrainVerb implements Callable<Integer> {
     @Option(names = "--json", description = "Print one JSON object a line.")
     private boolean json;
 
+    @Option(
+            names = "--ui",
+            paramLabel = "PORT",
+            description =
+                    "Show the run on a page of this machine while it trains: http://127.0.0.1:PORT. 0 takes a free port and prints it.")
+    private Integer port;
+
     @Override
     public Integer call() throws IOException {
         PrintWriter out = spec.commandLine().getOut();
+        checkPort();
         if (init != null) {
             return writeStarter(out);
         }
@@ -113,7 +124,23 @@ final class TrainVerb implements Callable<Integer> {
             Preflight preflight = Preflight.of(
                     new Preflight.Setup(config, machine, opened, resume, new TrainingModels(), Checkpoints.REAL));
             preflight.require();
-            return train(config, preflight, device, new RunProgress(out, terminal(), json, config.loggingSteps()));
+            RunProgress progress = new RunProgress(out, terminal(), json, config.loggingSteps());
+            if (port == null) {
+                return train(config, preflight, device, progress, Optional.empty());
+            }
+            try (WatchedRun watched =
+                    WatchedRun.start(port, progress, System::nanoTime, config.model(), config.output())) {
+                return train(config, preflight, device, watched, Optional.of(watched));
+            }
+        }
+    }
+
+    private void checkPort() {
+        if (port != null && (port < 0 || port > 65535 || init != null || printConfig)) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--ui: expected a port from 0 to 65535, and a run to show: not --init or --print-config; got "
+                            + port);
         }
     }
 
@@ -180,10 +207,11 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     /** Interrupted before there is anything to save, it leaves nothing. */
-    private int train(RunConfig config, Preflight preflight, Device device, RunProgress progress) {
+    private int train(
+            RunConfig config, Preflight preflight, Device device, RunEvents progress, Optional<WatchedRun> watched) {
         try (Interrupt interrupt = new Interrupt()) {
             try (RunFolder folder = RunFolder.claim(config, resume)) {
-                return train(config, preflight, device, progress, folder, interrupt);
+                return train(config, preflight, device, progress, watched, folder, interrupt);
             } catch (RuntimeException failure) {
                 if (!interrupt.cameEarly()) {
                     throw failure;
@@ -198,7 +226,8 @@ final class TrainVerb implements Callable<Integer> {
             RunConfig config,
             Preflight preflight,
             Device device,
-            RunProgress progress,
+            RunEvents progress,
+            Optional<WatchedRun> watched,
             RunFolder folder,
             Interrupt interrupt) {
         Adaptation adapted = preflight.adaptation();
@@ -217,39 +246,24 @@ final class TrainVerb implements Callable<Integer> {
             if (!run.whenFinished().isEmpty()) {
                 progress.note(run.whenFinished());
             }
+            watched.ifPresent(page -> page.begin(run, device.name()));
             TrainRun.End end = run.run();
+            watched.ifPresent(page -> page.end(run, end));
             report(progress, run, end, config.output());
             return end == TrainRun.End.INTERRUPTED ? INTERRUPTED : 0;
         }
     }
 
-    private static void report(RunProgress progress, TrainRun run, TrainRun.End end, Path output) {
-        String folder = Shell.quoted(output);
+    private static void report(RunEvents progress, TrainRun run, TrainRun.End end, Path output) {
         if (end == TrainRun.End.INTERRUPTED) {
             progress.note("interrupted after step " + run.step()
-                    + ", which is saved; resume with: starforge train --output " + folder + " --resume");
+                    + ", which is saved; resume with: starforge train --output " + Shell.quoted(output) + " --resume");
             return;
         }
         progress.note(
                 (end == TrainRun.End.FINISHED ? "done: " : "stopped early, since the validation loss no longer falls: ")
                         + output.resolve("report.html"));
-        progress.note("  try it:       starforge generate " + folder + " --prompt 'Hello'");
-        run.heldOut()
-                .ifPresent(split -> progress.note("  evaluate it:  starforge eval --config "
-                        + Shell.quoted(output.resolve("config.yaml"))
-                        + (run.hasAdapter() ? " --adapter " + folder : " --set " + trained(output))
-                        + (split.equals("test") ? "" : " --split " + split)));
-        progress.note("  merge it:     starforge merge " + folder + " --out "
-                + Shell.quoted(output.resolveSibling(output.getFileName() + "-merged")));
-    }
-
-    /** The setting that names a fully trained model. */
-    private static String trained(Path output) {
-        String path = output.resolve(Checkpoints.target(output, "best").isPresent() ? "best" : "latest")
-                .toString();
-        String value = path.matches("[A-Za-z0-9_./-]+")
-                ? path
-                : "\"" + path.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
-        return Shell.quoted("model.pretrained_model=" + value);
+        run.nextCommands(end)
+                .forEach((what, command) -> progress.note(String.format("  %-14s%s", what + ":", command)));
     }
 }

@@ -14,6 +14,7 @@ import dev.starforge.serve.metrics.WorkerMetrics.Outcome;
 import dev.starforge.serve.openai.CompletionRoutes;
 import dev.starforge.serve.openai.EmbeddingRoutes;
 import dev.starforge.serve.openai.ModelRoutes;
+import dev.starforge.serve.page.PageRoutes;
 import dev.starforge.serve.worker.ExecuteRoutes;
 import dev.starforge.serve.worker.LifeRoutes;
 import java.io.IOException;
@@ -91,6 +92,7 @@ public final class Worker implements AutoCloseable {
         all.addAll(new EmbeddingRoutes(inference).routes());
         all.addAll(new InfillRoutes(inference, random::nextLong).routes());
         all.addAll(new TokenRoutes(inference).routes());
+        all.addAll(PageRoutes.ofWorker().routes());
         return List.copyOf(all);
     }
 

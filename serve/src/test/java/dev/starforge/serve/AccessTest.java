@@ -25,12 +25,15 @@ final class AccessTest {
     }
 
     @Test
-    void everyPathButHealthNeedsTheKey() throws Exception {
+    void everyPathButHealthAndThePageNeedsTheKey() throws Exception {
+        List<String> open = List.of("/health", "/", "/page/look.css");
         try (Fixture fixture = locked()) {
-            assertThat(fixture.get("/health").status()).isEqualTo(200);
+            for (String path : open) {
+                assertThat(fixture.get(path).status()).as(path).isEqualTo(200);
+            }
             for (String operation : fixture.worker.operations()) {
-                String path = operation.split(" ")[1].replace("{id}", "x");
-                if (path.equals("/health")) {
+                String path = operation.split(" ")[1].replace("{id}", operation.contains("/page/") ? "look.css" : "x");
+                if (open.contains(path)) {
                     continue;
                 }
                 for (String given : List.of(

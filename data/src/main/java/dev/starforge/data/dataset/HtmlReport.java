@@ -6,9 +6,8 @@ import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.report.Report;
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -23,6 +22,8 @@ import tools.jackson.databind.node.ObjectNode;
 /** {@code report.html}: one file that a browser shows without a network; what it shows is the dataset as it is on disk. */
 final class HtmlReport {
     static final String NAME = "report.html";
+
+    private static final String SCRIPT = "dataset.js";
 
     private static final int SHOWN_SAMPLES = 30;
     private static final int SHOWN_TOKENS = 4096;
@@ -50,15 +51,10 @@ final class HtmlReport {
                 samples(dataset, split, tokenizer, samples.putArray(split.label()));
             }
         }
-        String page;
-        try (InputStream template = HtmlReport.class.getResourceAsStream("report.html")) {
-            page = new String(template.readAllBytes(), StandardCharsets.UTF_8);
-        }
-        // a sample may hold what would end the script
-        String safe = Jackson.JSON.writeValueAsString(data).replace("<", "\\u003c");
+        String page = Report.page("Dataset", data, Report.read(SCRIPT, HtmlReport.class.getResourceAsStream(SCRIPT)));
         Path fresh = folder.resolve(".report.html");
         try {
-            Files.writeString(fresh, page.replace("\"DATA\"", safe));
+            Files.writeString(fresh, page);
             Files.move(fresh, folder.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
         } catch (IOException failure) {
             // none, which the next run sees, rather than one of what was there before

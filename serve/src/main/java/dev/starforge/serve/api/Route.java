@@ -15,12 +15,18 @@ public record Route(String method, String path, Api api, Weight weight, Action a
 
     /** Virtual threads are not preempted: what computes for long there holds up everybody, a health check too. */
     public enum Weight {
+        /** As {@link #QUICK}, and for everybody, without a key: it says nothing that is not public. */
+        OPEN,
         /** On the connection's virtual thread: it answers from memory, at once. */
         QUICK,
         /** On a platform thread: it parses what may be large. */
         CONTROL,
         /** On a platform thread, and one of the places for requests at once is taken: it tokenizes, and waits for tokens. */
-        WORK
+        WORK;
+
+        boolean isQuick() {
+            return this == OPEN || this == QUICK;
+        }
     }
 
     @FunctionalInterface
@@ -30,6 +36,11 @@ public record Route(String method, String path, Api api, Weight weight, Action a
 
     boolean matches(String other) {
         return path.endsWith(REST) ? !rest(other).isEmpty() : path.equals(other);
+    }
+
+    /** HEAD is answered as GET is, without the body, where the answer comes at once. */
+    boolean answers(String other) {
+        return method.equals(other) || other.equals("HEAD") && method.equals("GET") && weight.isQuick();
     }
 
     /** What stands for {@code {id}} in a path. */

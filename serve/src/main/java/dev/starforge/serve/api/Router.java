@@ -21,8 +21,6 @@ import java.util.stream.Collectors;
 
 /** From a request to its route, with what all routes have in common: access, concurrency, correlation, errors, a line of log. */
 public final class Router implements Handler {
-    private static final String OPEN_PATH = "/health";
-
     private final List<Route> routes;
     private final Access access;
     private final Semaphore places;
@@ -49,6 +47,14 @@ public final class Router implements Handler {
 
     /** Counts what was not served. */
     public interface Refusals {
+        Refusals UNCOUNTED = new Refusals() {
+            @Override
+            public void invalid() {}
+
+            @Override
+            public void rejected() {}
+        };
+
         void invalid();
 
         /** Too many at once. */
@@ -57,7 +63,7 @@ public final class Router implements Handler {
 
     @Override
     public Permit admit(Head head) {
-        if (!head.path().equals(OPEN_PATH)) {
+        if (routes.stream().noneMatch(route -> route.weight() == Weight.OPEN && route.matches(head.path()))) {
             access.check(head);
         }
         if (route(head).weight() != Weight.WORK) {
@@ -76,9 +82,8 @@ public final class Router implements Handler {
         if (there.isEmpty()) {
             throw new HttpFailure(404, "not_found", "no such path; see docs/api.md for those there are");
         }
-        Optional<Route> route = there.stream()
-                .filter(each -> each.method().equals(head.method()))
-                .findFirst();
+        Optional<Route> route =
+                there.stream().filter(each -> each.answers(head.method())).findFirst();
         String allowed = there.stream().map(Route::method).collect(Collectors.joining(", "));
         return route.orElseThrow(() ->
                 new HttpFailure(405, "method_not_allowed", "this path takes " + allowed, Map.of("Allow", allowed)));
@@ -92,13 +97,13 @@ public final class Router implements Handler {
         exchange.header(Call.CORRELATION, call.correlation());
         long begin = System.nanoTime();
         try {
-            if (route.weight() == Weight.QUICK) {
+            if (route.weight().isQuick()) {
                 answer(route, exchange, call);
             } else {
                 onPlatformThread(() -> answer(route, exchange, call));
             }
         } finally {
-            Level level = route.weight() == Weight.QUICK ? Level.DEBUG : Level.INFO;
+            Level level = route.weight().isQuick() ? Level.DEBUG : Level.INFO;
             log.line(level, "http", "answered", head.method() + " " + route.path())
                     .with("correlation_id", call.correlation())
                     .with("status", call.status())

@@ -91,6 +91,11 @@ public record Head(String method, String path, String query, int minor, Map<Stri
                 .anyMatch(item -> item.strip().equalsIgnoreCase(word));
     }
 
+    /** Whether the answer is to have no body. */
+    boolean isForHead() {
+        return method.equals("HEAD");
+    }
+
     boolean keepsAlive() {
         return minor == 1 && !lists("connection", "close");
     }

@@ -82,13 +82,20 @@ final class ResponseWriter {
 
     void whole(Head head, int status, String type, Map<String, String> headers, byte[] content) throws IOException {
         closes |= !head.keepsAlive();
-        whole(status, type, headers, content);
+        whole(status, type, headers, content, head.isForHead());
     }
 
     void whole(int status, String type, Map<String, String> headers, byte[] content) throws IOException {
+        whole(status, type, headers, content, false);
+    }
+
+    private void whole(int status, String type, Map<String, String> headers, byte[] content, boolean headOnly)
+            throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         bytes.write(begin(status, type, "Content-Length: " + content.length + "\r\n", headers));
-        bytes.write(content);
+        if (!headOnly) {
+            bytes.write(content);
+        }
         beforeEnd.run();
         send(bytes.toByteArray());
         complete = true;

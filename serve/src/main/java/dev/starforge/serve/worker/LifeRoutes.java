@@ -48,7 +48,7 @@ public final class LifeRoutes {
 
     public List<Route> routes() {
         return List.of(
-                new Route("GET", "/health", Api.NATIVE, Weight.QUICK, this::health),
+                new Route("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
                 new Route("GET", "/health/deep", Api.NATIVE, Weight.CONTROL, this::deep),
                 new Route("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
                 new Route("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),

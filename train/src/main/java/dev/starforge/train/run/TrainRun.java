@@ -23,6 +23,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.function.Consumer;
@@ -239,16 +240,19 @@ public final class TrainRun implements AutoCloseable {
                 state.step > 0 ? "; resumes at step " + state.step : "");
     }
 
-    /** Whether an adapter is trained, and not the model itself. */
-    public boolean hasAdapter() {
+    private boolean hasAdapter() {
         return config.get(Keys.LORA);
     }
 
-    /** The split to evaluate the result on: the test split where there is one. */
-    public Optional<String> heldOut() {
-        return data.sources().test().count() > 0
+    /** Commands for what to do with the result, by what they are for; none for a run that was interrupted. */
+    public Map<String, String> nextCommands(End end) {
+        if (end == End.INTERRUPTED) {
+            return Map.of();
+        }
+        Optional<String> heldOut = data.sources().test().count() > 0
                 ? Optional.of("test")
                 : data.sources().validation().count() > 0 ? Optional.of("validation") : Optional.empty();
+        return NextCommands.of(run, hasAdapter(), heldOut);
     }
 
     /** What to do with a run that is resumed after its last step; empty while there are steps to do. */
@@ -477,7 +481,7 @@ public final class TrainRun implements AutoCloseable {
         state.elapsedSeconds = elapsedBefore + since(begun);
         ObjectNode summary = Summary.of(run, end, config, state, data, device.name());
         Checkpoints.writeWhole(run.resolve("summary.json"), Jackson.indented(summary) + "\n");
-        Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary));
+        Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary, nextCommands(end)));
     }
 
     @Override

@@ -179,7 +179,7 @@ final class RunEvaluationTest {
                 .contains("--set samples.context_length=64");
         JsonNode summary = json("summary.json").path("train_data");
         assertThat(summary.path("dropped_documents").intValue()).isEqualTo(3);
-        assertThat(Files.readString(folder.resolve("run/report.html"))).contains("left out of training");
+        assertThat(Files.readString(folder.resolve("run/report.html"))).contains("3 of 7 documents are longer");
     }
 
     @Test

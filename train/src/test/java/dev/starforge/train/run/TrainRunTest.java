@@ -71,8 +71,8 @@ final class TrainRunTest {
         assertThat(summary.path("train_loss_history").size()).isEqualTo(12);
         assertThat(summary.path("final_val_loss").doubleValue()).isEqualTo(said.evaluations.getLast());
         assertThat(Files.readString(run.resolve("report.html")))
-                .contains("<svg")
-                .doesNotContain("http");
+                .contains("default-src 'none'", "\"evaluate it\":\"starforge eval")
+                .contains("\"eval_loss\":" + said.evaluations.getFirst());
         assertThat(RunConfig.read(run.resolve("config.yaml")).yaml()).isEqualTo(config().yaml());
         // the adapter is one of PEFT's, and gives the loss that was reported
         try (Device device = Tiny.cpu(2);

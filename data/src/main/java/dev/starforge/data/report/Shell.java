@@ -1,17 +1,17 @@
-package dev.starforge.cli;
+package dev.starforge.data.report;
 
 import java.nio.file.Path;
 
 /** Commands that can be pasted into a shell. */
-final class Shell {
+public final class Shell {
     private Shell() {}
 
     /** A word as it is, or in single quotes where a shell would take it apart. */
-    static String quoted(String word) {
+    public static String quoted(String word) {
         return word.matches("[A-Za-z0-9_@%+=:,./-]+") ? word : "'" + word.replace("'", "'\\''") + "'";
     }
 
-    static String quoted(Path path) {
+    public static String quoted(Path path) {
         String text = path.toString();
         return quoted(text.startsWith("-") ? "./" + text : text);
     }

@@ -1,0 +1,30 @@
+"use strict";
+// The same request to two models, side by side: base and tuned.
+
+views.push({name: "compare", title: "Compare", open: async root => {
+  const {capabilities, models} = await serving;
+  if (models.length < 2) {
+    root.append(el("div.grid", {}, card("w12", "Nothing to compare yet", el("p", {}, "This worker serves one model. Serve a base with an adapter, and both are here:"),
+      ...commands({serve: "starforge serve BASE --adapter tuned=RUN"}))));
+    return;
+  }
+  const choices = ["Left model", "Right model"].map((label, i) => modelChoice(models, i, label));
+  const answers = choices.map((choice, i) => new Answer(["Left", "Right"][i], choice));
+  const verdict = el("p.soft.small", {role: "status"});
+  const ask = new Ask(capabilities, [], async () => {
+    ask.busy(true);
+    verdict.textContent = "";
+    const request = ask.request();
+    const whole = await Promise.all(answers.map((answer, i) => answer.run(request, choices[i].value)));
+    ask.busy(false);
+    if (whole.every(Boolean)) verdict.textContent = compared(...answers);
+  }, () => answers.forEach(answer => answer.stop()));
+  ask.modes.addEventListener("change", () => answers.forEach(answer => answer.clear()));
+  ask.form.append(verdict);
+  root.append(el("div.grid", {}, ask.form, ...answers.map(answer => el("div.said.half", {}, answer.card))));
+}});
+
+function compared(left, right) {
+  const at = [left.partFrom(right), right.partFrom(left)].filter(place => place >= 0);
+  return at.length ? `The same up to token ${Math.min(...at)}; a mark shows where they part.` : "Both wrote the same.";
+}

@@ -1,0 +1,30 @@
+"use strict";
+// The frame of the page: a bar with the views that there are, and the one that is open, which is in the address.
+
+/** Each {name, title, open(root)}: opened once, when it is first looked at. Scripts of views add theirs. */
+const views = [];
+const opened = new Map();
+
+/** What the bar says of the server. */
+const facts = el("div.facts.soft.small", {role: "status"});
+
+addEventListener("DOMContentLoaded", () => {
+  const tabs = el("nav.tabs", {"aria-label": "Views"}, ...views.map(view =>
+    el("button", {type: "button", onclick: () => location.hash = view.name}, view.title)));
+  document.getElementById("top").append(el("div.top", {}, el("div.brand", {}, el("img", {src: "/page/icon.svg", alt: ""}), "Starforge"),
+    tabs, facts, themeButton()));
+  tabs.hidden = views.length < 2;
+  const show = () => {
+    const index = Math.max(0, views.findIndex(view => "#" + view.name === location.hash)), view = views[index];
+    if (!opened.has(view)) {
+      const root = el("div." + view.name);
+      opened.set(view, root);
+      document.getElementById("main").append(root);
+      view.open(root);
+    }
+    opened.forEach((root, each) => root.hidden = each !== view);
+    [...tabs.children].forEach((tab, i) => tab.setAttribute("aria-pressed", i === index));
+  };
+  addEventListener("hashchange", show);
+  show();
+});

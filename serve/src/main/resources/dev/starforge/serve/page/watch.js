@@ -1,0 +1,27 @@
+"use strict";
+// A training run while it goes on: the run's own report, fed by the server. When the run ends, its end stays on the screen.
+
+views.push({name: "run", title: "Run", open: async root => {
+  const show = runView(root), pause = () => new Promise(resolve => setTimeout(resolve, 2000));
+  let over = false;
+  while (!over) {
+    const run = {status: "loading", lines: []};
+    try {
+      for await (const {lines, values} of api.events("/run")) {
+        Object.assign(run, values);
+        if (lines) run.lines = thinned(run.lines.concat(lines));
+        facts.textContent = STATUS[run.status];
+        show(run);
+      }
+      over = true;
+    } catch (failure) {
+      facts.textContent = "not connected: " + failure.message;
+      await pause();
+    }
+  }
+}});
+
+/** Every evaluation, and no more steps than a chart can tell apart: of more, every other. */
+function thinned(lines) {
+  return lines.length < 6000 ? lines : lines.filter((line, i) => "eval_loss" in line || i % 2 === 0 || i === lines.length - 1);
+}

@@ -1,0 +1,39 @@
+package dev.starforge.train.run;
+
+import dev.starforge.data.report.Shell;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+
+/** What to do with a run that has ended: commands that can be pasted into a shell, which terminal and report both show. */
+final class NextCommands {
+    private NextCommands() {}
+
+    /** @param heldOut the split to evaluate on, where there is one */
+    static Map<String, String> of(Path run, boolean hasAdapter, Optional<String> heldOut) {
+        String folder = Shell.quoted(run);
+        Map<String, String> commands = new LinkedHashMap<>();
+        commands.put("try it", "starforge generate " + folder + " --prompt 'Hello'");
+        heldOut.ifPresent(split -> commands.put(
+                "evaluate it",
+                "starforge eval --config " + Shell.quoted(run.resolve(RunFolder.CONFIG))
+                        + (hasAdapter ? " --adapter " + folder : " --set " + trained(run))
+                        + (split.equals("test") ? "" : " --split " + split)));
+        commands.put(
+                "merge it",
+                "starforge merge " + folder + " --out "
+                        + Shell.quoted(run.resolveSibling(run.getFileName() + "-merged")));
+        return commands;
+    }
+
+    /** The setting that names a fully trained model. */
+    private static String trained(Path run) {
+        String path = run.resolve(Checkpoints.target(run, "best").isPresent() ? "best" : "latest")
+                .toString();
+        String value = path.matches("[A-Za-z0-9_./-]+")
+                ? path
+                : "\"" + path.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
+        return Shell.quoted("model.pretrained_model=" + value);
+    }
+}
