@@ -44,6 +44,7 @@ final class Main implements Runnable {
             InspectVerb.class,
             LogitsVerb.class,
             MergeVerb.class,
+            PoolVerb.class,
             RehearseVerb.class,
             ServeVerb.class,
             TrainVerb.class,

@@ -60,7 +60,8 @@ public final class Router implements Handler {
         if (!head.path().equals(OPEN_PATH)) {
             access.check(head);
         }
-        if (route(head).weight() != Weight.WORK) {
+        Weight weight = route(head).weight();
+        if (weight != Weight.WORK && weight != Weight.RELAY) {
             return () -> {};
         }
         if (!places.tryAcquire()) {
@@ -92,7 +93,7 @@ public final class Router implements Handler {
         exchange.header(Call.CORRELATION, call.correlation());
         long begin = System.nanoTime();
         try {
-            if (route.weight() == Weight.QUICK) {
+            if (route.weight() == Weight.QUICK || route.weight() == Weight.RELAY) {
                 answer(route, exchange, call);
             } else {
                 onPlatformThread(() -> answer(route, exchange, call));
@@ -148,7 +149,7 @@ public final class Router implements Handler {
             if (exchange.isAnswered()) {
                 throw new IOException("the answer broke off", wrong);
             }
-            call.respond(500, Api.error(500, "internal_error", "the request failed inside the worker"));
+            call.respond(500, Api.error(500, "internal_error", "the request failed inside the server"));
         }
     }
 
