@@ -48,6 +48,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
  */
 public final class Pool implements AutoCloseable {
     private static final Duration TICK = Duration.ofMillis(100);
+    private static final Duration ANSWER = Duration.ofSeconds(2);
     private static final Duration LAST_WRITES = Duration.ofSeconds(2);
     private static final int REQUESTS = 2048;
     private static final HttpLimits LIMITS = HttpLimits.DEFAULT.withConnections(4096);
@@ -83,7 +84,7 @@ public final class Pool implements AutoCloseable {
         supervisor = new Supervisor(new Surroundings(
                 config.state(),
                 parts.launcher(),
-                new HttpWorkerClient(Duration.ofSeconds(2)),
+                new HttpWorkerClient(ANSWER, timing.token()),
                 command,
                 timing,
                 config.restart(),

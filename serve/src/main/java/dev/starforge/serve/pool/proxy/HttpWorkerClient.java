@@ -4,6 +4,7 @@ import dev.starforge.data.Jackson;
 import dev.starforge.serve.pool.supervise.Health;
 import dev.starforge.serve.pool.supervise.WorkerClient;
 import java.io.IOException;
+import java.net.SocketTimeoutException;
 import java.net.URI;
 import java.time.Duration;
 import java.util.List;
@@ -13,13 +14,16 @@ import tools.jackson.databind.JsonNode;
 
 /** Asks workers over HTTP. */
 public final class HttpWorkerClient implements WorkerClient {
-    private static final Duration CANARY = Duration.ofSeconds(12);
-
     private final Duration patience;
+    private final Duration token;
 
-    /** @param patience for what a worker answers from memory */
-    public HttpWorkerClient(Duration patience) {
+    /**
+     * @param patience for what a worker answers from memory
+     * @param token for what it computes
+     */
+    public HttpWorkerClient(Duration patience, Duration token) {
         this.patience = patience;
+        this.token = token;
     }
 
     @Override
@@ -46,7 +50,7 @@ public final class HttpWorkerClient implements WorkerClient {
 
     @Override
     public void canary(URI worker, String key) throws IOException {
-        ask(worker, "GET", "/health/deep", key, CANARY);
+        ask(worker, "GET", "/health/deep", key, token);
     }
 
     @Override
@@ -64,6 +68,8 @@ public final class HttpWorkerClient implements WorkerClient {
                 throw new IOException(path + ": expected success from " + worker + ", got " + begun.status());
             }
             return body;
+        } catch (SocketTimeoutException late) {
+            throw new IOException(path + ": no answer from " + worker + " within " + time.toMillis() + " ms", late);
         }
     }
 }

@@ -9,6 +9,7 @@ import java.time.Duration;
  * @param health between two checks of a worker
  * @param misses checks in a row without a good answer, after which a worker has failed
  * @param canary between two tokens asked from a worker that has nothing to do
+ * @param token that such a token may take
  * @param drain that running requests have to finish
  * @param terminate from SIGTERM to SIGKILL
  * @param early a worker that ends so soon after it was ready counts as a failed start
@@ -20,6 +21,7 @@ public record Timing(
         Duration health,
         int misses,
         Duration canary,
+        Duration token,
         Duration drain,
         Duration terminate,
         Duration early,
@@ -30,6 +32,7 @@ public record Timing(
             Duration.ofSeconds(10),
             3,
             Duration.ofSeconds(60),
+            Duration.ofSeconds(12),
             Duration.ofSeconds(30),
             Duration.ofSeconds(30),
             Duration.ofSeconds(10),
