@@ -1,6 +1,6 @@
 import org.jspecify.annotations.NullMarked;
 
-/** The inference worker: HTTP, its APIs, and the engine they ask. */
+/** The inference worker: HTTP, its APIs, and the engine they ask; and the pool that starts and watches workers. */
 @NullMarked
 module dev.starforge.serve {
     requires transitive dev.starforge.data;
@@ -13,5 +13,7 @@ module dev.starforge.serve {
     exports dev.starforge.serve.engine;
     exports dev.starforge.serve.http;
     exports dev.starforge.serve.log;
+    exports dev.starforge.serve.pool;
+    exports dev.starforge.serve.pool.config;
     exports dev.starforge.serve.scheduler;
 }

@@ -5,6 +5,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.plan.MachineFacts;
 import java.io.PrintWriter;
 import java.util.List;
 import java.util.Locale;
@@ -90,6 +91,7 @@ final class DevicesVerb implements Callable<Integer> {
             ObjectNode node = list.addObject();
             node.put("name", backend.name());
             node.put("available", !probe.found().isEmpty());
+            node.put("status", backend.name().equals("metal") ? "pre-release" : "ready");
             node.put("reason", probe.reason());
             ArrayNode devices = node.putArray("devices");
             for (Probe.Found found : probe.found()) {
@@ -97,6 +99,9 @@ final class DevicesVerb implements Callable<Integer> {
                         .put("index", found.index())
                         .put("name", found.name())
                         .put("memory_bytes", found.memoryBytes())
+                        .put(
+                                "free_bytes",
+                                MachineFacts.of(backend.name(), found).freeBytes())
                         .put("unified_memory", found.unified())
                         .put("supports_bf16", found.computes().contains(DType.BF16))
                         .put("attention", found.attention())

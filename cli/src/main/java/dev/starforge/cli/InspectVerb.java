@@ -62,6 +62,12 @@ final class InspectVerb implements Callable<Integer> {
     @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
     private Integer context;
 
+    @Option(
+            names = "--prefill",
+            paramLabel = "N",
+            description = "Tokens of a prompt that a planned step takes at most. Default: the whole context at once.")
+    private Integer prefill;
+
     @Option(names = "--json", description = "Print JSON.")
     private boolean json;
 
@@ -70,6 +76,10 @@ final class InspectVerb implements Callable<Integer> {
         if (context != null && (context < 1 || !plan)) {
             throw new ParameterException(
                     spec.commandLine(), "--context: expected a number above 0, together with --plan");
+        }
+        if (prefill != null && (prefill < 1 || !plan)) {
+            throw new ParameterException(
+                    spec.commandLine(), "--prefill: expected a number above 0, together with --plan");
         }
         PrintWriter out = spec.commandLine().getOut();
         TunedModel tuned = models.find(name);
@@ -140,7 +150,7 @@ final class InspectVerb implements Callable<Integer> {
         }
     }
 
-    /** The weights, a cache for the whole context, and the widest step: the prompt in one go. */
+    /** The weights, a cache for the whole context, and the widest step: the prompt in one go, or in pieces. */
     private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
         int tokens = context != null ? context : loaded.facts().context();
         if (tokens > loaded.facts().context()) {
@@ -152,10 +162,11 @@ final class InspectVerb implements Callable<Integer> {
         NullOps session = new NullOps(opened.device(), precision, flags.fallback());
         int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
         PagedKvCache cache = new PagedKvCache(loaded.facts(), blocks, precision.kv(), session.scope());
+        int widest = prefill == null ? tokens : Math.min(prefill, tokens);
         NullOps step = new NullOps(opened.device(), precision, flags.fallback());
         loaded.forward(
                 step,
-                Batches.cached(loaded, step.scope(), List.of(new Batches.Chunk(cache.sequence(), new int[tokens]))),
+                Batches.cached(loaded, step.scope(), List.of(new Batches.Chunk(cache.sequence(), new int[widest]))),
                 cache);
         ObjectNode node = Jackson.object();
         node.put("device", opened.device().name());

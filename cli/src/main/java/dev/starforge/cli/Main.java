@@ -46,6 +46,7 @@ final class Main implements Runnable {
             InspectVerb.class,
             LogitsVerb.class,
             MergeVerb.class,
+            PoolVerb.class,
             QuantizeVerb.class,
             RehearseVerb.class,
             RunVerb.class,

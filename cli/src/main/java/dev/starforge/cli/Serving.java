@@ -18,7 +18,6 @@ import java.io.PrintWriter;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.URI;
-import java.nio.file.Files;
 import java.security.SecureRandom;
 import java.time.Clock;
 import java.time.Duration;
@@ -52,7 +51,7 @@ final class Serving {
         this.port = port;
         this.options = options;
         this.callback = callback;
-        this.keys = keys();
+        this.keys = ApiKeys.read(options.keys, options::wrong);
         PrintWriter err = options.commandLine().getErr();
         this.log = new Narration(
                 line -> {
@@ -66,24 +65,6 @@ final class Serving {
                 Map.of("worker_id", workerId));
     }
 
-    private List<String> keys() {
-        if (options.keys == null) {
-            return List.of();
-        }
-        try {
-            List<String> keys = Files.readAllLines(options.keys).stream()
-                    .map(String::strip)
-                    .filter(line -> !line.isEmpty())
-                    .toList();
-            if (keys.isEmpty()) {
-                throw options.wrong("--api-key-file: " + options.keys + " has no key");
-            }
-            return keys;
-        } catch (IOException failure) {
-            throw options.wrong("--api-key-file: " + options.keys + " cannot be read: " + failure);
-        }
-    }
-
     int run() {
         options.check(port);
         callback.ifPresent(url -> {
@@ -91,7 +72,9 @@ final class Serving {
                 throw options.wrong("--callback-url: expected http://HOST..., got " + url);
             }
         });
-        String id = ServedModels.name(tuned.adapter().orElse(tuned.model()));
+        String id = options.servedName != null
+                ? options.servedName
+                : ServedModels.name(tuned.adapter().orElse(tuned.model()));
         if (options.adapters.containsKey(id)) {
             throw options.wrong(
                     "--adapter: " + id + " is what clients call the model itself; give the adapter another name");
@@ -158,7 +141,7 @@ final class Serving {
         String device = scheduler.card().device();
         String backend = device.replaceAll(":.*", "");
         try {
-            new Callback(callback.get(), Duration.ofMillis(500))
+            new Callback(callback.get(), keys.stream().findFirst().orElse(""), Duration.ofMillis(500))
                     .send(new Callback.Ready(
                             workerId,
                             scheduler.card().id(),

@@ -32,6 +32,12 @@ final class WorkerFlags {
     Path keys;
 
     @Option(
+            names = "--served-model-name",
+            paramLabel = "NAME",
+            description = "What clients call the model. Default: the name of its file or folder.")
+    String servedName;
+
+    @Option(
             names = "--adapter",
             paramLabel = "NAME=DIR",
             description = "A LoRA adapter that requests can choose by name. May be given several times.")
@@ -137,6 +143,9 @@ final class WorkerFlags {
     void check(int port) {
         if (port < 0 || port > 65_535) {
             throw wrong("--port: expected 0 to 65535, got " + port);
+        }
+        if (servedName != null && (servedName.isBlank() || servedName.length() > 128)) {
+            throw wrong("--served-model-name: expected 1 to 128 characters, got " + servedName.length());
         }
         if (adapters.containsKey("")) {
             throw wrong("--adapter: expected NAME=DIR, got no name");

@@ -111,6 +111,23 @@ class ArchitectureTest {
         }
     }
 
+    /** The pool holds no model: what loads one, or a backend, is a process of its own, which may fail without it. */
+    @Test
+    void thePoolKnowsNoModel() {
+        noClasses()
+                .that()
+                .resideInAPackage(ROOT + "serve.pool..")
+                .should()
+                .dependOnClassesThat(resideInAnyPackage(
+                        ROOT + "model..",
+                        ROOT + "tensor..",
+                        ROOT + "serve",
+                        ROOT + "serve.engine..",
+                        ROOT + "serve.generation..",
+                        ROOT + "serve.scheduler.."))
+                .check(CLASSES);
+    }
+
     /** A descriptor may not ask for more than the plan, even if no class uses it. */
     @Test
     void descriptorsFollowThePlan() throws IOException {

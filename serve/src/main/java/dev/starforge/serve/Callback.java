@@ -24,11 +24,16 @@ public final class Callback {
     private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final URI listener;
+    private final String key;
     private final Duration firstPause;
 
-    /** @param firstPause after the first failure; each next one is twice as long */
-    public Callback(URI listener, Duration firstPause) {
+    /**
+     * @param key of the worker, which whoever started it gave it; empty without
+     * @param firstPause after the first failure; each next one is twice as long
+     */
+    public Callback(URI listener, String key, Duration firstPause) {
         this.listener = listener;
+        this.key = key;
         this.firstPause = firstPause;
     }
 
@@ -72,11 +77,13 @@ public final class Callback {
         }
         String last = "";
         try (HttpClient client = HttpClient.newBuilder().connectTimeout(TIMEOUT).build()) {
-            HttpRequest request = HttpRequest.newBuilder(listener)
+            HttpRequest.Builder builder = HttpRequest.newBuilder(listener)
                     .timeout(TIMEOUT)
                     .header("Content-Type", "application/json")
-                    .POST(BodyPublishers.ofString(ready.json().toString()))
-                    .build();
+                    .POST(BodyPublishers.ofString(ready.json().toString()));
+            HttpRequest request = key.isEmpty()
+                    ? builder.build()
+                    : builder.header("Authorization", "Bearer " + key).build();
             for (int i = 0; i < ATTEMPTS; i++) {
                 if (i > 0) {
                     Thread.sleep(firstPause.multipliedBy(1L << (i - 1)));

@@ -73,7 +73,7 @@ final class CallbackTest {
     }
 
     private static Callback to(HttpServer server) {
-        return new Callback(URI.create("http://127.0.0.1:" + server.port() + "/ready"), PAUSE);
+        return new Callback(URI.create("http://127.0.0.1:" + server.port() + "/ready"), "", PAUSE);
     }
 
     @Test
@@ -115,6 +115,6 @@ final class CallbackTest {
 
     @Test
     void theTestModeOfTheFirstProtocolCallsNobody() throws Exception {
-        new Callback(URI.create("http://localhost:9999/callback"), PAUSE).send(READY);
+        new Callback(URI.create("http://localhost:9999/callback"), "", PAUSE).send(READY);
     }
 }

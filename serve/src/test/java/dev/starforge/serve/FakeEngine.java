@@ -65,10 +65,14 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     FakeEngine(boolean chats, ToolFormat tools) {
+        this("fake", chats, tools);
+    }
+
+    FakeEngine(String name, boolean chats, ToolFormat tools) {
         Optional<ChatTemplate> template =
                 chats ? Optional.of(ChatTemplate.parse(Path.of("template"), TEMPLATE, Map.of())) : Optional.empty();
         card = new ModelCard(
-                "fake",
+                name,
                 "starcoder2",
                 "Q4_K",
                 TOKENIZER.size(),

@@ -1,6 +1,7 @@
 package dev.starforge.serve.api;
 
 import dev.starforge.serve.http.Exchange;
+import dev.starforge.serve.http.Head;
 import dev.starforge.serve.http.ResponseStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -25,6 +26,15 @@ public final class Call {
 
     public Fields fields() {
         return Fields.of(exchange.body());
+    }
+
+    /** The request as it came, for whoever passes it on. */
+    public Head head() {
+        return exchange.head();
+    }
+
+    public byte[] body() {
+        return exchange.body();
     }
 
     /** What stands for {@code {id}} in the path. */
@@ -62,11 +72,16 @@ public final class Call {
         exchange.respond(code, type, body);
     }
 
-    /** Begins a stream of server-sent events. */
-    public Events events() throws IOException {
+    /** Begins a stream of server-sent events that somebody else writes. */
+    public ResponseStream eventStream() throws IOException {
         status = 200;
         exchange.header("Cache-Control", "no-cache");
-        ResponseStream stream = exchange.stream("text/event-stream; charset=utf-8");
+        return exchange.stream("text/event-stream; charset=utf-8");
+    }
+
+    /** Begins a stream of server-sent events. */
+    public Events events() throws IOException {
+        ResponseStream stream = eventStream();
         return new Events() {
             @Override
             public void send(String data) throws IOException {

@@ -5,7 +5,7 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 
 /**
- * One operation of the worker.
+ * One operation of a server.
  *
  * @param path exact, or with {@code /{id}} at the end, which is the rest of the path
  * @param weight where it runs, and what it counts for
@@ -21,6 +21,8 @@ public record Route(String method, String path, Api api, Weight weight, Action a
         QUICK,
         /** On a platform thread: it parses what may be large. */
         CONTROL,
+        /** On the connection's virtual thread, and one of the places for requests at once is taken: it waits for others. */
+        RELAY,
         /** On a platform thread, and one of the places for requests at once is taken: it tokenizes, and waits for tokens. */
         WORK;
 

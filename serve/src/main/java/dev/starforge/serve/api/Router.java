@@ -66,7 +66,8 @@ public final class Router implements Handler {
         if (routes.stream().noneMatch(route -> route.weight() == Weight.OPEN && route.matches(head.path()))) {
             access.check(head);
         }
-        if (route(head).weight() != Weight.WORK) {
+        Weight weight = route(head).weight();
+        if (weight != Weight.WORK && weight != Weight.RELAY) {
             return () -> {};
         }
         if (!places.tryAcquire()) {
@@ -97,7 +98,7 @@ public final class Router implements Handler {
         exchange.header(Call.CORRELATION, call.correlation());
         long begin = System.nanoTime();
         try {
-            if (route.weight().isQuick()) {
+            if (route.weight().isQuick() || route.weight() == Weight.RELAY) {
                 answer(route, exchange, call);
             } else {
                 onPlatformThread(() -> answer(route, exchange, call));
@@ -153,7 +154,7 @@ public final class Router implements Handler {
             if (exchange.isAnswered()) {
                 throw new IOException("the answer broke off", wrong);
             }
-            call.respond(500, Api.error(500, "internal_error", "the request failed inside the worker"));
+            call.respond(500, Api.error(500, "internal_error", "the request failed inside the server"));
         }
     }
 

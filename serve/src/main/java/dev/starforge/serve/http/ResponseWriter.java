@@ -18,6 +18,7 @@ final class ResponseWriter {
     private static final byte[] LINE = {'\r', '\n'};
     private static final Map<Integer, String> REASONS = Map.ofEntries(
             Map.entry(200, "OK"),
+            Map.entry(201, "Created"),
             Map.entry(202, "Accepted"),
             Map.entry(400, "Bad Request"),
             Map.entry(401, "Unauthorized"),

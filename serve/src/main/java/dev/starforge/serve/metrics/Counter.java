@@ -12,7 +12,7 @@ public final class Counter implements Metric {
     private final String label;
     private final Map<String, LongAdder> counts = new ConcurrentSkipListMap<>();
 
-    Counter(String name, String help, String labels, String label, String... values) {
+    public Counter(String name, String help, String labels, String label, String... values) {
         this.name = name;
         this.help = help;
         this.labels = labels;
@@ -22,7 +22,7 @@ public final class Counter implements Metric {
         }
     }
 
-    void add(String value, long count) {
+    public void add(String value, long count) {
         LongAdder adder = counts.get(value);
         if (adder == null) {
             throw new IllegalArgumentException(

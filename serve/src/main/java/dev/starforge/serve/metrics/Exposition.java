@@ -1,17 +1,17 @@
 package dev.starforge.serve.metrics;
 
 /** The text that Prometheus reads, version 0.0.4. */
-final class Exposition {
-    static final String TYPE = "text/plain; version=0.0.4; charset=utf-8";
+public final class Exposition {
+    public static final String TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
     private final StringBuilder text = new StringBuilder();
 
-    void family(String name, String help, String type) {
+    public void family(String name, String help, String type) {
         text.append("# HELP ").append(name).append(' ').append(help).append('\n');
         text.append("# TYPE ").append(name).append(' ').append(type).append('\n');
     }
 
-    void sample(String name, String labels, double value) {
+    public void sample(String name, String labels, double value) {
         text.append(name);
         if (!labels.isEmpty()) {
             text.append('{').append(labels).append('}');
@@ -19,15 +19,15 @@ final class Exposition {
         text.append(' ').append(number(value)).append('\n');
     }
 
-    static String join(String labels, String more) {
+    public static String join(String labels, String more) {
         return labels.isEmpty() ? more : labels + "," + more;
     }
 
-    static String quoted(String value) {
+    public static String quoted(String value) {
         return "\"" + value.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + "\"";
     }
 
-    static String number(double value) {
+    public static String number(double value) {
         return value == Math.rint(value) && Math.abs(value) < 1e15
                 ? Long.toString((long) value)
                 : Double.toString(value);

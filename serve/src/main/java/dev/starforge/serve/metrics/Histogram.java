@@ -12,7 +12,7 @@ public final class Histogram implements Metric {
     private final LongAdder[] counts;
     private final DoubleAdder sum = new DoubleAdder();
 
-    Histogram(String name, String help, String labels, double... bounds) {
+    public Histogram(String name, String help, String labels, double... bounds) {
         this.name = name;
         this.help = help;
         this.labels = labels;

@@ -1,6 +1,6 @@
 package dev.starforge.serve.metrics;
 
 /** A family of samples. */
-interface Metric {
+public interface Metric {
     void write(Exposition out);
 }

@@ -1,0 +1,285 @@
+package dev.starforge.serve.pool;
+
+import dev.starforge.serve.api.Access;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Router;
+import dev.starforge.serve.http.HttpLimits;
+import dev.starforge.serve.http.HttpServer;
+import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.pool.api.Happenings;
+import dev.starforge.serve.pool.api.PoolMetrics;
+import dev.starforge.serve.pool.api.PoolRoutes;
+import dev.starforge.serve.pool.api.Registry;
+import dev.starforge.serve.pool.api.WorkerRoutes;
+import dev.starforge.serve.pool.config.ModelEntry;
+import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.config.RemoteEntry;
+import dev.starforge.serve.pool.device.Devices;
+import dev.starforge.serve.pool.proxy.HttpWorkerClient;
+import dev.starforge.serve.pool.proxy.Relay;
+import dev.starforge.serve.pool.route.Routing;
+import dev.starforge.serve.pool.supervise.Demand;
+import dev.starforge.serve.pool.supervise.PoolFailure;
+import dev.starforge.serve.pool.supervise.Preflight;
+import dev.starforge.serve.pool.supervise.Starter;
+import dev.starforge.serve.pool.supervise.Supervisor;
+import dev.starforge.serve.pool.supervise.Surroundings;
+import dev.starforge.serve.pool.supervise.Timing;
+import dev.starforge.serve.pool.supervise.WorkerCommand;
+import dev.starforge.serve.pool.supervise.WorkerState;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Many workers behind one address. It holds no model and loads no backend: what may fail runs in processes of its own, so that
+ * this one survives them. It starts with what an earlier pool left, and serves until somebody asks it to {@link #drain}.
+ */
+public final class Pool implements AutoCloseable {
+    private static final Duration TICK = Duration.ofMillis(100);
+    private static final Duration ANSWER = Duration.ofSeconds(2);
+    private static final Duration LAST_WRITES = Duration.ofSeconds(2);
+    private static final int REQUESTS = 2048;
+    private static final HttpLimits LIMITS = HttpLimits.DEFAULT.withConnections(4096);
+
+    private final PoolConfig config;
+    private final PoolParts parts;
+    private final Narration log;
+    private final Supervisor supervisor;
+    private final Starter starter;
+    private final Registry registry;
+    private final List<Route> routes;
+    private final HttpServer server;
+    private final AtomicBoolean draining = new AtomicBoolean();
+    private final CountDownLatch ended = new CountDownLatch(1);
+    private volatile boolean ticking = true;
+
+    private Pool(PoolConfig config, PoolParts parts, List<String> keys, Narration log)
+            throws IOException, InterruptedException {
+        InetSocketAddress address = address(config.listen());
+        Access.checkAddress(address.getAddress(), keys);
+        this.config = config;
+        this.parts = parts;
+        this.log = log;
+        Timing timing = parts.timing();
+        PoolMetrics metrics = new PoolMetrics();
+        Happenings happenings = new Happenings(log, metrics, parts.clock());
+        Executor checks = work -> Thread.ofVirtual().name("pool check").start(work);
+        WorkerCommand command = new WorkerCommand(
+                parts.program(),
+                config.apiKeyFile().map(Path::toAbsolutePath),
+                keys.stream().findFirst().orElse(""),
+                this::uri);
+        supervisor = new Supervisor(new Surroundings(
+                config.state(),
+                parts.launcher(),
+                new HttpWorkerClient(ANSWER, timing.token()),
+                command,
+                timing,
+                config.restart(),
+                parts.nanos(),
+                parts.clock(),
+                parts.random(),
+                checks,
+                happenings));
+        try {
+            starter = new Starter(
+                    config,
+                    new Devices(parts.commands(), parts.program()),
+                    new Preflight(parts.commands(), parts.program()),
+                    supervisor,
+                    timing);
+            registry = new Registry(supervisor, parts.resolver());
+            Routing routing = new Routing();
+            Demand demand = new Demand(config, supervisor, starter, timing);
+            List<Route> all = new ArrayList<>();
+            all.addAll(new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock())
+                    .routes());
+            all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
+            all.addAll(new Relay(demand, routing, metrics).routes());
+            routes = List.copyOf(all);
+            Router router = new Router(routes, new Access(keys), REQUESTS, log, this::id, Refused.UNCOUNTED);
+            server = HttpServer.start(address, router, LIMITS, parts.clock());
+        } catch (IOException | InterruptedException | RuntimeException failure) {
+            supervisor.close();
+            throw failure;
+        }
+    }
+
+    /** What the router refuses is in its log. */
+    private enum Refused implements Router.Refusals {
+        UNCOUNTED;
+
+        @Override
+        public void invalid() {}
+
+        @Override
+        public void rejected() {}
+    }
+
+    /**
+     * Listens, takes over what runs, and starts what is to run.
+     *
+     * @param program how this program is started, without a verb: workers are it
+     * @param keys of which a request must have one, as the config's file has them; none for this machine alone
+     * @throws IOException when the port or the state folder is taken, or no device can be found
+     */
+    public static Pool start(PoolConfig config, List<String> program, List<String> keys, Narration log)
+            throws IOException, InterruptedException {
+        return start(config, PoolParts.ofSystem(program), keys, log);
+    }
+
+    static Pool start(PoolConfig config, PoolParts parts, List<String> keys, Narration log)
+            throws IOException, InterruptedException {
+        Pool pool = new Pool(config, parts, keys, log);
+        try {
+            pool.supervisor.adopt();
+            config.workers().forEach(pool::watch);
+        } catch (IOException | RuntimeException failure) {
+            pool.close();
+            throw failure;
+        }
+        Thread.ofPlatform().name("pool tick").daemon().start(pool::tick);
+        Thread.ofVirtual().name("pool autostart").start(pool::autostart);
+        log.line(Level.INFO, "pool", "listen", pool.uri().toString()).say("listening on " + pool.uri());
+        return pool;
+    }
+
+    private static InetSocketAddress address(String listen) {
+        int colon = listen.lastIndexOf(':');
+        String port = listen.substring(colon + 1);
+        if (colon < 1 || !port.matches("[0-9]{1,5}") || Integer.parseInt(port) > 65_535) {
+            throw new IllegalArgumentException("listen: expected HOST:PORT, got " + listen);
+        }
+        InetSocketAddress address = new InetSocketAddress(listen.substring(0, colon), Integer.parseInt(port));
+        if (address.isUnresolved()) {
+            throw new IllegalArgumentException("listen: " + listen + ": this host has no address");
+        }
+        return address;
+    }
+
+    private String id() {
+        return HexFormat.of().toHexDigits(parts.random().nextLong());
+    }
+
+    private void watch(RemoteEntry entry) {
+        try {
+            registry.watch(entry);
+        } catch (PoolFailure failure) {
+            warn("register", entry.uri().toString(), failure);
+        }
+    }
+
+    private void autostart() {
+        for (ModelEntry entry : config.models()) {
+            boolean there = supervisor.views().stream()
+                    .anyMatch(view -> view.model().equals(entry.name()) && view.state() != WorkerState.STOPPED);
+            if (entry.autostart() && !there) {
+                try {
+                    starter.start(new Starter.Wanted(entry.name(), "", Map.of(), Optional.empty()));
+                } catch (PoolFailure failure) {
+                    warn("autostart", entry.name(), failure);
+                } catch (InterruptedException stopped) {
+                    Thread.currentThread().interrupt();
+                    return;
+                }
+            }
+        }
+    }
+
+    private void warn(String action, String target, Exception failure) {
+        log.line(Level.WARN, "pool", action, target)
+                .with("error_kind", failure.getClass().getSimpleName())
+                .say(action + " " + target + " failed: " + failure.getMessage());
+    }
+
+    /** A failure of one look does not end looking. */
+    private void tick() {
+        long resolved = parts.nanos().getAsLong();
+        while (ticking) {
+            try {
+                Thread.sleep(TICK);
+                supervisor.tick();
+                supervisor.stopUnused(model -> config.model(model).flatMap(ModelEntry::idleStop));
+                WorkerLogs.rotate(supervisor.logs());
+                if (parts.nanos().getAsLong() - resolved
+                        >= parts.timing().resolve().toNanos()) {
+                    resolved = parts.nanos().getAsLong();
+                    Thread.ofVirtual().name("pool resolve").start(registry::refresh);
+                }
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+                return;
+            } catch (IOException | RuntimeException failure) {
+                warn("tick", config.id(), failure);
+            }
+        }
+    }
+
+    public URI uri() {
+        String host = server.address().getHostAddress();
+        return URI.create("http://" + (host.contains(":") ? "[" + host + "]" : host) + ":" + server.port());
+    }
+
+    /** Method and path of everything it answers. */
+    public List<String> operations() {
+        return routes.stream().map(route -> route.method() + " " + route.path()).toList();
+    }
+
+    /** Connections that are open, for whoever looks for a leak. */
+    public int connections() {
+        return server.connections();
+    }
+
+    /** Takes no new work, lets running work finish, ends its own workers, and ends; returns when that is done. */
+    public void drain() {
+        if (draining.compareAndSet(false, true)) {
+            log.line(Level.INFO, "pool", "drain", config.id()).say("shutting down: workers finish what they do");
+            try {
+                supervisor.drainAll();
+                while (!supervisor.isDrained()) {
+                    supervisor.await(TICK);
+                }
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            } finally {
+                server.close(LAST_WRITES);
+                close();
+            }
+        }
+        await();
+    }
+
+    /** Waits until the pool has ended. */
+    public void await() {
+        try {
+            ended.await();
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Ends at once, and leaves workers running for the next pool to take over. */
+    @Override
+    public void close() {
+        ticking = false;
+        server.close();
+        try {
+            supervisor.close();
+        } catch (IOException failure) {
+            warn("close", config.id(), failure);
+        }
+        ended.countDown();
+    }
+}

@@ -1,0 +1,183 @@
+package dev.starforge.serve.pool.api;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Action;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.metrics.Exposition;
+import dev.starforge.serve.pool.config.ModelEntry;
+import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.device.PoolDevice;
+import dev.starforge.serve.pool.route.Routing;
+import dev.starforge.serve.pool.supervise.PoolFailure;
+import dev.starforge.serve.pool.supervise.Starter;
+import dev.starforge.serve.pool.supervise.Supervisor;
+import dev.starforge.serve.pool.supervise.WorkerState;
+import dev.starforge.serve.pool.supervise.WorkerView;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Clock;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** How a pool is: for probes, for programs, for Prometheus and for whoever wants to watch. */
+public final class PoolRoutes {
+    private static final long HEARTBEAT = 15;
+
+    private final PoolConfig config;
+    private final Supervisor supervisor;
+    private final Starter starter;
+    private final Routing routing;
+    private final PoolMetrics metrics;
+    private final Happenings happenings;
+    private final Clock clock;
+
+    public PoolRoutes(
+            PoolConfig config,
+            Supervisor supervisor,
+            Starter starter,
+            Routing routing,
+            PoolMetrics metrics,
+            Happenings happenings,
+            Clock clock) {
+        this.config = config;
+        this.supervisor = supervisor;
+        this.starter = starter;
+        this.routing = routing;
+        this.metrics = metrics;
+        this.happenings = happenings;
+        this.clock = clock;
+    }
+
+    public List<Route> routes() {
+        return List.of(
+                new Route("GET", "/health", Api.NATIVE, Weight.QUICK, this::health),
+                new Route("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
+                new Route("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
+                new Route("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::models),
+                new Route("GET", "/v2/state", Api.NATIVE, Weight.QUICK, this::state),
+                new Route("GET", "/v2/events", Api.NATIVE, Weight.QUICK, this::events));
+    }
+
+    private void health(Call call) throws IOException {
+        call.respond(
+                200,
+                Jackson.object()
+                        .put("status", supervisor.isDraining() ? "draining" : "ok")
+                        .put("pool_id", config.id()));
+    }
+
+    /** Ready is whoever can answer: some worker is, or one is started when somebody asks. */
+    private void ready(Call call) throws IOException {
+        boolean serves = supervisor.views().stream()
+                .anyMatch(view -> view.state() == WorkerState.READY || view.state() == WorkerState.BUSY);
+        boolean ready = !supervisor.isDraining() && (serves || !config.models().isEmpty());
+        call.respond(ready ? 200 : 503, Jackson.object().put("status", ready ? "ready" : "not ready"));
+    }
+
+    private void metrics(Call call) throws IOException {
+        List<PoolDevice> devices = starter.found().devices();
+        List<Long> allocated =
+                devices.stream().map(device -> supervisor.allocated(device.id())).toList();
+        String text = metrics.text(devices, allocated, supervisor.views(), routing);
+        call.respond(200, Exposition.TYPE, text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private void models(Call call) throws IOException {
+        ObjectNode body = Jackson.object().put("object", "list");
+        ArrayNode data = body.putArray("data");
+        Stream<String> configured = config.models().stream()
+                .flatMap(entry -> Stream.concat(Stream.of(entry.name()), entry.adapters().keySet().stream()));
+        Stream.concat(configured, supervisor.models().stream()).distinct().forEach(name -> data.addObject()
+                .put("id", name)
+                .put("object", "model")
+                .put("created", clock.instant().getEpochSecond())
+                .put("owned_by", "starforge"));
+        call.respond(200, body);
+    }
+
+    private void state(Call call) throws IOException {
+        List<WorkerView> workers = supervisor.views();
+        ObjectNode body = Jackson.object().put("pool_id", config.id());
+        body.put("requests", metrics.running());
+        ArrayNode devices = body.putArray("devices");
+        for (PoolDevice device : starter.found().devices()) {
+            ObjectNode node = devices.addObject()
+                    .put("id", device.id())
+                    .put("kind", device.kind().word())
+                    .put("name", device.name())
+                    .put("total", device.total())
+                    .put("allocated", supervisor.allocated(device.id()))
+                    .put("free", starter.free(device));
+            ArrayNode own = node.putArray("workers");
+            workers.stream()
+                    .filter(view -> view.own() && view.device().equals(device.id()) && view.reserved() > 0)
+                    .forEach(view -> own.add(view.id()));
+        }
+        ArrayNode list = body.putArray("workers");
+        workers.forEach(view -> list.add(worker(view)));
+        ArrayNode models = body.putArray("models");
+        for (ModelEntry entry : config.models()) {
+            models.addObject().put("name", entry.name()).put("autostart", entry.autostart());
+        }
+        call.respond(200, body);
+    }
+
+    static ObjectNode worker(WorkerView view) {
+        ObjectNode node = Jackson.object();
+        node.put("id", view.id()).put("worker_type", view.own() ? "starforge" : "registered");
+        ArrayNode capabilities = node.putArray("capabilities");
+        view.capabilities().forEach(capabilities::add);
+        node.put("model_ref", view.model()).put("device", view.device());
+        node.put("memory_used", view.memoryUsed()).put("memory_reserved", view.reserved());
+        node.put("uri", view.uri()).put("status", view.state().name());
+        view.startedAt().ifPresent(start -> node.put("started_at", start.toString()));
+        node.put("restarts", view.restarts()).put("last_exit", view.lastExit());
+        node.put("reason", view.reason()).put("requests", view.requests());
+        if (view.restartSeconds() >= 0) {
+            node.put("restart_in_s", view.restartSeconds());
+        }
+        ArrayNode adapters = node.putArray("adapters");
+        view.adapters().forEach(adapters::add);
+        return node;
+    }
+
+    /** What happens from now on, with a sign of life between. */
+    private void events(Call call) throws IOException, InterruptedException {
+        BlockingQueue<String> queue = happenings.hub().subscribe();
+        Thread self = Thread.currentThread();
+        call.onGone(self::interrupt);
+        try {
+            Call.Events events = call.events();
+            while (!supervisor.isDraining()) {
+                String next = queue.poll(HEARTBEAT, TimeUnit.SECONDS);
+                events.send(next == null ? "{\"type\":\"alive\"}" : next);
+            }
+            events.finish();
+        } catch (InterruptedException gone) {
+            throw new IOException("the client left", gone);
+        } finally {
+            happenings.hub().unsubscribe(queue);
+        }
+    }
+
+    /** An action whose failures are answered as the pool's are. */
+    static Action answering(Action action) {
+        return call -> {
+            try {
+                action.answer(call);
+            } catch (PoolFailure failure) {
+                if (failure.isRetriable()) {
+                    call.header("Retry-After", "1");
+                }
+                call.respond(failure.code().status(), failure.json());
+            }
+        };
+    }
+}

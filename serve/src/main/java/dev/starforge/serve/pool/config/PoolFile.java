@@ -1,0 +1,222 @@
+package dev.starforge.serve.pool.config;
+
+import dev.starforge.data.Nearest;
+import dev.starforge.data.Yaml;
+import dev.starforge.data.config.ConfigException;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Function;
+import org.snakeyaml.engine.v2.common.FlowStyle;
+import org.snakeyaml.engine.v2.exceptions.MarkedYamlEngineException;
+import org.snakeyaml.engine.v2.exceptions.YamlEngineException;
+import org.snakeyaml.engine.v2.nodes.MappingNode;
+import org.snakeyaml.engine.v2.nodes.Node;
+import org.snakeyaml.engine.v2.nodes.NodeTuple;
+import org.snakeyaml.engine.v2.nodes.ScalarNode;
+import org.snakeyaml.engine.v2.nodes.SequenceNode;
+
+/**
+ * Reads {@code pool.yaml}. Models and workers are lists of sections, which the settings of a run have none of, so it is not
+ * read with their schema; complaints look the same: file, line, key, expected and actual. Paths are relative to the file.
+ */
+public final class PoolFile {
+    private static final long LONGEST = 1 << 20;
+
+    private final Path file;
+    private final Path folder;
+
+    private PoolFile(Path file) {
+        this.file = file;
+        this.folder = file.toAbsolutePath().normalize().getParent();
+    }
+
+    /** @param state where the pool keeps its state when the file does not say */
+    public static PoolConfig read(Path file, Path state) {
+        PoolFile reader = new PoolFile(file);
+        try {
+            if (Files.size(file) > LONGEST) {
+                throw new ConfigException(file + ": expected at most " + LONGEST + " bytes, got " + Files.size(file));
+            }
+            Optional<Node> root = Yaml.compose(file.toString(), Files.readString(file));
+            return root.map(node -> reader.config(node, state)).orElseGet(() -> PoolConfig.empty(state));
+        } catch (IOException failure) {
+            throw new ConfigException(file + ": cannot be read: " + failure, failure);
+        } catch (MarkedYamlEngineException failure) {
+            String line = failure.getProblemMark()
+                    .map(mark -> ":" + (mark.getLine() + 1))
+                    .orElse("");
+            throw new ConfigException(file + line + ": is not YAML: " + failure.getProblem(), failure);
+        } catch (YamlEngineException failure) {
+            throw new ConfigException(file + ": is not YAML: " + failure.getMessage(), failure);
+        }
+    }
+
+    private PoolConfig config(Node node, Path state) {
+        Section root = new Section("", node, "pool", "restart", "models", "workers");
+        Section pool = root.section("pool", "id", "state", "listen", "api_key_file");
+        Section restart =
+                root.section("restart", "backoff_s", "max_s", "stable_s", "breaker_failures", "breaker_open_s");
+        RestartPolicy usual = RestartPolicy.DEFAULT;
+        RestartPolicy policy = new RestartPolicy(
+                restart.seconds("backoff_s", usual.backoff()),
+                restart.seconds("max_s", usual.most()),
+                restart.seconds("stable_s", usual.stable()),
+                restart.whole("breaker_failures", usual.breakerFailures()),
+                restart.seconds("breaker_open_s", usual.breakerOpen()));
+        try {
+            return new PoolConfig(
+                    pool.text("id").orElse("pool"),
+                    pool.path("state").orElse(state),
+                    pool.text("listen").orElse(PoolConfig.LISTEN),
+                    pool.path("api_key_file"),
+                    policy,
+                    root.list("models", this::model),
+                    root.list("workers", this::worker));
+        } catch (IllegalArgumentException twice) {
+            throw new ConfigException(file + ": " + twice.getMessage(), twice);
+        }
+    }
+
+    private ModelEntry model(Node node) {
+        Section model =
+                new Section("models", node, "name", "path", "device", "adapters", "autostart", "idle_stop_s");
+        Map<String, Path> adapters = new LinkedHashMap<>();
+        model.entries("adapters")
+                .forEach((name, value) -> adapters.put(name, folder.resolve(model.scalar("adapters." + name, value))));
+        Duration idle = model.seconds("idle_stop_s", Duration.ZERO);
+        return new ModelEntry(
+                model.require("name"),
+                folder.resolve(model.require("path")),
+                model.text("device").orElse(""),
+                adapters,
+                model.flag("autostart"),
+                Optional.of(idle).filter(time -> !time.isZero()));
+    }
+
+    private RemoteEntry worker(Node node) {
+        Section worker = new Section("workers", node, "uri", "api_key_file");
+        try {
+            return new RemoteEntry(URI.create(worker.require("uri")), worker.path("api_key_file"));
+        } catch (IllegalArgumentException unusable) {
+            throw new ConfigException(worker.at() + ": key workers.uri: " + unusable.getMessage(), unusable);
+        }
+    }
+
+    /** The keys of a mapping, all of which must be known. */
+    private final class Section {
+        private final String name;
+        private final Node node;
+        private final Map<String, Node> values = new LinkedHashMap<>();
+
+        Section(String name, Node node, String... known) {
+            this.name = name;
+            this.node = node;
+            if (!(node instanceof MappingNode mapping)) {
+                throw new ConfigException(at() + ": expected keys" + (name.isEmpty() ? "" : " of " + name));
+            }
+            for (NodeTuple tuple : mapping.getValue()) {
+                String key = scalar("a key", tuple.getKeyNode());
+                if (known.length > 0 && !List.of(known).contains(key)) {
+                    throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key)
+                            + ": there is none; did you mean " + full(Nearest.key(key, List.of(known))) + "?");
+                }
+                values.put(key, tuple.getValueNode());
+            }
+        }
+
+        private String full(String key) {
+            return name.isEmpty() ? key : name + "." + key;
+        }
+
+        String at() {
+            return place(node);
+        }
+
+        private String place(Node where) {
+            return where.getStartMark()
+                    .map(mark -> file + ":" + (mark.getLine() + 1))
+                    .orElse(file.toString());
+        }
+
+        String scalar(String key, Node value) {
+            if (value instanceof ScalarNode scalar) {
+                return scalar.getValue();
+            }
+            throw new ConfigException(place(value) + ": key " + full(key) + ": expected one value");
+        }
+
+        Optional<String> text(String key) {
+            return Optional.ofNullable(values.get(key))
+                    .map(value -> scalar(key, value))
+                    .filter(value -> !value.isEmpty());
+        }
+
+        String require(String key) {
+            return text(key).orElseThrow(() -> new ConfigException(at() + ": key " + full(key) + ": is missing"));
+        }
+
+        Optional<Path> path(String key) {
+            return text(key).map(folder::resolve);
+        }
+
+        int whole(String key, int otherwise) {
+            Optional<String> given = text(key);
+            given.filter(value -> !value.matches("[0-9]{1,9}") || Integer.parseInt(value) < 1)
+                    .ifPresent(value -> refuse(key, "a whole number from 1", value));
+            return given.map(Integer::parseInt).orElse(otherwise);
+        }
+
+        Duration seconds(String key, Duration otherwise) {
+            Optional<String> given = text(key);
+            given.filter(value -> !value.matches("[0-9]{1,9}(\\.[0-9]{1,3})?"))
+                    .ifPresent(value -> refuse(key, "seconds, 0 or more", value));
+            return given.map(value -> Duration.ofMillis(Math.round(1000 * Double.parseDouble(value))))
+                    .orElse(otherwise);
+        }
+
+        boolean flag(String key) {
+            String given = text(key).orElse("false");
+            if (!given.matches("true|false")) {
+                refuse(key, "true or false", given);
+            }
+            return given.equals("true");
+        }
+
+        private void refuse(String key, String expected, String actual) {
+            throw new ConfigException(
+                    at() + ": key " + full(key) + ": expected " + expected + ", got " + actual);
+        }
+
+        Section section(String key, String... known) {
+            Node value = values.get(key);
+            return value == null || value instanceof ScalarNode scalar && scalar.getValue().isEmpty()
+                    ? new Section(key, new MappingNode(node.getTag(), List.of(), FlowStyle.FLOW), known)
+                    : new Section(key, value, known);
+        }
+
+        Map<String, Node> entries(String key) {
+            return section(key).values;
+        }
+
+        <T> List<T> list(String key, Function<Node, T> each) {
+            Node value = values.get(key);
+            if (value == null) {
+                return List.of();
+            }
+            if (!(value instanceof SequenceNode sequence)) {
+                throw new ConfigException(place(value) + ": key " + full(key) + ": expected a list");
+            }
+            List<T> all = new ArrayList<>();
+            sequence.getValue().forEach(item -> all.add(each.apply(item)));
+            return all;
+        }
+    }
+}

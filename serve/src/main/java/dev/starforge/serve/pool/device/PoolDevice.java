@@ -1,0 +1,27 @@
+package dev.starforge.serve.pool.device;
+
+/**
+ * Something that workers compute on.
+ *
+ * @param index its number among those of its kind
+ * @param total bytes of memory
+ * @param free bytes that the system says can be had now, whoever has the others
+ */
+public record PoolDevice(DeviceKind kind, int index, String name, long total, long free) {
+    public PoolDevice {
+        if (index < 0 || total < 0 || free < 0) {
+            throw new IllegalArgumentException(
+                    "device " + name + ": expected an index and sizes from 0, got " + index + ", " + total + ", " + free);
+        }
+    }
+
+    /** {@code cpu}, {@code cuda:0}. */
+    public String id() {
+        return kind == DeviceKind.CPU ? kind.word() : kind.word() + ":" + index;
+    }
+
+    /** Whether a setting means this one: its id, or its kind alone. */
+    public boolean is(String setting) {
+        return setting.equals(id()) || setting.equals(kind.word());
+    }
+}

@@ -1,0 +1,122 @@
+package dev.starforge.serve.pool.process;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * Processes of the operating system. Their output goes to files, not pipes: a pipe would break with the pool, and the worker
+ * with the pipe.
+ *
+ * <p>A pid is used again after its process; so a process is told by its start time as well. On Linux that is taken from
+ * {@code /proc}, in ticks since the boot with that boot's id: {@link ProcessHandle.Info#startInstant} adds the wall clock's time of the
+ * boot, and so the same process would have another start after the clock was set.
+ */
+public final class SystemLauncher implements Launcher {
+    private static final Path BOOT = Path.of("/proc/sys/kernel/random/boot_id");
+    private static final int START_TIME = 19; // field 22 of stat, counted from the one after the name
+
+    @Override
+    public Child start(List<String> command, Path log) throws IOException {
+        Process process = new ProcessBuilder(command)
+                .redirectInput(ProcessBuilder.Redirect.from(nothing()))
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
+                .start();
+        return new Started(process, identity(process.toHandle()));
+    }
+
+    private static File nothing() {
+        return new File(Files.exists(Path.of("/dev/null")) ? "/dev/null" : "NUL");
+    }
+
+    @Override
+    public Optional<Child> find(long pid, String identity) {
+        return ProcessHandle.of(pid)
+                .filter(handle -> pid != ProcessHandle.current().pid())
+                .filter(handle -> !identity.isEmpty() && identity(handle).equals(identity))
+                .map(handle -> new Found(handle, identity));
+    }
+
+    /** Empty for a process that is gone. */
+    static String identity(ProcessHandle handle) {
+        Path stat = Path.of("/proc", Long.toString(handle.pid()), "stat");
+        if (!Files.isReadable(BOOT)) {
+            return handle.info().startInstant().map(start -> "start " + start).orElse("");
+        }
+        try {
+            String text = Files.readString(stat, StandardCharsets.ISO_8859_1);
+            String[] fields = text.substring(text.lastIndexOf(')') + 2).split(" ");
+            boolean dead = fields[0].equals("Z") || fields[0].equals("X");
+            return dead ? "" : "boot " + Files.readString(BOOT).strip() + " tick " + fields[START_TIME];
+        } catch (IOException gone) {
+            return "";
+        }
+    }
+
+    private record Started(Process process, String identity) implements Child {
+        @Override
+        public long pid() {
+            return process.pid();
+        }
+
+        @Override
+        public Optional<Exit> exit() {
+            return process.isAlive() ? Optional.empty() : Optional.of(new Exit(process.exitValue()));
+        }
+
+        @Override
+        public boolean canTerminate() {
+            return process.supportsNormalTermination();
+        }
+
+        @Override
+        public void terminate() {
+            process.destroy();
+        }
+
+        @Override
+        public void kill() {
+            process.destroyForcibly();
+        }
+    }
+
+    private record Found(ProcessHandle handle, String identity) implements Child {
+        @Override
+        public long pid() {
+            return handle.pid();
+        }
+
+        @Override
+        public Optional<Exit> exit() {
+            return isSame() ? Optional.empty() : Optional.of(Exit.UNKNOWN);
+        }
+
+        private boolean isSame() {
+            return handle.isAlive() && SystemLauncher.identity(handle).equals(identity);
+        }
+
+        @Override
+        public boolean canTerminate() {
+            return handle.supportsNormalTermination();
+        }
+
+        @Override
+        public void terminate() {
+            if (isSame()) {
+                handle.destroy();
+            }
+        }
+
+        @Override
+        public void kill() {
+            if (isSame()) {
+                handle.destroyForcibly();
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+package dev.starforge.serve.pool.proxy;
+
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.http.ResponseStream;
+import dev.starforge.serve.pool.route.Asked;
+import dev.starforge.serve.pool.route.Routing;
+import dev.starforge.serve.pool.supervise.Demand;
+import dev.starforge.serve.pool.supervise.ErrorCode;
+import dev.starforge.serve.pool.supervise.Lease;
+import dev.starforge.serve.pool.supervise.PoolFailure;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * Passes requests on to workers and answers back, event by event. As long as the client has been told nothing, a request whose
+ * worker is lost goes to another one: nothing is lost and nothing answered twice. Once it has been told something, the stream ends with one
+ * error that says to ask again.
+ */
+public final class Relay {
+    /** Names the worker that answered. */
+    public static final String WORKER = "X-Worker-ID";
+
+    private static final int ATTEMPTS = 4;
+    private static final byte[] DONE = "[DONE]".getBytes(StandardCharsets.US_ASCII);
+    private static final List<String> PATHS = List.of(
+            "/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
+
+    private final Demand demand;
+    private final Routing routing;
+    private final Watch watch;
+
+    public Relay(Demand demand, Routing routing, Watch watch) {
+        this.demand = demand;
+        this.routing = routing;
+        this.watch = watch;
+    }
+
+    /** How a request ended. */
+    public enum Outcome {
+        OK,
+        REFUSED,
+        CANCELLED,
+        LOST
+    }
+
+    /** Hears how requests fare. */
+    public interface Watch {
+        void begun();
+
+        void ended(Outcome outcome);
+
+        void retried();
+
+        /** From a request's arrival to the first byte of its answer. */
+        void firstByte(Duration time);
+    }
+
+    public List<Route> routes() {
+        return PATHS.stream()
+                .map(path -> new Route("POST", path, Api.OPENAI, Weight.RELAY, this::relay))
+                .toList();
+    }
+
+    private void relay(Call call) throws IOException, InterruptedException {
+        watch.begun();
+        Outcome outcome = Outcome.CANCELLED;
+        try {
+            outcome = passOn(call);
+        } catch (PoolFailure failure) {
+            outcome = failure.isRetriable() ? Outcome.LOST : Outcome.REFUSED;
+            if (failure.isRetriable()) {
+                call.header("Retry-After", "1");
+            }
+            call.respond(failure.code().status(), body(failure));
+        } finally {
+            watch.ended(outcome);
+        }
+    }
+
+    /** The pool's error and OpenAI's in one, for clients of either. */
+    private static ObjectNode body(PoolFailure failure) {
+        ObjectNode body = Api.error(
+                failure.code().status(), failure.code().name(), String.valueOf(failure.getMessage()));
+        body.setAll(failure.json());
+        return body;
+    }
+
+    private Outcome passOn(Call call) throws IOException, InterruptedException {
+        long begin = System.nanoTime();
+        Asked asked = Asked.of(call.body());
+        String model = demand.model(asked.model());
+        String scope = call.tenant() + "\n" + model;
+        Set<String> failed = new HashSet<>();
+        AtomicBoolean gone = new AtomicBoolean();
+        call.onGone(() -> gone.set(true));
+        for (int attempt = 1; ; attempt++) {
+            try (Lease lease = demand.lease(
+                    model, failed, candidates -> routing.choose(scope, asked.text(), candidates))) {
+                Optional<Outcome> outcome = attempt(call, lease, begin, gone, attempt == ATTEMPTS);
+                if (outcome.isPresent()) {
+                    return outcome.get();
+                }
+                failed.add(lease.incarnation());
+                watch.retried();
+            }
+        }
+    }
+
+    /** One try; empty when another worker may do better and the client has been told nothing. */
+    private Optional<Outcome> attempt(Call call, Lease lease, long begin, AtomicBoolean gone, boolean last)
+            throws IOException {
+        Upstream opened;
+        try {
+            opened = Upstream.open(lease.uri());
+        } catch (IOException unreachable) {
+            return lost(lease, gone, last, unreachable);
+        }
+        Upstream.Begun begun;
+        byte[] body = {};
+        try (Upstream upstream = opened) {
+            call.onGone(upstream::close);
+            lease.onCut(upstream::close);
+            try {
+                String query = call.head().query();
+                String target = call.head().path() + (query.isEmpty() ? "" : "?" + query);
+                upstream.send(call.head().method(), target, headers(call, lease), call.body());
+                begun = upstream.begin();
+                if (!begun.isEventStream()) {
+                    body = upstream.whole(begun);
+                }
+            } catch (IOException lost) {
+                return lost(lease, gone, last, lost);
+            }
+            if (begun.status() == 503 && !last) {
+                lease.suspect();
+                return Optional.empty();
+            }
+            watch.firstByte(Duration.ofNanos(System.nanoTime() - begin));
+            begun.header("retry-after").ifPresent(value -> call.header("Retry-After", value));
+            call.header(WORKER, lease.workerId());
+            if (begun.isEventStream()) {
+                return Optional.of(stream(call, lease, upstream, gone));
+            }
+            call.respond(begun.status(), begun.type(), body);
+            return Optional.of(begun.status() < 400 ? Outcome.OK : Outcome.REFUSED);
+        }
+    }
+
+    private static Optional<Outcome> lost(Lease lease, AtomicBoolean gone, boolean last, IOException why) {
+        if (gone.get()) {
+            return Optional.of(Outcome.CANCELLED);
+        }
+        lease.suspect();
+        if (last) {
+            throw new PoolFailure(
+                    ErrorCode.WORKER_LOST, true, lease.workerId() + ": was lost before it answered: " + why.getMessage());
+        }
+        return Optional.empty();
+    }
+
+    private static Map<String, String> headers(Call call, Lease lease) {
+        Map<String, String> headers = new LinkedHashMap<>();
+        headers.put("Content-Type", call.head().header("content-type").orElse("application/json"));
+        headers.put(Call.CORRELATION, call.correlation());
+        String own = lease.key().isEmpty() ? "" : "Bearer " + lease.key();
+        String key = own.isEmpty() ? call.head().header("authorization").orElse("") : own;
+        if (!key.isEmpty()) {
+            headers.put("Authorization", key);
+        }
+        return headers;
+    }
+
+    private static Outcome stream(Call call, Lease lease, Upstream upstream, AtomicBoolean gone) throws IOException {
+        ResponseStream client = call.eventStream();
+        boolean done = false;
+        while (true) {
+            Optional<byte[]> chunk;
+            try {
+                chunk = upstream.chunk();
+            } catch (IOException lost) {
+                if (!done && !gone.get()) {
+                    lease.suspect();
+                    client.write(broken(lease));
+                }
+                client.finish();
+                return done ? Outcome.OK : gone.get() ? Outcome.CANCELLED : Outcome.LOST;
+            }
+            if (chunk.isEmpty()) {
+                client.finish();
+                return Outcome.OK;
+            }
+            lease.touch();
+            client.write(chunk.get());
+            done = endsTheAnswer(chunk.get());
+        }
+    }
+
+    private static boolean endsTheAnswer(byte[] event) {
+        int end = event.length;
+        while (end > 0 && event[end - 1] == '\n') {
+            end--;
+        }
+        int from = end - DONE.length;
+        return from >= 0 && Arrays.equals(event, from, end, DONE, 0, DONE.length);
+    }
+
+    private static byte[] broken(Lease lease) {
+        PoolFailure failure = new PoolFailure(
+                ErrorCode.WORKER_LOST, true, lease.workerId() + ": was lost within its answer; ask again");
+        return ("data: " + body(failure) + "\n\n").getBytes(StandardCharsets.UTF_8);
+    }
+}

@@ -1,0 +1,129 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.serve.pool.config.ModelEntry;
+import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.device.Devices;
+import dev.starforge.serve.pool.device.PoolDevice;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
+
+/**
+ * From a model to a worker that is being started: preflight, placement, room. One at a time, since two that saw the same free
+ * memory could not both have it.
+ */
+public final class Starter {
+    private static final Duration LOOK = Duration.ofMillis(500);
+
+    private final PoolConfig config;
+    private final Devices devices;
+    private final Preflight preflight;
+    private final Supervisor supervisor;
+    private final Timing timing;
+    private final ReentrantLock placing = new ReentrantLock();
+    private volatile Devices.Found found;
+
+    /** Looks for devices: a pool without any cannot be. */
+    public Starter(PoolConfig config, Devices devices, Preflight preflight, Supervisor supervisor, Timing timing)
+            throws IOException, InterruptedException {
+        this.config = config;
+        this.devices = devices;
+        this.preflight = preflight;
+        this.supervisor = supervisor;
+        this.timing = timing;
+        found = devices.find();
+    }
+
+    /** What was found when somebody looked last. */
+    public Devices.Found found() {
+        return found;
+    }
+
+    /**
+     * What is asked for.
+     *
+     * @param model the name of a model in the config, or a path
+     * @param device empty is the config's, or the machine's best
+     * @param adapters on top of the config's
+     */
+    public record Wanted(String model, String device, Map<String, Path> adapters, Optional<String> replaces) {}
+
+    /** Starts a worker; its id. It is not ready then. */
+    public String start(Wanted wanted) throws InterruptedException {
+        Optional<ModelEntry> entry = config.model(wanted.model());
+        Path path = entry.map(ModelEntry::path).orElseGet(() -> Path.of(wanted.model()).toAbsolutePath());
+        String setting = wanted.device().isEmpty() ? entry.map(ModelEntry::device).orElse("") : wanted.device();
+        Map<String, Path> adapters = wanted.adapters().isEmpty()
+                ? entry.map(ModelEntry::adapters).orElse(Map.of())
+                : wanted.adapters();
+        String name = entry.map(ModelEntry::name)
+                .orElseGet(() -> path.getFileName().toString().replaceAll("\\.gguf$", ""));
+        List<PoolDevice> possible = Placement.wanted(found, setting);
+        Preflight.Plan plan = preflight.plan(path, possible.getFirst().kind());
+        placing.lockInterruptibly();
+        try {
+            PoolDevice device = room(setting, plan);
+            long free = free(device);
+            WorkerSpec spec =
+                    new WorkerSpec(name, path, device.id(), adapters, plan.total(free), plan.kv(free));
+            return supervisor.start(spec, wanted.replaces());
+        } finally {
+            placing.unlock();
+        }
+    }
+
+    /** The same as a worker that runs, to take its place. */
+    public String replace(String id) throws InterruptedException {
+        WorkerSpec spec = supervisor.spec(id);
+        Optional<ModelEntry> entry = config.model(spec.model());
+        String model = entry.isPresent() ? spec.model() : spec.path().toString();
+        return start(new Wanted(model, spec.device(), spec.adapters(), Optional.of(id)));
+    }
+
+    /** A device with room, made by stopping what nobody uses if there is none; memory counts as free when the system says so. */
+    private PoolDevice room(String setting, Preflight.Plan plan) throws InterruptedException {
+        Set<String> stoppable =
+                config.models().stream().map(ModelEntry::name).collect(Collectors.toSet());
+        long deadline = System.nanoTime() + timing.terminate().plus(timing.drain()).toNanos();
+        boolean stopped = false;
+        while (true) {
+            look();
+            PoolDevice device = Placement.freest(Placement.wanted(found, setting), this::free);
+            long needed = plan.total(free(device));
+            if (needed <= free(device)) {
+                return device;
+            }
+            Optional<String> victim =
+                    needed <= device.total() ? supervisor.stopIdlest(device.id(), stoppable) : Optional.empty();
+            stopped |= victim.isPresent();
+            while (victim.isPresent() && supervisor.holds(victim.get()) && System.nanoTime() - deadline < 0) {
+                supervisor.await(LOOK);
+            }
+            if (!stopped || System.nanoTime() - deadline >= 0) {
+                throw Placement.tooSmall(device, needed, free(device));
+            }
+            supervisor.await(LOOK);
+        }
+    }
+
+    private void look() throws InterruptedException {
+        try {
+            found = devices.find();
+        } catch (IOException failure) {
+            throw new PoolFailure(ErrorCode.DEVICE_UNAVAILABLE, true, String.valueOf(failure.getMessage()));
+        }
+    }
+
+    /** What nobody has: neither by our books, nor by the system's, in which workers that are loading are not yet. */
+    public long free(PoolDevice device) {
+        long byBooks = device.total() - supervisor.allocated(device.id());
+        long bySystem = device.free() - supervisor.loading(device.id());
+        return Math.max(0, Math.min(byBooks, bySystem));
+    }
+}

@@ -1,0 +1,310 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.FolderLock;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.stream.Stream;
+
+/**
+ * All workers of a pool. One lock guards them; what may wait for a worker runs elsewhere and comes back with the lock. Nothing here has
+ * a thread or a clock of its own: somebody calls {@link #tick} often, and so a test can live through a week in a moment.
+ */
+public final class Supervisor implements AutoCloseable {
+    private static final int STOPPED_SHOWN = 20;
+
+    private final Surroundings around;
+    private final Journal journal;
+    private final FolderLock lock;
+    private final RestartBudget budget = new RestartBudget();
+    private final Map<String, PoolWorker> workers = new LinkedHashMap<>();
+    private boolean draining;
+
+    /** Takes the folder of the pool's state, which one pool at a time may have. */
+    public Supervisor(Surroundings around) throws IOException {
+        this.around = around;
+        Files.createDirectories(around.state().resolve("logs"));
+        try {
+            lock = FolderLock.take(around.state(), "starforge pool");
+        } catch (DatasetException taken) {
+            throw new IOException("pool: its state folder " + taken.getMessage(), taken);
+        }
+        journal = new Journal(around.state().resolve("workers"));
+    }
+
+    /** Takes over the workers of the pool that had this folder before. */
+    public synchronized void adopt() throws IOException {
+        for (Journal.Entry entry : journal.read()) {
+            OwnWorker worker = own(entry.id(), entry.spec(), Optional.empty());
+            workers.put(worker.id(), worker);
+            worker.adopt(entry, around.launcher().find(entry.pid(), entry.identity()));
+        }
+    }
+
+    private OwnWorker own(String id, WorkerSpec spec, Optional<OwnWorker> replaces) {
+        return new OwnWorker(id, this, around, spec, journal, budget, replaces);
+    }
+
+    /** Starts a worker, with its memory set aside from now on; its id. */
+    public synchronized String start(WorkerSpec spec, Optional<String> replaces) {
+        refuseWhenDraining();
+        String id = "w-" + HexFormat.of().toHexDigits(around.random().nextInt());
+        OwnWorker worker = own(id, spec, replaces.map(this::requireOwn));
+        try {
+            worker.spawn();
+        } catch (IOException failure) {
+            try {
+                journal.remove(id);
+            } catch (IOException stays) {
+                failure.addSuppressed(stays);
+            }
+            throw new PoolFailure(ErrorCode.WORKER_START_FAILED, true, "start: " + failure.getMessage());
+        }
+        workers.put(id, worker);
+        changed();
+        return id;
+    }
+
+    /** Watches a worker that somebody else started; its id. The same address again is the same worker. */
+    public synchronized String register(URI uri, String key) {
+        refuseWhenDraining();
+        String id = "r-" + uri.getHost() + "-" + uri.getPort();
+        if (!workers.containsKey(id)) {
+            workers.put(id, new RegisteredWorker(id, this, around, uri, key));
+            around.listener()
+                    .accept(new Happening(Happening.Kind.REGISTERED, id, WorkerState.STARTING, "at " + uri));
+        }
+        return id;
+    }
+
+    /** Lets go of a worker that was registered. */
+    public synchronized void unregister(String id) {
+        if (workers.get(id) instanceof RegisteredWorker worker) {
+            workers.remove(id);
+            worker.drain();
+        }
+    }
+
+    private void refuseWhenDraining() {
+        if (draining) {
+            throw new PoolFailure(ErrorCode.POOL_DRAINING, true, "the pool is ending");
+        }
+    }
+
+    private OwnWorker requireOwn(String id) {
+        return switch (require(id)) {
+            case OwnWorker own -> own;
+            case RegisteredWorker _ ->
+                throw new PoolFailure(
+                        ErrorCode.WORKER_NOT_FOUND, false, id + ": was registered; whoever started it must end it");
+        };
+    }
+
+    private PoolWorker require(String id) {
+        PoolWorker worker = workers.get(id);
+        if (worker == null) {
+            throw new PoolFailure(ErrorCode.WORKER_NOT_FOUND, false, id + ": there is no such worker");
+        }
+        return worker;
+    }
+
+    /** What a worker was started with, for another like it. */
+    public synchronized WorkerSpec spec(String id) {
+        return requireOwn(id).spec();
+    }
+
+    public synchronized void calledBack(String id, String start, URI uri) {
+        try {
+            requireOwn(id).calledBack(start, uri);
+        } catch (IOException unrecorded) {
+            throw new PoolFailure(
+                    ErrorCode.WORKER_START_FAILED, true, "ready: the journal cannot be written: " + unrecorded.getMessage());
+        }
+    }
+
+    public synchronized void drain(String id) {
+        switch (require(id)) {
+            case OwnWorker own -> own.drain();
+            case RegisteredWorker registered -> registered.drain();
+        }
+    }
+
+    public synchronized void stop(String id) {
+        requireOwn(id).stop();
+    }
+
+    /** Looks at every worker; called some ten times a second. */
+    public synchronized void tick() {
+        List.copyOf(workers.values()).forEach(PoolWorker::tick);
+        List<OwnWorker> over = own().filter(OwnWorker::isOver).toList();
+        over.stream().limit(Math.max(0, over.size() - STOPPED_SHOWN)).forEach(worker -> workers.remove(worker.id()));
+    }
+
+    synchronized void locked(Runnable work) {
+        work.run();
+    }
+
+    /** Wakes those who wait for something to become otherwise. */
+    synchronized void changed() {
+        notifyAll();
+    }
+
+    private Stream<OwnWorker> own() {
+        return workers.values().stream().filter(OwnWorker.class::isInstance).map(OwnWorker.class::cast);
+    }
+
+    public synchronized List<WorkerView> views() {
+        return workers.values().stream().map(PoolWorker::view).toList();
+    }
+
+    /** Bytes of a device that workers hold. */
+    public synchronized long allocated(String device) {
+        return held(device).mapToLong(OwnWorker::held).sum();
+    }
+
+    /** Of those, what the system still counts as free because it is not filled yet. */
+    public synchronized long loading(String device) {
+        return held(device).filter(OwnWorker::isLoading).mapToLong(OwnWorker::held).sum();
+    }
+
+    /** Whether a worker still has memory. */
+    public synchronized boolean holds(String id) {
+        return workers.get(id) instanceof OwnWorker worker && worker.held() > 0;
+    }
+
+    private Stream<OwnWorker> held(String device) {
+        return own().filter(worker -> worker.spec().device().equals(device));
+    }
+
+    /** The one of some models that has waited longest for a request, of those that nobody uses; it is being stopped. */
+    public synchronized Optional<String> stopIdlest(String device, Set<String> models) {
+        return idle()
+                .filter(worker -> worker.spec().device().equals(device))
+                .filter(worker -> models.contains(worker.spec().model()))
+                .min((a, b) -> Long.compare(a.usedAt() - b.usedAt(), 0))
+                .map(worker -> {
+                    worker.stop();
+                    return worker.id();
+                });
+    }
+
+    /** Stops what has not been used for longer than its model allows. */
+    public synchronized void stopUnused(Function<String, Optional<Duration>> allowed) {
+        long now = around.nanos().getAsLong();
+        idle().filter(worker -> allowed.apply(worker.spec().model())
+                        .filter(time -> now - worker.usedAt() >= time.toNanos())
+                        .isPresent())
+                .forEach(OwnWorker::stop);
+    }
+
+    private Stream<OwnWorker> idle() {
+        return own().filter(worker -> worker.state() == WorkerState.READY && worker.isIdle());
+    }
+
+    /** Names that requests may ask for now. */
+    public synchronized List<String> models() {
+        return views().stream()
+                .filter(view -> view.state() != WorkerState.STOPPED && !view.model().isEmpty())
+                .flatMap(view -> Stream.concat(Stream.of(view.model()), view.adapters().stream()))
+                .distinct()
+                .toList();
+    }
+
+    /**
+     * Holds a worker for a request.
+     *
+     * @param excluded starts of workers that have failed this request
+     * @param choose which of those that serve the model and are ready
+     */
+    public synchronized Optional<Lease> acquire(
+            String model, Set<String> excluded, Function<List<Candidate>, Candidate> choose) {
+        refuseWhenDraining();
+        List<Candidate> candidates = workers.values().stream()
+                .filter(worker -> worker.state() == WorkerState.READY && worker.serves(model))
+                .filter(worker -> !excluded.contains(worker.incarnation()))
+                .map(worker -> new Candidate(worker.id(), worker.incarnation(), worker.load()))
+                .toList();
+        if (candidates.isEmpty()) {
+            return Optional.empty();
+        }
+        PoolWorker chosen = require(choose.apply(candidates).id());
+        return Optional.of(chosen.lease(chosen.uri().orElseThrow()));
+    }
+
+    /** Whether waiting for a worker of this model may help; that one is there and cannot be started is an error. */
+    public synchronized boolean isExpected(String model) {
+        Collection<PoolWorker> serving = workers.values().stream()
+                .filter(worker -> worker.serves(model) && worker.state() != WorkerState.STOPPED)
+                .toList();
+        boolean expected = serving.stream().anyMatch(worker -> switch (worker) {
+            case OwnWorker own -> own.isExpected();
+            case RegisteredWorker registered -> registered.state() != WorkerState.DRAINING;
+        });
+        Optional<WorkerView> failed = serving.stream()
+                .map(PoolWorker::view)
+                .filter(view -> view.state() == WorkerState.FAILED)
+                .findFirst();
+        if (!expected && failed.isPresent()) {
+            WorkerView view = failed.get();
+            throw new PoolFailure(
+                    ErrorCode.WORKER_START_FAILED,
+                    view.restartSeconds() >= 0,
+                    model + ": its worker cannot be started: " + view.reason(),
+                    Map.of("worker_id", view.id(), "retry_after_s", Math.max(1L, (long) view.restartSeconds())));
+        }
+        return expected;
+    }
+
+    /** Waits for a change, for so long at most. */
+    public synchronized void await(Duration most) throws InterruptedException {
+        TimeUnit.NANOSECONDS.timedWait(this, Math.max(1, most.toNanos()));
+    }
+
+    synchronized void release(Lease lease) {
+        lease.worker().release(lease);
+        changed();
+    }
+
+    synchronized void suspect(Lease lease) {
+        lease.worker().checkNow();
+        lease.worker().tick();
+    }
+
+    /** Stops all own workers, and takes no more. */
+    public synchronized void drainAll() {
+        draining = true;
+        own().filter(worker -> !worker.isOver()).toList().forEach(OwnWorker::stop);
+    }
+
+    /** Whether no process is left. */
+    public synchronized boolean isDrained() {
+        return own().allMatch(OwnWorker::isOver);
+    }
+
+    public synchronized boolean isDraining() {
+        return draining;
+    }
+
+    /** Logs of own workers, which grow. */
+    public synchronized List<Path> logs() {
+        return own().map(OwnWorker::log).toList();
+    }
+
+    /** Lets go of the state folder; workers live on. */
+    @Override
+    public void close() throws IOException {
+        lock.close();
+    }
+}

@@ -1,0 +1,43 @@
+package dev.starforge.serve.pool.supervise;
+
+import java.net.URI;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Supplier;
+
+/**
+ * The command line of a worker.
+ *
+ * @param program how this program is started, without a verb
+ * @param keyFile API keys, which a worker shares with the pool
+ * @param firstKey of them, which the pool asks its workers with; empty without keys
+ * @param pool where this pool listens, known once it does
+ */
+public record WorkerCommand(List<String> program, Optional<Path> keyFile, String firstKey, Supplier<URI> pool) {
+    public static final String READY_PATH = "/v2/internal/workers/ready";
+
+    public WorkerCommand {
+        program = List.copyOf(program);
+    }
+
+    /** @param start comes back with the callback, so that one of an earlier process is not taken for this one's */
+    List<String> of(String id, WorkerSpec spec, String start) {
+        List<String> command = new ArrayList<>(program);
+        command.addAll(List.of("worker", "--worker-id", id, "--model", spec.path().toString(), "--port", "0"));
+        command.addAll(List.of("--served-model-name", spec.model()));
+        String[] device = spec.device().split(":");
+        command.addAll(List.of("--device", device[0]));
+        if (device.length > 1) {
+            command.addAll(List.of("--device-index", device[1]));
+        }
+        if (spec.kvBytes() > 0) {
+            command.addAll(List.of("--kv-memory", Long.toString(spec.kvBytes() >> 10) + "K"));
+        }
+        spec.adapters().forEach((name, path) -> command.addAll(List.of("--adapter", name + "=" + path)));
+        keyFile.ifPresent(file -> command.addAll(List.of("--api-key-file", file.toString())));
+        command.addAll(List.of("--callback-url", pool.get() + READY_PATH + "?start=" + start));
+        return command;
+    }
+}

@@ -1,0 +1,274 @@
+package dev.starforge.serve.pool;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.RawClient;
+import dev.starforge.serve.log.Narration;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.JsonNode;
+
+/** A pool and its workers, which are real processes, and what is done to them. */
+final class PoolTest {
+    private static final Duration NEVER = Duration.ZERO;
+    private static final String STREAM = "{'model':'slow','prompt':'x','max_tokens':100,'stream':true}";
+
+    @TempDir
+    private Path folder;
+
+    /** What a client of a stream got: its tokens, and how it ended. */
+    private record Streamed(int tokens, String end) {}
+
+    /** @param begun counted down when there is a first token */
+    private static Streamed read(RawClient client, CountDownLatch begun) throws IOException {
+        client.openStream();
+        int tokens = 0;
+        for (String event = client.event(); ; event = client.event()) {
+            JsonNode node = event.equals("[DONE]") ? Jackson.object() : Jackson.JSON.readTree(event);
+            if (event.equals("[DONE]") || node.has("error")) {
+                return new Streamed(tokens, node.has("error") ? node.path("error_code").asString() : event);
+            }
+            begun.countDown();
+            tokens += node.path("choices").path(0).path("text").asString().isEmpty() ? 0 : 1;
+        }
+    }
+
+    @Test
+    void aWorkerThatIsKilledCostsNobodyMoreThanAnErrorThatSaysToAskAgain() throws Exception {
+        try (PoolFixture pool = new PoolFixture(folder)
+                .model("slow", "tokens=40 step_ms=20", NEVER)
+                .start()) {
+            String first = pool.worker("slow", false);
+            String second = pool.worker("slow", true);
+            PoolFixture.await("both are ready", () -> pool.status(first).equals("READY"));
+            try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {
+                List<Future<Streamed>> streams = new ArrayList<>();
+                List<Future<RawClient.Reply>> whole = new ArrayList<>();
+                CountDownLatch begun = new CountDownLatch(12);
+                for (int i = 0; i < 12; i++) {
+                    streams.add(clients.submit(() -> {
+                        try (RawClient client = pool.client()) {
+                            return read(client.post("/v1/completions", STREAM.replace('\'', '"')), begun);
+                        }
+                    }));
+                    whole.add(clients.submit(() -> pool.complete("slow")));
+                }
+                begun.await();
+                long begin = System.nanoTime();
+                pool.signal(first, "KILL");
+                PoolFixture.await("it is accounted", () -> {
+                    try {
+                        return pool.worker(first).path("last_exit").asString().contains("out of memory");
+                    } catch (IOException failure) {
+                        throw new AssertionError(failure);
+                    }
+                });
+                assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(Duration.ofSeconds(5));
+                int lost = 0;
+                for (Future<Streamed> stream : streams) {
+                    Streamed streamed = stream.get();
+                    assertThat(streamed.end()).isIn("[DONE]", "WORKER_LOST");
+                    assertThat(streamed.tokens() == 40).isEqualTo(streamed.end().equals("[DONE]"));
+                    lost += streamed.end().equals("[DONE]") ? 0 : 1;
+                }
+                assertThat(lost).as("those of one worker of two").isBetween(1, 11);
+                for (Future<RawClient.Reply> reply : whole) {
+                    assertThat(reply.get().status()).as("nobody had been told anything").isEqualTo(200);
+                }
+            }
+            PoolFixture.await("it is back", () -> pool.status(first).equals("READY"));
+            assertThat(pool.worker(first).path("restarts").intValue()).isEqualTo(1);
+            hang(pool, second);
+            shutDownByItself(pool, second);
+        }
+    }
+
+    /** A stopped process keeps its connections: only its silence tells. */
+    private static void hang(PoolFixture pool, String id) throws Exception {
+        pool.signal(id, "STOP");
+        try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {
+            List<Future<RawClient.Reply>> replies = new ArrayList<>();
+            for (int i = 0; i < 6; i++) {
+                replies.add(clients.submit(() -> pool.complete("slow")));
+            }
+            for (Future<RawClient.Reply> reply : replies) {
+                assertThat(reply.get().status()).isEqualTo(200);
+            }
+        }
+        assertThat(pool.worker(id).path("reason").asString()).contains("3 health checks in a row");
+        PoolFixture.await("it is back", () -> pool.status(id).equals("READY"));
+    }
+
+    /** Exit 0 is not restarted. */
+    private static void shutDownByItself(PoolFixture pool, String id) throws Exception {
+        URI uri = URI.create(pool.worker(id).path("uri").asString());
+        try (RawClient straight = new RawClient(uri.getPort())) {
+            assertThat(straight.post("/shutdown", "{}").reply().status()).isEqualTo(202);
+        }
+        PoolFixture.await("it has ended", () -> pool.status(id).equals("STOPPED"));
+        assertThat(pool.worker(id).path("last_exit").asString()).isEqualTo("0: drained");
+        assertThat(pool.complete("slow").status()).as("the other one serves on").isEqualTo(200);
+    }
+
+    @Test
+    void aPoolThatComesBackTakesItsWorkersOver() throws Exception {
+        PoolFixture pool = new PoolFixture(folder).model("slow", "tokens=60 step_ms=20", NEVER);
+        try (pool) {
+            pool.start();
+            int port = pool.port();
+            String id = pool.worker("slow", true);
+            long pid = pool.pid(id);
+            try (RawClient straight =
+                            new RawClient(URI.create(pool.worker(id).path("uri").asString())
+                                    .getPort());
+                    RawClient through = pool.client()) {
+                straight.post("/v1/completions", STREAM.replace('\'', '"')).openStream().event();
+                through.post("/v1/completions", STREAM.replace('\'', '"')).openStream().event();
+                pool.pool.close();
+                pool.start("127.0.0.1:" + port);
+                PoolFixture.await("it is known", () -> List.of("READY", "BUSY").contains(pool.status(id)));
+                assertThat(pool.pid(id)).isEqualTo(pid);
+                assertThat(pool.state().path("devices").path(0).path("allocated").longValue())
+                        .isEqualTo(pool.worker(id).path("memory_reserved").longValue())
+                        .isPositive();
+                int events = 1;
+                while (!straight.event().equals("[DONE]")) {
+                    events++;
+                }
+                assertThat(events).as("tokens and the end of a stream that went straight on").isGreaterThan(59);
+                assertThatThrownBy(() -> {
+                            while (true) {
+                                through.event();
+                            }
+                        })
+                        .isInstanceOf(IOException.class);
+            }
+            assertThat(pool.complete("slow").status()).isEqualTo(200);
+            assertThat(pool.worker(id).path("restarts").intValue()).isZero();
+        }
+    }
+
+    @Test
+    void modelsComeWhenAskedForAndGoWhenNobodyAsks() throws Exception {
+        try (PoolFixture pool = new PoolFixture(folder)
+                .model("idle", "tokens=3", Duration.ofMillis(300))
+                .model("big-a", "tokens=3 callbacks=2", NEVER)
+                .model("big-b", "tokens=3", NEVER)
+                .model("huge", "tokens=3", NEVER)
+                .model("broken", "", NEVER)
+                .start()) {
+            assertThat(pool.complete("idle").status()).isEqualTo(200);
+            PoolFixture.await("scaled to zero", () -> status(pool, "idle").equals("STOPPED"));
+            assertThat(pool.complete("big-a").status()).isEqualTo(200);
+            assertThat(pool.complete("big-b").status())
+                    .as("there is room for one of them; the idle one has made it")
+                    .isEqualTo(200);
+            assertThat(status(pool, "big-a")).isEqualTo("STOPPED");
+            assertThat(pool.complete("idle").status()).as("and back").isEqualTo(200);
+            refuses(pool, "huge", 503, "INSUFFICIENT_MEMORY", false);
+            refuses(pool, "broken", 400, "MODEL_INCOMPATIBLE", false);
+            refuses(pool, "nowhere", 404, "MODEL_NOT_FOUND", false);
+            RawClient.Reply device = pool.post("/v2/workers/start", "{'model_ref':'idle','device':'cuda:0'}");
+            assertThat(device.body()).contains("DEVICE_UNAVAILABLE", "there are [cpu]");
+            assertThat(pool.post("/v2/workers/w-0/stop", "{}").body()).contains("WORKER_NOT_FOUND");
+        }
+    }
+
+    private static String status(PoolFixture pool, String model) {
+        try {
+            String last = "";
+            for (JsonNode worker : pool.state().path("workers")) {
+                last = worker.path("model_ref").asString().equals(model)
+                        ? worker.path("status").asString()
+                        : last;
+            }
+            return last;
+        } catch (IOException failure) {
+            throw new AssertionError(failure);
+        }
+    }
+
+    private static void refuses(PoolFixture pool, String model, int status, String code, boolean retriable)
+            throws IOException {
+        RawClient.Reply reply = pool.complete(model);
+        JsonNode body = Jackson.JSON.readTree(reply.body());
+        assertThat(reply.status()).isEqualTo(status);
+        assertThat(body.path("error_code").asString()).isEqualTo(code);
+        assertThat(body.path("retriable").booleanValue()).isEqualTo(retriable);
+        assertThat(body.path("error").path("message").asString()).isNotEmpty();
+    }
+
+    @Test
+    void anEngineThatDiesBehindAHealthyFaceIsFound() throws Exception {
+        try (PoolFixture pool =
+                new PoolFixture(folder).model("dies", "tokens=3 engine_dies_ms=1", NEVER).start()) {
+            String id = pool.worker("dies", false);
+            PoolFixture.await("it is found", () -> {
+                try {
+                    return pool.worker(id).path("reason").asString().contains("/health/deep");
+                } catch (IOException failure) {
+                    throw new AssertionError(failure);
+                }
+            });
+        }
+    }
+
+    @Test
+    void whatIsTakenIsSaid() throws Exception {
+        PoolFixture pool = new PoolFixture(folder);
+        try (ServerSocket taken = new ServerSocket(0)) {
+            assertThatThrownBy(() -> pool.start("127.0.0.1:" + taken.getLocalPort()))
+                    .isInstanceOf(IOException.class)
+                    .hasMessageContaining("cannot listen on");
+        }
+        try (pool) {
+            pool.start();
+            assertThatThrownBy(() -> Pool.start(
+                            pool.config("127.0.0.1:0"),
+                            PoolFixture.parts(PoolFixture.QUICK),
+                            List.of(),
+                            Narration.silent()))
+                    .as("two pools on one folder")
+                    .isInstanceOf(IOException.class)
+                    .hasMessageContaining("is being written by another");
+        }
+        Path file = Files.createFile(folder.resolve("file"));
+        assertThatThrownBy(() -> new PoolFixture(file).start())
+                .as("a folder that cannot be written to")
+                .isInstanceOf(IOException.class);
+    }
+
+    @Test
+    void keysAreForClientsWorkersAndTheCallback() throws Exception {
+        PoolFixture pool = new PoolFixture(folder).model("fast", "tokens=3", NEVER);
+        pool.keys = Optional.of(Files.writeString(folder.resolve("keys"), "first-key\nsecond-key\n"));
+        try (pool) {
+            pool.start();
+            assertThat(pool.complete("fast").status()).isEqualTo(401);
+            String body = "{\"model\":\"fast\",\"prompt\":\"x\"}";
+            try (RawClient client = pool.client()) {
+                client.socket().setSoTimeout(60_000);
+                client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer second-key\r\n"
+                        + "Content-Length: " + body.length() + "\r\n\r\n" + body);
+                RawClient.Reply reply = client.reply();
+                assertThat(reply.status()).as(reply.body()).isEqualTo(200);
+                assertThat(reply.headers()).containsKey("x-worker-id");
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+package dev.starforge.serve.pool.process;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledOnOs;
+import org.junit.jupiter.api.condition.OS;
+import org.junit.jupiter.api.io.TempDir;
+
+@DisabledOnOs(OS.WINDOWS)
+final class SystemLauncherTest {
+    @TempDir
+    private Path folder;
+
+    private final SystemLauncher launcher = new SystemLauncher();
+
+    private static Exit end(Child child) throws InterruptedException {
+        long begin = System.nanoTime();
+        while (child.exit().isEmpty()) {
+            assertThat(System.nanoTime() - begin).isLessThan(20_000_000_000L);
+            Thread.sleep(2);
+        }
+        return child.exit().orElseThrow();
+    }
+
+    private Child sh(String script) throws IOException {
+        return launcher.start(List.of("/bin/sh", "-c", script), folder.resolve("log"));
+    }
+
+    @Test
+    void aProcessIsFoundAgainByItsPidAndItsStartAlone() throws Exception {
+        Child child = sh("exec sleep 60");
+        assertThat(launcher.find(child.pid(), child.identity() + "0")).as("a stranger").isEmpty();
+        assertThat(launcher.find(child.pid(), "")).isEmpty();
+        ProcessHandle self = ProcessHandle.current();
+        assertThat(launcher.find(self.pid(), SystemLauncher.identity(self))).as("never ourselves").isEmpty();
+        Child found = launcher.find(child.pid(), child.identity()).orElseThrow();
+        assertThat(found.exit()).isEmpty();
+        found.kill();
+        assertThat(end(found)).as("the system tells nobody but the parent").isEqualTo(Exit.UNKNOWN);
+        assertThat(end(child).text()).isEqualTo("137: out of memory (SIGKILL)");
+        assertThat(launcher.find(child.pid(), child.identity())).isEmpty();
+        found.kill(); // the pid may be another's by now
+    }
+
+    @Test
+    void outputGoesToTheLogAndCodesComeBack() throws Exception {
+        assertThat(end(sh("echo one; echo two >&2; exit 3"))).isEqualTo(new Exit(Exit.MODEL_REFUSED));
+        end(sh("echo three"));
+        assertThat(Files.readString(folder.resolve("log"))).isEqualTo("one\ntwo\nthree\n");
+        assertThatThrownBy(() -> launcher.start(List.of("/no/such/program"), folder.resolve("log")))
+                .isInstanceOf(IOException.class);
+    }
+
+    @Test
+    void aQuestionHasAnAnswerOrAnEnd() throws Exception {
+        Commands commands = Commands.ofSystem();
+        assertThat(commands.run(List.of("/bin/sh", "-c", "echo yes; echo no >&2; exit 4"), Duration.ofSeconds(20)))
+                .isEqualTo(new Commands.Printed(4, "yes\n", "no\n"));
+        assertThatThrownBy(() -> commands.run(List.of("/bin/sleep", "60"), Duration.ofMillis(50)))
+                .hasMessageContaining("no end within");
+    }
+}

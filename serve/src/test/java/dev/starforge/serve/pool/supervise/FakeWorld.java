@@ -1,0 +1,251 @@
+package dev.starforge.serve.pool.supervise;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.serve.pool.config.RestartPolicy;
+import dev.starforge.serve.pool.process.Child;
+import dev.starforge.serve.pool.process.Exit;
+import dev.starforge.serve.pool.process.Launcher;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Clock;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import java.util.function.BooleanSupplier;
+
+/** Processes, workers and a time of a test's own: a week of supervision passes in a moment, the same each time. */
+final class FakeWorld implements Launcher, WorkerClient {
+    static final WorkerSpec SPEC = new WorkerSpec("coder", Path.of("coder.gguf"), "cpu", Map.of(), 1000, 100);
+    private static final Duration TICK = Duration.ofMillis(100);
+
+    final List<FakeChild> children = new ArrayList<>();
+    final List<Happening> happenings = new ArrayList<>();
+    final List<String> shutdowns = new ArrayList<>();
+    private final Path state;
+    private long nanos = 1_000_000_000_000L;
+    private Duration clockIsOff = Duration.ZERO;
+    private long nextPid = 100;
+    boolean refuseToStart;
+    boolean canTerminate = true;
+
+    FakeWorld(Path state) {
+        this.state = state;
+    }
+
+    /** A process that does what a test says. */
+    final class FakeChild implements Child {
+        final long pid = nextPid++;
+        final List<String> command;
+        final URI uri = URI.create("http://127.0.0.1:" + (40_000 + pid));
+        int terminations;
+        int kills;
+        boolean obeys = true;
+        boolean answers = true;
+        boolean computes = true;
+        long running;
+        String status = "ok";
+        String workerId;
+        Optional<Exit> exit = Optional.empty();
+
+        FakeChild(List<String> command) {
+            this.command = command;
+            workerId = argument("--worker-id");
+        }
+
+        String argument(String name) {
+            return command.get(command.indexOf(name) + 1);
+        }
+
+        String start() {
+            return argument("--callback-url").replaceFirst(".*start=", "");
+        }
+
+        void exits(int code) {
+            exit = Optional.of(new Exit(code));
+        }
+
+        @Override
+        public long pid() {
+            return pid;
+        }
+
+        @Override
+        public String identity() {
+            return "tick " + pid;
+        }
+
+        @Override
+        public Optional<Exit> exit() {
+            return exit;
+        }
+
+        @Override
+        public boolean canTerminate() {
+            return canTerminate;
+        }
+
+        @Override
+        public void terminate() {
+            assertThat(exit).as("a dead process is not signalled").isEmpty();
+            terminations++;
+            if (obeys) {
+                exits(0);
+            }
+        }
+
+        @Override
+        public void kill() {
+            assertThat(exit).as("a dead process is not signalled").isEmpty();
+            kills++;
+            exits(137);
+        }
+    }
+
+    Supervisor supervisor() throws IOException {
+        return supervisor(RestartPolicy.DEFAULT);
+    }
+
+    Supervisor supervisor(RestartPolicy policy) throws IOException {
+        WorkerCommand command = new WorkerCommand(
+                List.of("starforge"), Optional.empty(), "", () -> URI.create("http://127.0.0.1:9200"));
+        return new Supervisor(new Surroundings(
+                state,
+                this,
+                this,
+                command,
+                Timing.DEFAULT,
+                policy,
+                () -> nanos,
+                clock(),
+                new Random(7),
+                Runnable::run,
+                happenings::add));
+    }
+
+    private Clock clock() {
+        return new Clock() {
+            @Override
+            public ZoneId getZone() {
+                return ZoneOffset.UTC;
+            }
+
+            @Override
+            public Clock withZone(ZoneId zone) {
+                return this;
+            }
+
+            @Override
+            public Instant instant() {
+                return Instant.EPOCH.plusNanos(nanos).plus(clockIsOff);
+            }
+        };
+    }
+
+    /** Somebody sets the clock. */
+    void setClock(Duration by) {
+        clockIsOff = clockIsOff.plus(by);
+    }
+
+    void pass(Supervisor supervisor, Duration time) {
+        for (long left = time.toMillis(); left > 0; left -= TICK.toMillis()) {
+            nanos += TICK.toNanos();
+            supervisor.tick();
+        }
+    }
+
+    /** How long until something is so, at most an hour. */
+    Duration until(Supervisor supervisor, BooleanSupplier so) {
+        long begin = nanos;
+        while (!so.getAsBoolean()) {
+            assertThat(Duration.ofNanos(nanos - begin)).isLessThan(Duration.ofHours(1));
+            pass(supervisor, TICK);
+        }
+        return Duration.ofNanos(nanos - begin);
+    }
+
+    FakeChild last() {
+        return children.getLast();
+    }
+
+    /** A worker that is ready; its id. */
+    String ready(Supervisor supervisor) {
+        String id = supervisor.start(SPEC, Optional.empty());
+        callBack(supervisor);
+        return id;
+    }
+
+    /** The process that was started last says that it is ready. */
+    void callBack(Supervisor supervisor) {
+        supervisor.calledBack(last().argument("--worker-id"), last().start(), last().uri);
+        pass(supervisor, TICK);
+    }
+
+    static WorkerView view(Supervisor supervisor, String id) {
+        return supervisor.views().stream()
+                .filter(view -> view.id().equals(id))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    static WorkerState state(Supervisor supervisor, String id) {
+        return view(supervisor, id).state();
+    }
+
+    @Override
+    public Child start(List<String> command, Path log) throws IOException {
+        if (refuseToStart) {
+            throw new IOException("Cannot run program");
+        }
+        FakeChild child = new FakeChild(command);
+        children.add(child);
+        return child;
+    }
+
+    @Override
+    public Optional<Child> find(long pid, String identity) {
+        return children.stream()
+                .filter(child ->
+                        child.pid == pid && child.exit.isEmpty() && child.identity().equals(identity))
+                .map(Child.class::cast)
+                .findFirst();
+    }
+
+    private FakeChild at(URI worker) throws IOException {
+        FakeChild found = children.stream()
+                .filter(child -> child.uri.equals(worker) && child.exit.isEmpty())
+                .findFirst()
+                .orElseThrow(() -> new IOException("Connection refused"));
+        if (!found.answers) {
+            throw new IOException("Read timed out");
+        }
+        return found;
+    }
+
+    @Override
+    public Health health(URI worker) throws IOException {
+        FakeChild child = at(worker);
+        return new Health(
+                child.status, child.workerId, "coder", "cpu", 500, child.running, List.of("completion"), List.of());
+    }
+
+    @Override
+    public void canary(URI worker, String key) throws IOException {
+        if (!at(worker).computes) {
+            throw new IOException("/health/deep: expected success, got 503");
+        }
+    }
+
+    @Override
+    public void shutdown(URI worker, String key) throws IOException {
+        at(worker).exits(0);
+        shutdowns.add(worker.toString());
+    }
+}

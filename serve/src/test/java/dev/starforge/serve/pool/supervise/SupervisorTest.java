@@ -1,0 +1,445 @@
+package dev.starforge.serve.pool.supervise;
+
+import static dev.starforge.serve.pool.supervise.FakeWorld.SPEC;
+import static dev.starforge.serve.pool.supervise.FakeWorld.state;
+import static dev.starforge.serve.pool.supervise.FakeWorld.view;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.within;
+
+import dev.starforge.serve.pool.supervise.FakeWorld.FakeChild;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** What becomes of workers, in a time of its own. */
+final class SupervisorTest {
+    @TempDir
+    private Path folder;
+
+    private FakeWorld world;
+    private Supervisor pool;
+
+    @BeforeEach
+    void open() throws IOException {
+        world = new FakeWorld(folder);
+        pool = world.supervisor();
+    }
+
+    @AfterEach
+    void close() throws IOException {
+        pool.close();
+    }
+
+    private Optional<Lease> lease() {
+        return pool.acquire("coder", Set.of(), List::getFirst);
+    }
+
+    private Duration restartAfter(String id, int code) {
+        int count = world.children.size();
+        world.last().exits(code);
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.FAILED);
+        return world.until(pool, () -> world.children.size() > count);
+    }
+
+    @Test
+    void aWorkerIsReadyWhenItAnswersWhereItSaidItIs() {
+        String id = pool.start(SPEC, Optional.empty());
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
+        assertThat(lease()).isEmpty();
+        assertThat(pool.allocated("cpu")).isEqualTo(1000);
+        world.last().status = "loading";
+        world.callBack(pool);
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
+        world.last().status = "ok";
+        world.pass(pool, Duration.ofSeconds(1));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+        try (Lease lease = lease().orElseThrow()) {
+            assertThat(lease.uri()).isEqualTo(world.last().uri);
+            assertThat(state(pool, id)).isEqualTo(WorkerState.BUSY);
+        }
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+    }
+
+    @Test
+    void aCrashIsAccountedAndTheBackoffDoublesToAMinute() {
+        String id = world.ready(pool);
+        double expected = 1;
+        for (int i = 0; i < 9; i++) {
+            world.pass(pool, Duration.ofSeconds(11)); // later than what counts as a failed start
+            double seconds = restartAfter(id, 134).toMillis() / 1000.0;
+            // ten percent of jitter, and it is looked at ten times a second
+            assertThat(seconds).isCloseTo(expected, within(0.1 * expected + 0.2));
+            expected = Math.min(60, 2 * expected);
+            world.callBack(pool);
+        }
+        assertThat(view(pool, id).restarts()).isEqualTo(9);
+        assertThat(view(pool, id).lastExit()).isEqualTo("134: SIGABRT");
+        world.pass(pool, Duration.ofSeconds(301));
+        assertThat(restartAfter(id, 1)).isLessThan(Duration.ofMillis(1300));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0, STOPPED, '0: drained'", "2, FAILED, '2: wrong use'", "3, FAILED, '3: model refused'"})
+    void whatStartingAgainDoesNotHelpIsNotStartedAgain(int code, WorkerState end, String text) {
+        String id = world.ready(pool);
+        world.last().exits(code);
+        world.pass(pool, Duration.ofMinutes(10));
+        assertThat(world.children).hasSize(1);
+        assertThat(state(pool, id)).isEqualTo(end);
+        assertThat(view(pool, id).lastExit()).isEqualTo(text);
+        assertThat(pool.allocated("cpu")).isZero();
+    }
+
+    @Test
+    void whatTheKernelKillsIsReportedAsOutOfMemory() {
+        String id = world.ready(pool);
+        world.last().exits(137);
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(view(pool, id).lastExit()).contains("137", "out of memory");
+        assertThat(pool.allocated("cpu")).as("it comes back").isEqualTo(1000);
+    }
+
+    @Test
+    void theBreakerOpensAfterFiveFailedStartsAndLetsOneTrialThrough() {
+        String id = pool.start(SPEC, Optional.empty());
+        for (int i = 0; i < 4; i++) {
+            assertThat(restartAfter(id, 1)).isLessThan(Duration.ofSeconds(10));
+        }
+        for (int i = 0; i < 2; i++) {
+            world.last().exits(1);
+            world.pass(pool, Duration.ofMillis(100));
+            assertThatThrownBy(() -> pool.isExpected("coder"))
+                    .isInstanceOf(PoolFailure.class)
+                    .hasMessageContaining("cannot be started");
+            int count = world.children.size();
+            Duration open = world.until(pool, () -> world.children.size() > count);
+            assertThat(open.toSeconds()).isBetween(299L, 301L);
+        }
+        world.callBack(pool);
+        world.pass(pool, Duration.ofSeconds(11));
+        assertThat(restartAfter(id, 1)).as("it was ready for long enough").isLessThan(Duration.ofSeconds(70));
+    }
+
+    @Test
+    void deadSoonAfterReadyIsAFailedStart() {
+        String id = world.ready(pool);
+        for (int i = 0; i < 5; i++) {
+            world.pass(pool, Duration.ofSeconds(9));
+            world.last().exits(1);
+            world.pass(pool, Duration.ofMillis(100));
+            if (i < 4) {
+                int count = world.children.size();
+                world.until(pool, () -> world.children.size() > count);
+                world.callBack(pool);
+            }
+        }
+        assertThat(view(pool, id).restartSeconds()).isGreaterThan(290);
+    }
+
+    @Test
+    void atMostTenRestartsAMinute() {
+        List<String> ids = new ArrayList<>();
+        for (int i = 0; i < 15; i++) {
+            ids.add(world.ready(pool));
+        }
+        world.pass(pool, Duration.ofSeconds(20));
+        List.copyOf(world.children).forEach(child -> child.exits(1));
+        world.pass(pool, Duration.ofSeconds(59));
+        assertThat(world.children).hasSize(15 + 10);
+        world.pass(pool, Duration.ofSeconds(10));
+        assertThat(world.children).hasSize(15 + 15);
+        assertThat(ids).allSatisfy(id -> assertThat(view(pool, id).restarts()).isEqualTo(1));
+    }
+
+    @Test
+    void oneThatHangsIsKilledAfterThreeChecks() {
+        String id = world.ready(pool);
+        world.last().answers = false;
+        Duration time = world.until(pool, () -> world.last().kills > 0);
+        assertThat(time).isLessThanOrEqualTo(Duration.ofSeconds(31));
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(view(pool, id).reason()).contains("3 health checks in a row", "Read timed out");
+        world.until(pool, () -> world.children.size() == 2);
+    }
+
+    @Test
+    void healthThatLiesIsFoundByTheCanary() {
+        String id = world.ready(pool);
+        world.last().computes = false;
+        Duration time = world.until(pool, () -> world.last().kills > 0);
+        assertThat(time).isBetween(Duration.ofSeconds(60), Duration.ofSeconds(92));
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(view(pool, id).reason()).contains("/health/deep");
+    }
+
+    @Test
+    void theCanaryLooksAtAWorkerThatAnswersNobodyToo() {
+        world.ready(pool);
+        world.last().computes = false;
+        world.last().running = 1;
+        Lease waiting = lease().orElseThrow();
+        List<String> cut = new ArrayList<>();
+        waiting.onCut(() -> cut.add("cut"));
+        world.until(pool, () -> world.last().kills > 0);
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(cut).containsExactly("cut");
+    }
+
+    @Test
+    void aSlowStartHasATimeout() {
+        String id = pool.start(SPEC, Optional.empty());
+        world.pass(pool, Duration.ofSeconds(299));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
+        world.pass(pool, Duration.ofSeconds(2));
+        assertThat(world.children.getFirst().kills).isEqualTo(1);
+        assertThat(view(pool, id).reason()).contains("not ready within 300 s");
+        assertThat(world.happenings).anyMatch(each -> each.kind() == Happening.Kind.START_TIMEOUT);
+    }
+
+    @Test
+    void whoCallsBackTwiceIsStartedOnce() {
+        String id = world.ready(pool);
+        FakeChild first = world.last();
+        pool.calledBack(id, first.start(), first.uri);
+        URI elsewhere = URI.create("http://127.0.0.1:1");
+        assertThatThrownBy(() -> pool.calledBack(id, first.start(), elsewhere)).isInstanceOf(PoolFailure.class);
+        assertThat(view(pool, id).uri()).isEqualTo(first.uri.toString());
+        restartAfter(id, 1);
+        assertThatThrownBy(() -> pool.calledBack(id, first.start(), first.uri))
+                .as("of a process that is gone")
+                .isInstanceOf(PoolFailure.class);
+        assertThatThrownBy(() -> pool.calledBack("w-0", "0", first.uri)).hasMessageContaining("no such worker");
+    }
+
+    @Test
+    void oneThatAnswersWithAnothersNameIsNotBelieved() {
+        String id = pool.start(SPEC, Optional.empty());
+        world.last().workerId = "w-other";
+        world.callBack(pool);
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(view(pool, id).reason()).contains("answers w-other, expected " + id);
+    }
+
+    @Test
+    void stoppingWaitsForRunningRequestsThenAsksThenKills() {
+        String id = world.ready(pool);
+        Lease running = lease().orElseThrow();
+        world.last().obeys = false;
+        pool.stop(id);
+        assertThat(lease()).as("a draining worker gets nothing").isEmpty();
+        world.pass(pool, Duration.ofSeconds(20));
+        assertThat(world.last().terminations).isZero();
+        running.close();
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(world.last().terminations).isEqualTo(1);
+        assertThat(pool.allocated("cpu")).as("it still lives").isEqualTo(1000);
+        assertThat(world.until(pool, () -> world.last().kills > 0).toSeconds()).isEqualTo(30);
+        world.pass(pool, Duration.ofMinutes(10));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STOPPED);
+        assertThat(pool.allocated("cpu")).isZero();
+        assertThat(world.children).hasSize(1);
+    }
+
+    @Test
+    void drainingHasADeadlineAndLeavesTheProcess() {
+        String id = world.ready(pool);
+        Lease running = lease().orElseThrow();
+        List<String> cut = new ArrayList<>();
+        running.onCut(() -> cut.add("cut"));
+        pool.drain(id);
+        world.pass(pool, Duration.ofSeconds(29));
+        assertThat(cut).isEmpty();
+        world.pass(pool, Duration.ofSeconds(2));
+        assertThat(cut).containsExactly("cut");
+        assertThat(state(pool, id)).isEqualTo(WorkerState.DRAINING);
+        assertThat(world.last().terminations + world.last().kills).isZero();
+        pool.stop(id);
+        running.close();
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STOPPED);
+    }
+
+    @Test
+    void whereNoSignalAsksTheWorkerIsAskedOverHttp() {
+        world.canTerminate = false;
+        String id = world.ready(pool);
+        pool.stop(id);
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(world.shutdowns).hasSize(1);
+        assertThat(world.last().terminations).isZero();
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STOPPED);
+    }
+
+    @Test
+    void reloadingSwitchesWhenTheNewOneIsReady() {
+        String old = world.ready(pool);
+        String fresh = pool.start(SPEC, Optional.of(old));
+        world.pass(pool, Duration.ofSeconds(5));
+        assertThat(lease().orElseThrow().workerId()).isEqualTo(old);
+        pool.calledBack(fresh, world.last().start(), world.last().uri);
+        world.pass(pool, Duration.ofSeconds(31));
+        assertThat(lease().orElseThrow().workerId()).isEqualTo(fresh);
+        world.pass(pool, Duration.ofSeconds(1));
+        assertThat(state(pool, old)).isEqualTo(WorkerState.STOPPED);
+    }
+
+    @Test
+    void theOldOneServesOnWhenTheNewOneFails() {
+        String old = world.ready(pool);
+        String fresh = pool.start(SPEC, Optional.of(old));
+        world.last().exits(1);
+        world.pass(pool, Duration.ofMinutes(10));
+        assertThat(state(pool, fresh)).isEqualTo(WorkerState.FAILED);
+        assertThat(world.children).as("it is not tried again").hasSize(2);
+        assertThat(lease().orElseThrow().workerId()).isEqualTo(old);
+    }
+
+    @Test
+    void aNewPoolTakesOverWhatRuns() throws IOException {
+        String ready = world.ready(pool);
+        FakeChild running = world.last();
+        String loading = pool.start(SPEC, Optional.empty());
+        pool.close();
+        pool = world.supervisor();
+        pool.adopt();
+        assertThat(pool.allocated("cpu")).isEqualTo(2000);
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(state(pool, ready)).isEqualTo(WorkerState.READY);
+        assertThat(lease().orElseThrow().uri()).isEqualTo(running.uri);
+        assertThat(state(pool, loading)).isEqualTo(WorkerState.STARTING);
+        pool.calledBack(loading, world.last().start(), world.last().uri);
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(state(pool, loading)).isEqualTo(WorkerState.READY);
+        assertThat(world.children).as("nothing was started").hasSize(2);
+    }
+
+    @Test
+    void aNewPoolEndsWhatItCannotVerifyAndSignalsNoStranger() throws IOException {
+        String hangs = world.ready(pool);
+        FakeChild hanging = world.last();
+        hanging.answers = false;
+        world.ready(pool);
+        FakeChild gone = world.last();
+        pool.close();
+        gone.exits(1);
+        Path entry = folder.resolve("workers").resolve(gone.argument("--worker-id") + ".json");
+        // its pid has passed to a process that is none of ours
+        Files.writeString(entry, Files.readString(entry).replace("\"pid\" : " + gone.pid, "\"pid\" : " + hanging.pid));
+        pool = world.supervisor();
+        pool.adopt();
+        assertThat(hanging.kills + hanging.terminations).isZero();
+        world.until(pool, () -> hanging.kills > 0);
+        assertThat(view(pool, hangs).restarts()).isZero();
+        world.pass(pool, Duration.ofSeconds(3));
+        assertThat(world.children).as("both are started again").hasSize(4);
+        assertThat(gone.kills + gone.terminations).isZero();
+    }
+
+    @Test
+    void oneFolderOnePool() {
+        assertThatThrownBy(() -> world.supervisor())
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("starforge pool, process " + ProcessHandle.current().pid());
+    }
+
+    @Test
+    void whatCannotBeRecordedIsNotStarted() throws IOException {
+        Path journal = folder.resolve("workers");
+        Files.delete(journal);
+        Files.createFile(journal); // as when a disk is full or read-only: nothing can be written there
+        assertThatThrownBy(() -> pool.start(SPEC, Optional.empty()))
+                .isInstanceOfSatisfying(PoolFailure.class, failure -> assertThat(failure.code())
+                        .isEqualTo(ErrorCode.WORKER_START_FAILED));
+        assertThat(world.children).isEmpty();
+        assertThat(pool.views()).isEmpty();
+        assertThat(pool.allocated("cpu")).isZero();
+    }
+
+    @Test
+    void whatRunsSurvivesAFullDiskAndIsNotReadyBeforeItIsRecorded() throws IOException {
+        String id = pool.start(SPEC, Optional.empty());
+        Path journal = folder.resolve("workers");
+        Files.move(journal, folder.resolve("aside"));
+        Files.createFile(journal);
+        assertThatThrownBy(() -> world.callBack(pool))
+                .isInstanceOfSatisfying(PoolFailure.class, failure -> assertThat(failure.isRetriable())
+                        .isTrue());
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
+        Files.delete(journal);
+        Files.move(folder.resolve("aside"), journal);
+        world.callBack(pool);
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+    }
+
+    @Test
+    void aClockThatJumpsChangesNothing() {
+        String id = world.ready(pool);
+        world.setClock(Duration.ofDays(400));
+        world.pass(pool, Duration.ofSeconds(30));
+        world.setClock(Duration.ofDays(-800));
+        world.pass(pool, Duration.ofSeconds(30));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+        assertThat(world.last().kills).isZero();
+        assertThat(restartAfter(id, 1)).isLessThan(Duration.ofSeconds(2));
+    }
+
+    @Test
+    void aRegisteredWorkerIsWatchedAndNeverSignalled() throws IOException {
+        FakeChild remote = (FakeChild) world.start(List.of("elsewhere", "--worker-id", "theirs"), folder);
+        String id = pool.register(remote.uri, "");
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(lease().orElseThrow().workerId()).isEqualTo(id);
+        assertThatThrownBy(() -> pool.stop(id)).hasMessageContaining("was registered");
+        remote.answers = false;
+        world.until(pool, () -> state(pool, id) == WorkerState.FAILED);
+        assertThat(lease()).isEmpty();
+        remote.answers = true;
+        world.until(pool, () -> lease().isPresent());
+        assertThat(remote.kills + remote.terminations).isZero();
+        assertThat(world.children).hasSize(1);
+    }
+
+    @Test
+    void theLeastRecentlyUsedIdleOneMakesRoom() {
+        Map<String, String> ids = new HashMap<>();
+        for (String model : List.of("a", "b", "c")) {
+            ids.put(
+                    model,
+                    pool.start(new WorkerSpec(model, Path.of(model), "cpu", Map.of(), 10, 1), Optional.empty()));
+            world.callBack(pool);
+            world.pass(pool, Duration.ofSeconds(1));
+        }
+        pool.acquire("a", Set.of(), List::getFirst).orElseThrow().close();
+        Lease busy = pool.acquire("b", Set.of(), List::getFirst).orElseThrow();
+        Set<String> all = Set.of("a", "b", "c");
+        assertThat(pool.stopIdlest("cpu", all)).contains(ids.get("c"));
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(pool.stopIdlest("cuda:0", all)).isEmpty();
+        assertThat(pool.stopIdlest("cpu", Set.of("b"))).as("it is busy").isEmpty();
+        assertThat(pool.stopIdlest("cpu", all)).contains(ids.get("a"));
+        busy.close();
+        pool.stopUnused(model -> Optional.of(Duration.ofSeconds(30)));
+        assertThat(state(pool, ids.get("b"))).isEqualTo(WorkerState.READY);
+        world.pass(pool, Duration.ofSeconds(31));
+        pool.stopUnused(model -> Optional.of(Duration.ofSeconds(30)));
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(state(pool, ids.get("b"))).as("scaled to zero").isEqualTo(WorkerState.STOPPED);
+        assertThat(pool.allocated("cpu")).isZero();
+    }
+}
