@@ -21,6 +21,7 @@ import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Clock;
 import java.time.Instant;
 import java.util.Comparator;
 import java.util.Map;
@@ -63,8 +64,11 @@ final class ServedModels {
                     device.name(),
                     Instant.now(),
                     tokenizer,
-                    template.map(source ->
-                            ChatTemplate.parse(tuned.model(), source, ChatTemplates.tokens(tuned.model(), tokenizer))),
+                    template.map(source -> ChatTemplate.parse(
+                            tuned.model(),
+                            source,
+                            ChatTemplates.tokens(tuned.model(), tokenizer),
+                            Clock.systemDefaultZone())),
                     template.map(ToolFormat::of).orElse(ToolFormat.NONE));
             Engine engine = new Engine(model, device, precision, options.flags.fallback(), blocks, options.maxBatch);
             return new ServedModel(

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.LongStream;
 
-/** An expression of a template; what a template of ours has never used is refused by the parser or by {@link Functions}. */
+/** An expression of a template. */
 sealed interface Expression {
     Object value(Scope scope);
 
@@ -24,19 +24,21 @@ sealed interface Expression {
         }
     }
 
+    /** A list or a tuple, which templates use alike. */
     record ListOf(List<Expression> items) implements Expression {
         @Override
         public Object value(Scope scope) {
-            return items.stream().map(item -> item.value(scope)).toList();
+            return scope.budget()
+                    .charge(items.stream().map(item -> item.value(scope)).toList());
         }
     }
 
-    record MapOf(Map<String, Expression> entries) implements Expression {
+    record MapOf(Map<Expression, Expression> entries) implements Expression {
         @Override
         public Object value(Scope scope) {
             Map<String, Object> map = new LinkedHashMap<>();
-            entries.forEach((key, entry) -> map.put(key, entry.value(scope)));
-            return map;
+            entries.forEach((key, entry) -> map.put(Value.string(key.value(scope)), entry.value(scope)));
+            return scope.budget().charge(map);
         }
     }
 
@@ -45,27 +47,10 @@ sealed interface Expression {
         @Override
         public Object value(Scope scope) {
             Object owner = of.value(scope);
-            Object wanted = key.value(scope);
-            return switch (owner) {
-                case Map<?, ?> map -> map.containsKey(wanted) ? map.get(wanted) : Value.Word.UNDEFINED;
-                case Value.Namespace space -> space.fields().getOrDefault(String.valueOf(wanted), Value.Word.UNDEFINED);
-                case List<?> list
-                when wanted instanceof Long at -> {
-                    long index = at < 0 ? at + list.size() : at;
-                    yield index >= 0 && index < list.size() ? list.get((int) index) : Value.Word.UNDEFINED;
-                }
-                case String text
-                when wanted instanceof Long at -> {
-                    long index = at < 0 ? at + text.length() : at;
-                    yield index >= 0 && index < text.length()
-                            ? String.valueOf(text.charAt((int) index))
-                            : Value.Word.UNDEFINED;
-                }
-                case Value.Word word
-                when word == Value.Word.UNDEFINED ->
-                    throw new Value.Failure("asks for " + wanted + " of something that is not defined");
-                default -> Value.Word.UNDEFINED;
-            };
+            if (owner instanceof String text) {
+                scope.budget().charge(text);
+            }
+            return Value.member(owner, key.value(scope));
         }
     }
 
@@ -73,89 +58,73 @@ sealed interface Expression {
     record Slice(Expression of, Expression from, Expression to, Expression step) implements Expression {
         @Override
         public Object value(Scope scope) {
-            Object owner = of.value(scope);
-            int size = owner instanceof String text
-                    ? text.length()
-                    : Functions.list(owner).size();
-            long by = whole(step, scope, 1);
+            Object owner = scope.budget().charge(of.value(scope));
+            List<?> list = Value.list(owner);
+            int size = list.size();
+            long by = Value.whole(step.value(scope), 1);
             if (by == 0) {
                 throw new Value.Failure("a slice with steps of 0");
             }
             long first = bound(from, scope, by > 0 ? 0 : size - 1L, size, by);
             long last = bound(to, scope, by > 0 ? size : -1, size, by);
-            long[] places = LongStream.iterate(first, i -> by > 0 ? i < last : i > last, i -> i + by)
-                    .toArray();
-            if (owner instanceof String text) {
-                StringBuilder out = new StringBuilder();
-                for (long place : places) {
-                    out.append(text.charAt((int) place));
-                }
-                return out.toString();
-            }
             List<Object> items = new ArrayList<>();
-            for (long place : places) {
-                items.add(Functions.list(owner).get((int) place));
-            }
-            return items;
-        }
-
-        private static long whole(Expression expression, Scope scope, long missing) {
-            return switch (expression.value(scope)) {
-                case Long number -> number;
-                case Value.Word word when word == Value.Word.NONE -> missing;
-                default -> throw new Value.Failure("a slice wants whole numbers");
-            };
+            LongStream.iterate(first, i -> by > 0 ? i < last : i > last, i -> i + by)
+                    .forEach(i -> items.add(list.get((int) i)));
+            return owner instanceof String ? Methods.joined(items, "", scope.budget()) : items;
         }
 
         private static long bound(Expression expression, Scope scope, long missing, int size, long by) {
-            long given = whole(expression, scope, Long.MIN_VALUE);
-            if (given == Long.MIN_VALUE) {
+            Object given = expression.value(scope);
+            if (given instanceof Value.Word) {
                 return missing;
             }
-            long place = given < 0 ? given + size : given;
+            long place = Value.whole(given) < 0 ? Value.whole(given) + size : Value.whole(given);
             return by > 0 ? Math.clamp(place, 0, size) : Math.clamp(place, -1, size - 1L);
         }
     }
 
-    record Call(Expression function, List<Expression> arguments, Map<String, Expression> named) implements Expression {
-        @Override
-        public Object value(Scope scope) {
-            List<Object> given =
-                    arguments.stream().map(argument -> argument.value(scope)).toList();
+    /** The arguments of a call, before they have values. */
+    record Given(List<Expression> placed, Map<String, Expression> named) {
+        static final Given NOTHING = new Given(List.of(), Map.of());
+
+        Arguments values(Scope scope) {
+            if (placed.isEmpty() && named.isEmpty()) {
+                return Arguments.NONE;
+            }
             Map<String, Object> byName = new LinkedHashMap<>();
             named.forEach((name, argument) -> byName.put(name, argument.value(scope)));
+            return new Arguments(
+                    placed.stream().map(argument -> argument.value(scope)).toList(), byName);
+        }
+    }
+
+    record Call(Expression function, Given given) implements Expression {
+        @Override
+        public Object value(Scope scope) {
             if (function instanceof Member(Expression of, Literal(Object name)) && name instanceof String method) {
-                return Functions.method(of.value(scope), method, given);
+                return Methods.call(of.value(scope), method, given.values(scope), scope.budget());
             }
-            if (function instanceof Name(String name)) {
-                return Functions.global(name, given, byName);
+            if (function.value(scope) instanceof Value.Function callee) {
+                return callee.call(given.values(scope), scope.budget());
             }
-            throw new Value.Failure("calls something that is no function");
+            throw new Value.Failure(
+                    function instanceof Name(String name)
+                            ? "function " + name + " is not known"
+                            : "calls something that is no function");
         }
     }
 
-    /** @param named for tojson alone */
-    record Filter(Expression of, String name, List<Expression> arguments, Map<String, Expression> named)
-            implements Expression {
+    record Filter(Expression of, String name, Given given) implements Expression {
         @Override
         public Object value(Scope scope) {
-            List<Object> given =
-                    arguments.stream().map(argument -> argument.value(scope)).toList();
-            if (named.isEmpty()) {
-                return Functions.filter(name, of.value(scope), given);
-            }
-            Map<String, Object> byName = new LinkedHashMap<>();
-            named.forEach((key, argument) -> byName.put(key, argument.value(scope)));
-            return Functions.json(of.value(scope), byName);
+            return Filters.apply(name, of.value(scope), given.values(scope), scope.budget());
         }
     }
 
-    record Test(Expression of, String name, List<Expression> arguments, boolean negated) implements Expression {
+    record Test(Expression of, String name, Given given, boolean negated) implements Expression {
         @Override
         public Object value(Scope scope) {
-            List<Object> given =
-                    arguments.stream().map(argument -> argument.value(scope)).toList();
-            return Functions.test(name, of.value(scope), given) != negated;
+            return Operators.test(name, of.value(scope), given.values(scope), scope.budget()) != negated;
         }
     }
 
@@ -169,7 +138,7 @@ sealed interface Expression {
     record Negative(Expression of) implements Expression {
         @Override
         public Object value(Scope scope) {
-            return Functions.arithmetic("-", 0L, of.value(scope));
+            return Operators.arithmetic("-", 0L, of.value(scope), scope.budget());
         }
     }
 
@@ -185,7 +154,7 @@ sealed interface Expression {
     record Binary(String operator, Expression left, Expression right) implements Expression {
         @Override
         public Object value(Scope scope) {
-            return Functions.binary(operator, left.value(scope), right.value(scope));
+            return Operators.binary(operator, left.value(scope), right.value(scope), scope.budget());
         }
     }
 

@@ -2,38 +2,31 @@ package dev.starforge.data.chat;
 
 import java.util.HashMap;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
-/** Names and their values: those of a template, and for each pass of a loop its own, which end with the pass. */
+/** Names and their values: those of a template, and for each pass of a loop or call of a macro its own. */
 final class Scope {
-    /** A conversation of thousands of messages takes a hundredth of it; loops within loops over them do not end in time. */
-    private static final int MOST_STEPS = 5_000_000;
-
     private final @Nullable Scope outer;
     private final Map<String, Object> values = new HashMap<>();
-    private final AtomicInteger steps;
+    private final Budget budget;
 
-    private Scope(@Nullable Scope outer, AtomicInteger steps) {
+    private Scope(@Nullable Scope outer, Budget budget) {
         this.outer = outer;
-        this.steps = steps;
+        this.budget = budget;
     }
 
     static Scope of(Map<String, Object> values) {
-        Scope scope = new Scope(null, new AtomicInteger());
+        Scope scope = new Scope(null, new Budget());
         scope.values.putAll(values);
         return scope;
     }
 
     Scope inner() {
-        return new Scope(this, steps);
+        return new Scope(this, budget);
     }
 
-    /** Counts a statement or a pass of a loop. */
-    void step() {
-        if (steps.incrementAndGet() > MOST_STEPS) {
-            throw new Value.Failure("takes more than " + MOST_STEPS + " steps");
-        }
+    Budget budget() {
+        return budget;
     }
 
     void set(String name, Object value) {

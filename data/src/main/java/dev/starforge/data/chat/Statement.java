@@ -4,45 +4,66 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** A piece of a template, which writes something or changes a name. */
 sealed interface Statement {
-    void write(Scope scope, StringBuilder out);
+    /** Where a loop goes on after a statement of its body. */
+    enum Flow {
+        NEXT,
+        CONTINUE,
+        BREAK
+    }
 
-    static void writeAll(List<Statement> statements, Scope scope, StringBuilder out) {
+    Flow write(Scope scope, StringBuilder out);
+
+    static Flow writeAll(List<Statement> statements, Scope scope, StringBuilder out) {
         for (Statement statement : statements) {
-            scope.step();
-            statement.write(scope, out);
-            Value.requireRoom(out.length());
+            scope.budget().step();
+            Flow flow = statement.write(scope, out);
+            scope.budget().requireRoom(out.length());
+            if (flow != Flow.NEXT) {
+                return flow;
+            }
         }
+        return Flow.NEXT;
     }
 
     record Text(String text) implements Statement {
         @Override
-        public void write(Scope scope, StringBuilder out) {
+        public Flow write(Scope scope, StringBuilder out) {
             out.append(text);
+            return Flow.NEXT;
         }
     }
 
     record Output(Expression expression, int line) implements Statement {
         @Override
-        public void write(Scope scope, StringBuilder out) {
-            out.append(Value.text(at(line, () -> expression.value(scope))));
+        public Flow write(Scope scope, StringBuilder out) {
+            out.append(at(line, () -> Value.text(expression.value(scope))));
+            return Flow.NEXT;
         }
     }
 
     /** @param conditions one for each body but the last, which is that of else and may be empty */
     record If(List<Expression> conditions, List<List<Statement>> bodies, int line) implements Statement {
         @Override
-        public void write(Scope scope, StringBuilder out) {
+        public Flow write(Scope scope, StringBuilder out) {
             for (int i = 0; i < conditions.size(); i++) {
                 Expression condition = conditions.get(i);
-                if (Value.isTrue(at(line, () -> condition.value(scope)))) {
-                    writeAll(bodies.get(i), scope, out);
-                    return;
+                if (at(line, () -> Value.isTrue(condition.value(scope)))) {
+                    return writeAll(bodies.get(i), scope, out);
                 }
             }
-            writeAll(bodies.getLast(), scope, out);
+            return writeAll(bodies.getLast(), scope, out);
+        }
+    }
+
+    /** {@code break} or {@code continue}, of the loop around. */
+    record Jump(Flow flow) implements Statement {
+        @Override
+        public Flow write(Scope scope, StringBuilder out) {
+            return flow;
         }
     }
 
@@ -56,25 +77,30 @@ sealed interface Statement {
             int line)
             implements Statement {
         @Override
-        public void write(Scope scope, StringBuilder out) {
-            List<Object> items = new ArrayList<>();
-            for (Object item : Functions.list(at(line, () -> over.value(scope)))) {
-                scope.step();
-                Scope tried = scope.inner();
-                assign(tried, item);
-                if (Value.isTrue(at(line, () -> filter.value(tried)))) {
-                    items.add(item);
-                }
-            }
+        public Flow write(Scope scope, StringBuilder out) {
+            List<Object> items = at(line, () -> items(scope));
             for (int i = 0; i < items.size(); i++) {
                 Scope pass = scope.inner();
                 assign(pass, items.get(i));
                 pass.set("loop", loop(items, i));
-                writeAll(body, pass, out);
+                if (writeAll(body, pass, out) == Flow.BREAK) {
+                    return Flow.NEXT;
+                }
             }
-            if (items.isEmpty()) {
-                writeAll(otherwise, scope, out);
+            return items.isEmpty() ? writeAll(otherwise, scope, out) : Flow.NEXT;
+        }
+
+        private List<Object> items(Scope scope) {
+            List<Object> items = new ArrayList<>();
+            for (Object item : Value.list(over.value(scope))) {
+                scope.budget().step();
+                Scope tried = scope.inner();
+                assign(tried, item);
+                if (Value.isTrue(filter.value(tried))) {
+                    items.add(item);
+                }
             }
+            return items;
         }
 
         private void assign(Scope pass, Object item) {
@@ -82,7 +108,7 @@ sealed interface Statement {
                 pass.set(names.getFirst(), item);
                 return;
             }
-            List<?> parts = Functions.list(item);
+            List<?> parts = Value.list(item);
             if (parts.size() != names.size()) {
                 throw new Value.Failure("line " + line + ": a loop over " + names.size() + " names, and items of "
                         + parts.size() + " values");
@@ -110,7 +136,7 @@ sealed interface Statement {
     /** @param field of a namespace; empty for a plain name */
     record Set(String name, String field, Expression expression, int line) implements Statement {
         @Override
-        public void write(Scope scope, StringBuilder out) {
+        public Flow write(Scope scope, StringBuilder out) {
             Object value = at(line, () -> expression.value(scope));
             if (field.isEmpty()) {
                 scope.set(name, value);
@@ -119,33 +145,56 @@ sealed interface Statement {
             } else {
                 throw new Value.Failure("line " + line + ": " + name + " is no namespace");
             }
+            return Flow.NEXT;
         }
     }
 
     /** {@code {% set name %} ... {% endset %}}. */
     record Capture(String name, List<Statement> body) implements Statement {
         @Override
-        public void write(Scope scope, StringBuilder out) {
+        public Flow write(Scope scope, StringBuilder out) {
             StringBuilder captured = new StringBuilder();
             writeAll(body, scope, captured);
             scope.set(name, captured.toString());
+            return Flow.NEXT;
         }
     }
 
-    /** A piece of work that may fail without knowing where it stands. */
-    interface Work {
-        Object run();
+    /**
+     * {@code {% macro name(a, b=1) %} ... {% endmacro %}}: a function whose value is what its body writes. It sees the names
+     * around it, as they are when it is called.
+     *
+     * @param defaults one for each parameter; of the ones without, a literal UNDEFINED
+     */
+    record Macro(String name, List<String> parameters, List<Expression> defaults, List<Statement> body)
+            implements Statement {
+        @Override
+        public Flow write(Scope scope, StringBuilder out) {
+            Value.Function macro = (given, budget) -> budget.nested(() -> called(scope, given));
+            scope.set(name, macro);
+            return Flow.NEXT;
+        }
+
+        private String called(Scope around, Arguments given) {
+            Scope inside = around.inner();
+            Object[] bound = given.bind(name, parameters.toArray(String[]::new));
+            for (int i = 0; i < bound.length; i++) {
+                boolean missing = bound[i] == Value.Word.UNDEFINED;
+                inside.set(parameters.get(i), missing ? defaults.get(i).value(inside) : bound[i]);
+            }
+            StringBuilder written = new StringBuilder();
+            writeAll(body, inside, written);
+            return around.budget().charge(written.toString());
+        }
     }
 
-    private static Object at(int line, Work work) {
+    private static <T> T at(int line, Supplier<T> work) {
         try {
-            return work.run();
+            return work.get();
         } catch (Value.Failure failure) {
             throw String.valueOf(failure.getMessage()).startsWith("line ")
                     ? failure
                     : new Value.Failure("line " + line + ": " + failure.getMessage());
-        } catch (IndexOutOfBoundsException | ClassCastException | NumberFormatException wrong) {
-            throw new Value.Failure("line " + line + ": a value is missing or of another kind than it should be");
         }
     }
 }

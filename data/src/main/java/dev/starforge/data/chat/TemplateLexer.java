@@ -1,7 +1,9 @@
 package dev.starforge.data.chat;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /** Cuts a template into text, and the words of what stands between its brackets. */
 final class TemplateLexer {
@@ -20,6 +22,7 @@ final class TemplateLexer {
     private record Token(Kind kind, String text, int line) {}
 
     private final String source;
+    private final int[] lineEnds;
     private final List<Token> tokens = new ArrayList<>();
     private int at;
     private int next;
@@ -27,15 +30,15 @@ final class TemplateLexer {
     TemplateLexer(String source) {
         String whole = source.replace("\r\n", "\n");
         this.source = whole.endsWith("\n") ? whole.substring(0, whole.length() - 1) : whole;
+        lineEnds = IntStream.range(0, this.source.length())
+                .filter(i -> this.source.charAt(i) == '\n')
+                .toArray();
         cut();
     }
 
     private int lineAt(int place) {
-        return 1
-                + (int) source.substring(0, place)
-                        .chars()
-                        .filter(c -> c == '\n')
-                        .count();
+        int found = Arrays.binarySearch(lineEnds, place);
+        return 1 + (found < 0 ? -found - 1 : found);
     }
 
     private void cut() {
@@ -62,9 +65,9 @@ final class TemplateLexer {
             }
             add(Kind.TEXT, text, at);
             at = open + 2 + (sign == '-' || sign == '+' && kind == '%' ? 1 : 0);
-            boolean minus = kind == '#' ? comment(open) : inside(open, kind == '{' ? "}}" : "%}");
-            trimNext = minus;
-            dropLine = kind != '{';
+            char last = kind == '#' ? comment(open) : inside(open, kind == '{' ? "}}" : "%}");
+            trimNext = last == '-';
+            dropLine = kind != '{' && last != '+';
         }
     }
 
@@ -91,42 +94,41 @@ final class TemplateLexer {
         return source.length();
     }
 
-    /** Skips a comment; whether a minus ends it. */
-    private boolean comment(int open) {
+    /** Skips a comment; the sign that ends it. */
+    private char comment(int open) {
         int end = source.indexOf("#}", at);
         if (end < 0) {
             throw new Value.Failure("line " + lineAt(open) + ": a comment without an end");
         }
-        boolean minus = source.charAt(end - 1) == '-';
         at = end + 2;
-        return minus;
+        return source.charAt(end - 1);
     }
 
-    /** Cuts what stands in a bracket; whether a minus ends it. */
-    private boolean inside(int open, String close) {
+    /** Cuts what stands in a bracket; the sign that ends it, if there is one. */
+    private char inside(int open, String close) {
         add(Kind.SIGN, close.equals("}}") ? "{{" : "{%", open);
         int depth = 0;
         while (at < source.length()) {
             char c = source.charAt(at);
             if (Character.isWhitespace(c)) {
                 at++;
-            } else if (depth == 0 && source.startsWith("-" + close, at)) {
+            } else if (depth == 0 && (c == '-' || c == '+') && source.startsWith(close, at + 1)) {
                 add(Kind.SIGN, close, at);
                 at += 1 + close.length();
-                return true;
-            } else if (depth == 0 && source.startsWith("+" + close, at) && close.equals("%}")) {
-                throw new Value.Failure("line " + lineAt(at) + ": +%} is not known");
+                return c;
             } else if (depth == 0 && source.startsWith(close, at)) {
                 add(Kind.SIGN, close, at);
                 at += close.length();
-                return false;
+                return ' ';
             } else if (c == '\'' || c == '"') {
                 string(c);
             } else if (Character.isDigit(c)) {
                 int from = at;
                 while (at < source.length()
                         && (Character.isDigit(source.charAt(at))
-                                || source.charAt(at) == '.' && Character.isDigit(source.charAt(at + 1)))) {
+                                || source.charAt(at) == '.'
+                                        && at + 1 < source.length()
+                                        && Character.isDigit(source.charAt(at + 1)))) {
                     at++;
                 }
                 add(Kind.NUMBER, source.substring(from, at), from);
@@ -159,24 +161,38 @@ final class TemplateLexer {
                 text.append(c);
                 continue;
             }
-            char escaped = at < source.length() ? source.charAt(at++) : ' ';
-            if (escaped == '\n') {
-                continue; // the line goes on
-            }
-            text.append(
-                    switch (escaped) {
-                        case 'n' -> '\n';
-                        case 't' -> '\t';
-                        case 'r' -> '\r';
-                        case '\\', '\'', '"' -> escaped;
-                        default ->
-                            throw new Value.Failure("line " + lineAt(from) + ": escape \\" + escaped + " is not known");
-                    });
+            text.append(escape(from));
         }
         if (at++ >= source.length()) {
             throw new Value.Failure("line " + lineAt(from) + ": a string without an end");
         }
         add(Kind.STRING, text.toString(), from);
+    }
+
+    /** What a backslash and the next characters stand for; one that means nothing stands for itself, as in Python. */
+    private String escape(int from) {
+        char escaped = at < source.length() ? source.charAt(at++) : ' ';
+        return switch (escaped) {
+            case '\n' -> ""; // the line goes on
+            case 'n' -> "\n";
+            case 't' -> "\t";
+            case 'r' -> "\r";
+            case 'b' -> "\b";
+            case 'f' -> "\f";
+            case 'x' -> code(from, 2);
+            case 'u' -> code(from, 4);
+            case '\\', '\'', '"' -> String.valueOf(escaped);
+            default -> "\\" + escaped;
+        };
+    }
+
+    private String code(int from, int digits) {
+        String hex = source.substring(at, Math.min(at + digits, source.length()));
+        if (!hex.matches("[0-9a-fA-F]{" + digits + "}")) {
+            throw new Value.Failure("line " + lineAt(from) + ": an escape wants " + digits + " hexadecimal digits");
+        }
+        at += digits;
+        return String.valueOf((char) Integer.parseInt(hex, 16));
     }
 
     private void add(Kind kind, String text, int place) {
@@ -264,7 +280,15 @@ final class TemplateLexer {
         Token token = tokens.get(next++);
         return token.kind == Kind.STRING
                 ? (Object) token.text
-                : token.text.contains(".") ? (Object) Double.valueOf(token.text) : (Object) Long.valueOf(token.text);
+                : number(token);
+    }
+
+    private static Object number(Token token) {
+        try {
+            return token.text.contains(".") ? (Object) Double.valueOf(token.text) : (Object) Long.valueOf(token.text);
+        } catch (NumberFormatException wrong) {
+            throw new Value.Failure("line " + token.line + ": " + token.text + " is no number");
+        }
     }
 
     Value.Failure wrong(String expected, String actual) {

@@ -8,16 +8,19 @@ import java.util.Set;
 
 /**
  * Reads a template. White space is handled as HF sets Jinja up: the first line end after a block is dropped, and so is the
- * indentation before one; a minus sign drops all white space on its side. Macros, includes, inheritance and calls of blocks
- * are not known, and are refused by name.
+ * indentation before one; a minus sign drops all white space on its side. Includes, inheritance and calls with a block are
+ * not known, and are refused by name.
  */
 final class TemplateParser {
-    private static final Set<String> ENDS = Set.of("endif", "else", "elif", "endfor", "endset", "endgeneration");
+    private static final Set<String> ENDS = Set.of("endif", "else", "elif", "endfor", "endset", "endmacro", "endgeneration");
+    private static final Set<String> TESTS_WITH_ARGUMENT = Set.of(
+            "equalto", "eq", "ne", "in", "sameas", "divisibleby", "lt", "le", "gt", "ge", "lessthan", "greaterthan");
     private static final Expression ALL = new Expression.Literal(true);
     private static final Expression LEFT_OUT = new Expression.Literal(Value.Word.NONE);
     private static final Expression NOT_GIVEN = new Expression.Literal(Value.Word.UNDEFINED);
 
     private final TemplateLexer tokens;
+    private int loops; // around what is read
 
     private TemplateParser(String source) {
         this.tokens = new TemplateLexer(source);
@@ -60,6 +63,8 @@ final class TemplateParser {
             case "if" -> condition(line);
             case "for" -> loop(line);
             case "set" -> assignment(line);
+            case "macro" -> macro();
+            case "break", "continue" -> jump(name, line);
             case "generation" -> {
                 tokens.expect("%}");
                 List<Statement> body = statements();
@@ -68,6 +73,35 @@ final class TemplateParser {
             }
             default -> throw new Value.Failure("line " + line + ": block " + name + " is not known");
         };
+    }
+
+    private Statement jump(String name, int line) {
+        if (loops == 0) {
+            throw new Value.Failure("line " + line + ": " + name + " outside of a loop");
+        }
+        tokens.expect("%}");
+        return new Statement.Jump(name.equals("break") ? Statement.Flow.BREAK : Statement.Flow.CONTINUE);
+    }
+
+    private Statement macro() {
+        String name = tokens.name();
+        List<String> parameters = new ArrayList<>();
+        List<Expression> defaults = new ArrayList<>();
+        tokens.expect("(");
+        while (!tokens.take(")")) {
+            parameters.add(tokens.name());
+            defaults.add(tokens.take("=") ? expression() : NOT_GIVEN);
+            if (!tokens.is(")")) {
+                tokens.expect(",");
+            }
+        }
+        tokens.expect("%}");
+        int around = loops;
+        loops = 0;
+        List<Statement> body = statements();
+        loops = around;
+        end("endmacro");
+        return new Statement.Macro(name, parameters, defaults, body);
     }
 
     private void end(String name) {
@@ -102,7 +136,9 @@ final class TemplateParser {
         Expression over = or();
         Expression filter = tokens.take("if") ? expression() : ALL;
         tokens.expect("%}");
+        loops++;
         List<Statement> body = statements();
+        loops--;
         List<Statement> otherwise = List.of();
         if (tokens.take("else")) {
             tokens.expect("%}");
@@ -155,8 +191,10 @@ final class TemplateParser {
         return tokens.take("not") ? new Expression.Not(not()) : comparison();
     }
 
+    /** {@code a < b < c} is {@code a < b and b < c}. */
     private Expression comparison() {
         Expression left = sum();
+        Expression all = LEFT_OUT;
         while (true) {
             String operator = tokens.takeAny("==", "!=", "<=", ">=", "<", ">", "in");
             if (operator.isEmpty() && tokens.take("not")) {
@@ -164,9 +202,12 @@ final class TemplateParser {
                 operator = "not in";
             }
             if (operator.isEmpty()) {
-                return left;
+                return all == LEFT_OUT ? left : all;
             }
-            left = new Expression.Binary(operator, left, sum());
+            Expression right = sum();
+            Expression compared = new Expression.Binary(operator, left, right);
+            all = all == LEFT_OUT ? compared : new Expression.Logic(true, all, compared);
+            left = right;
         }
     }
 
@@ -206,13 +247,16 @@ final class TemplateParser {
         while (true) {
             if (tokens.take("|")) {
                 String name = tokens.name();
-                value = members(filter(value, name));
+                value = members(new Expression.Filter(
+                        value, name, tokens.take("(") ? arguments() : Expression.Given.NOTHING));
             } else if (tokens.take("is")) {
                 boolean negated = tokens.take("not");
                 String name = tokens.name();
-                List<Expression> given = tokens.take("(")
-                        ? plainArguments()
-                        : List.of("equalto", "eq", "ne", "in").contains(name) ? List.of(primary()) : List.of();
+                Expression.Given given = tokens.take("(")
+                        ? arguments()
+                        : TESTS_WITH_ARGUMENT.contains(name)
+                                ? new Expression.Given(List.of(members(primary())), Map.of())
+                                : Expression.Given.NOTHING;
                 value = new Expression.Test(value, name, given, negated);
             } else {
                 return value;
@@ -228,7 +272,7 @@ final class TemplateParser {
             } else if (tokens.take("[")) {
                 value = subscript(value);
             } else if (tokens.take("(")) {
-                value = call(value);
+                value = new Expression.Call(value, arguments());
             } else {
                 return value;
             }
@@ -247,8 +291,8 @@ final class TemplateParser {
         return new Expression.Slice(of, from, to, step);
     }
 
-    private Expression call(Expression function) {
-        List<Expression> arguments = new ArrayList<>();
+    private Expression.Given arguments() {
+        List<Expression> placed = new ArrayList<>();
         Map<String, Expression> named = new LinkedHashMap<>();
         while (!tokens.take(")")) {
             if (tokens.isNamedArgument()) {
@@ -256,66 +300,63 @@ final class TemplateParser {
                 tokens.expect("=");
                 named.put(name, expression());
             } else {
-                arguments.add(expression());
+                placed.add(expression());
             }
             if (!tokens.is(")")) {
                 tokens.expect(",");
             }
         }
-        return new Expression.Call(function, arguments, named);
+        return new Expression.Given(placed, named);
     }
 
-    private Expression filter(Expression of, String name) {
-        if (!tokens.take("(")) {
-            return new Expression.Filter(of, name, List.of(), Map.of());
+    /** The rest of a list, up to the bracket that ends it. */
+    private List<Expression> items(String close) {
+        List<Expression> items = new ArrayList<>();
+        while (!tokens.take(close)) {
+            items.add(expression());
+            if (!tokens.is(close)) {
+                tokens.expect(",");
+            }
         }
-        if (!name.equals("tojson")) {
-            return new Expression.Filter(of, name, plainArguments(), Map.of());
-        }
-        Expression.Call call = (Expression.Call) call(LEFT_OUT);
-        return new Expression.Filter(of, name, call.arguments(), call.named());
+        return items;
     }
 
-    private List<Expression> plainArguments() {
-        int line = tokens.line();
-        Expression.Call call = (Expression.Call) call(LEFT_OUT);
-        if (!call.named().isEmpty()) {
-            throw new Value.Failure("line " + line + ": arguments by name are not known here: "
-                    + String.join(", ", call.named().keySet()));
+    private Expression bracketed() {
+        if (tokens.take(")")) {
+            return new Expression.ListOf(List.of());
         }
-        return call.arguments();
+        Expression inner = expression();
+        if (tokens.take(")")) {
+            return inner;
+        }
+        tokens.expect(",");
+        List<Expression> tuple = new ArrayList<>(List.of(inner));
+        tuple.addAll(items(")"));
+        return new Expression.ListOf(tuple);
+    }
+
+    private Expression mapping() {
+        Map<Expression, Expression> entries = new LinkedHashMap<>();
+        while (!tokens.take("}")) {
+            Expression key = expression();
+            tokens.expect(":");
+            entries.put(key, expression());
+            if (!tokens.is("}")) {
+                tokens.expect(",");
+            }
+        }
+        return new Expression.MapOf(entries);
     }
 
     private Expression primary() {
         if (tokens.take("(")) {
-            Expression inner = expression();
-            if (tokens.is(",")) {
-                throw tokens.wrong(")", ",");
-            }
-            tokens.expect(")");
-            return inner;
+            return bracketed();
         }
         if (tokens.take("[")) {
-            List<Expression> items = new ArrayList<>();
-            while (!tokens.take("]")) {
-                items.add(expression());
-                if (!tokens.is("]")) {
-                    tokens.expect(",");
-                }
-            }
-            return new Expression.ListOf(items);
+            return new Expression.ListOf(items("]"));
         }
         if (tokens.take("{")) {
-            Map<String, Expression> entries = new LinkedHashMap<>();
-            while (!tokens.take("}")) {
-                String key = String.valueOf(tokens.constant());
-                tokens.expect(":");
-                entries.put(key, expression());
-                if (!tokens.is("}")) {
-                    tokens.expect(",");
-                }
-            }
-            return new Expression.MapOf(entries);
+            return mapping();
         }
         if (tokens.isConstant()) {
             StringBuilder text = new StringBuilder();

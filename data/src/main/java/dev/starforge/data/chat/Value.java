@@ -1,15 +1,15 @@
 package dev.starforge.data.chat;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 
 /**
- * What a template computes with: strings, whole numbers as {@code Long}, {@code Double}, {@code Boolean}, lists, maps, a {@link
- * Namespace}, and the two words below. Rules are Python's where templates rely on them.
+ * What a template computes with: strings, whole numbers as {@code Long}, {@code Double}, {@code Boolean}, lists, maps whose
+ * keys are strings, a {@link Namespace}, functions, and the two words below. Rules are Python's where templates rely on them.
  */
 final class Value {
     /** Python's None, and Jinja's value of a name that nobody gave. */
@@ -21,19 +21,13 @@ final class Value {
     /** The one thing that a template can change from within a loop. */
     record Namespace(Map<String, Object> fields) {}
 
-    /** Texts and lists longer than this are a loop gone wild. */
-    private static final int LONGEST = 16 << 20;
-
-    private static final JsonMapper JSON = new JsonMapper();
+    /** What a template can call: one of ours, or a macro of its own. */
+    @FunctionalInterface
+    interface Function {
+        Object call(Arguments given, Budget budget);
+    }
 
     private Value() {}
-
-    /** Refuses what would grow beyond all measure, before it does. */
-    static void requireRoom(long length) {
-        if (length > LONGEST) {
-            throw new Failure("writes more than " + LONGEST + " characters");
-        }
-    }
 
     static boolean isTrue(Object value) {
         return switch (value) {
@@ -46,13 +40,6 @@ final class Value {
             case Word _ -> false;
             default -> true;
         };
-    }
-
-    static boolean same(Object a, Object b) {
-        if (a instanceof Number one && b instanceof Number other) {
-            return one.doubleValue() == other.doubleValue();
-        }
-        return a.equals(b);
     }
 
     /** As an output writes it. */
@@ -75,58 +62,83 @@ final class Value {
             case List<?> _ -> "list";
             case Map<?, ?> _ -> "mapping";
             case Namespace _ -> "namespace";
+            case Function _ -> "function";
             case Word word -> word == Word.NONE ? "None" : "value that is not defined";
             default -> "value";
         };
     }
 
-    /**
-     * Spaced as Python's json writes it.
-     *
-     * @param indent of each level, 0 for all in one line
-     * @param margin of this one
-     */
-    static String json(Object value, int indent, String margin) {
-        String inner = margin + " ".repeat(indent);
-        return switch (value) {
-            case String text -> JSON.writeValueAsString(text);
-            case Boolean flag -> flag.toString();
-            case Number number -> number.toString();
-            case List<?> list ->
-                enclosed(
-                        "[",
-                        list.stream().map(item -> json(item, indent, inner)).toList(),
-                        "]",
-                        indent,
-                        margin);
-            case Map<?, ?> map ->
-                enclosed(
-                        "{",
-                        map.entrySet().stream()
-                                .map(entry -> JSON.writeValueAsString(entry.getKey()) + ": "
-                                        + json(entry.getValue(), indent, inner))
-                                .toList(),
-                        "}",
-                        indent,
-                        margin);
-            case Word word when word == Word.NONE -> "null";
-            default -> throw new Failure("tojson: a " + kind(value) + " has no JSON");
+    /** What a loop goes over; nothing, where something is not defined. */
+    static List<?> list(Object of) {
+        return switch (of) {
+            case List<?> list -> list;
+            case Map<?, ?> map -> new ArrayList<Object>(map.keySet());
+            case String text -> text.codePoints().mapToObj(Character::toString).toList();
+            case Word word when word == Word.UNDEFINED -> List.of();
+            default -> throw new Failure("a " + kind(of) + " is no list");
         };
     }
 
-    private static String enclosed(String open, List<String> items, String close, int indent, String margin) {
-        if (indent == 0 || items.isEmpty()) {
-            return open + String.join(", ", items) + close;
+    static String string(Object of) {
+        if (of instanceof String text) {
+            return text;
         }
-        String line = "\n" + margin + " ".repeat(indent);
-        return open + line + String.join("," + line, items) + "\n" + margin + close;
+        throw new Failure("expected a string, got a " + kind(of));
+    }
+
+    static long whole(Object of) {
+        if (of instanceof Long number) {
+            return number;
+        }
+        throw new Failure("expected a whole number, got a " + kind(of));
+    }
+
+    /** @param missing what None, or nothing, stands for */
+    static long whole(Object of, long missing) {
+        return of instanceof Word ? missing : whole(of);
+    }
+
+    /** {@code a.b}, {@code a['b']}, {@code a[0]}. */
+    static Object member(Object owner, Object key) {
+        return switch (owner) {
+            case Map<?, ?> map when key instanceof String -> {
+                Object found = map.get(key);
+                yield found == null ? Word.UNDEFINED : found;
+            }
+            case Namespace space -> space.fields().getOrDefault(text(key), Word.UNDEFINED);
+            case List<?> list when key instanceof Long at -> item(list, at);
+            case String text when key instanceof Long at -> item(list(text), at);
+            case Word word
+            when word == Word.UNDEFINED ->
+                throw new Failure("asks for " + text(key) + " of something that is not defined");
+            default -> Word.UNDEFINED;
+        };
+    }
+
+    private static Object item(List<?> list, long at) {
+        long index = at < 0 ? at + list.size() : at;
+        return index >= 0 && index < list.size() ? list.get((int) index) : Word.UNDEFINED;
+    }
+
+    /** A member by a name that may have dots, as filters are given it. */
+    static Object path(Object owner, Object name) {
+        if (!(name instanceof String names)) {
+            return member(owner, name);
+        }
+        Object found = owner;
+        for (String part : names.split("\\.")) {
+            found = found == Word.UNDEFINED
+                    ? found
+                    : member(found, part.matches("[0-9]{1,9}") ? (Object) Long.valueOf(part) : part);
+        }
+        return found;
     }
 
     static Object of(JsonNode node) {
         return switch (node.getNodeType()) {
             case STRING -> node.stringValue();
             case BOOLEAN -> node.booleanValue();
-            case NUMBER -> node.isIntegralNumber() ? (Object) node.longValue() : (Object) node.doubleValue();
+            case NUMBER -> node.isIntegralNumber() && node.canConvertToLong() ? (Object) node.longValue() : (Object) node.doubleValue();
             case ARRAY -> node.valueStream().map(Value::of).toList();
             case OBJECT ->
                 node.propertyStream()

@@ -163,16 +163,20 @@ final class ChatTemplateTest {
                 "`{% set x %}a{{ 1 }}b{% endset %}{{ x }}` | a1b",
                 "`{# nothing #}a{#- nothing -#} b` | ab",
                 "`{{ messages[0].get('role') }}{{ messages[0].get('x', 'y') }}{{ messages[0].x is undefined }}` | systemyTrue",
-                "`{{ (1, ) if false else 2 }}` | !",
+                "`{{ (1, ) if false else 2 }}{{ 'b' in ('a', 'b') }}{{ () | length }}` | 2True0",
+                "`{{ 1 < 2 < 3 }}{{ 3 > 2 > 2 }}` | TrueFalse",
+                "`{{ 'ab' * 2 }}{{ 'aXbX'.replace('X', '-', 1) }}{{ ', '.join(['a', 'b']) }}` | ababa-bXa, b",
+                "`{% for x in missing %}x{% else %}none{% endfor %}{{ missing | length }}` | none0",
+                "`{% macro f(x, y='d') %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f(y=2, x=3) }}{{ f() }}` | [1d][32][d]",
+                "`{% set x = 1 %}{% macro f() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ f() }}` | 2",
+                "`{{ ['b', 'a'] | sort | join }}{{ [{'n': 1}, {'n': 2}] | map(attribute='n') | join('-') }}` | ab1-2",
+                "`{{ {'b': 1, 'a': [2]} | tojson(sort_keys=true, separators=(',', ':')) }}` | `{\"a\":[2],\"b\":1}`",
+                "`{{ '\\u00e4\\x41\\d' }}` | `äA\\d`",
                 "`{{ not messages == [] or false }}{{ 1 if '' else 0 }}` | True0",
                 "`{{ 'it''s' }}` | its",
             })
     void constructs(String template, String expected) {
-        if (expected.equals("!")) {
-            assertThatThrownBy(() -> render(template, TALK, false)).isInstanceOf(DatasetException.class);
-        } else {
-            assertThat(render(template, TALK, false)).isEqualTo(expected);
-        }
+        assertThat(render(template, TALK, false)).isEqualTo(expected);
     }
 
     @Test
@@ -186,12 +190,16 @@ final class ChatTemplateTest {
             delimiter = '|',
             quoteCharacter = '~',
             value = {
-                "~a\n{% macro f(x) %}{% endmacro %}~ | line 2: block macro is not known",
+                "~a\n{% call f() %}{% endcall %}~    | line 2: block call is not known",
+                "~{% macro f(x) %}{% endmacro %}{{ f(1, 2) }}~ | line 1: f: expected at most 1 arguments, got 2",
+                "~{% macro f(x) %}{% endmacro %}{{ f(y=1) }}~ | line 1: f: argument y is not known",
+                "~{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}~ | nests too deeply",
+                "~{% break %}~                       | line 1: break outside of a loop",
                 "~{% include 'x' %}~                 | line 1: block include is not known",
                 "~{{ x | xmlattr }}~                 | line 1: filter xmlattr is not known",
                 "~{{ 'x'.format(1) }}~               | line 1: method format of a string is not known",
                 "~{{ strftime_now('%d') }}~          | line 1: function strftime_now is not known",
-                "~{{ x is divisibleby(3) }}~         | line 1: test divisibleby is not known",
+                "~{{ x is escaped }}~                | line 1: test escaped is not known",
                 "~{{ messages.__class__ }}~          | ~~",
                 "~{{ a.b }}~                         | line 1: asks for b of something that is not defined",
                 "~{{ 'a' + 1 }}~                     | line 1: + between a string and a number",
@@ -200,10 +208,11 @@ final class ChatTemplateTest {
                 "~{{ 1 +~                            | line 1: a bracket without an end",
                 "~{{ messages }}~                    | a list has no text of its own; use tojson",
                 "~{% for i in range(9999999) %}{% endfor %}~ | line 1: range: too long",
-                "~{% for i in range(90000) %}{% for j in range(90000) %}0123456789{% endfor %}{% endfor %}~ | writes more than",
+                "~{% for i in range(9000) %}{% for j in range(90) %}{{ '0123456789' * 9 }}{% endfor %}{% endfor %}~ | writes more than",
                 "~{% set x.y = 1 %}~                 | line 1: x is no namespace",
                 "~{{ 1|tojson(sort=2) }}~            | line 1: tojson: argument sort is not known",
-                "~{{ x|default(value=2) }}~          | line 1: arguments by name are not known here: value",
+                "~{{ x|default(value=2) }}~          | line 1: default: argument value is not known",
+                "~{{ 99999999999999999999 }}~        | line 1: 99999999999999999999 is no number",
             })
     void whatIsNotKnownIsRefused(String template, String message) {
         if (message.isEmpty()) {
@@ -223,12 +232,17 @@ final class ChatTemplateTest {
             value = {
                 "steps;{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
                 "steps;{% for a in range(9999) %}{% for b in range(9999) if false %}{% endfor %}{% endfor %}",
-                "characters;{% for a in range(9999) %}{% for b in range(999) %}0123456789{% endfor %}{% endfor %}",
+                "characters;{% for a in range(9999) %}{% for b in range(99) %}{{ '0123456789' * 9 }}{% endfor %}{% endfor %}",
                 "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
                 "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
                 "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x | replace('', n.x) %}{% endfor %}",
-                "characters;{% set n = namespace(x=[1]) %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+                "steps;{% set n = namespace(x=[1]) %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
                 "characters;{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = range(999) | join(n.x) %}{% endfor %}",
+                "characters;{{ 'abcdefgh' * 9999999 }}",
+                "steps;{% set n = namespace(x='ab') %}{% for a in range(22) %}{% set n.x = n.x + n.x %}{% endfor %}{% for a in range(9999) %}{% if 'c' in n.x %}{% endif %}{% endfor %}",
+                "steps;{% set n = namespace(x=[1], y=[1]) %}{% for a in range(99) %}{% set n.x = [n.x, n.x] %}{% set n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}",
+                "steps;{% set n = namespace(x=[1]) %}{% for a in range(99) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x | tojson }}",
+                "steps;{% macro f(n) %}{% if n > 0 %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
             })
     void hostileTemplatesEnd(String limit, String template) {
         assertThatThrownBy(() -> render(template, TALK, false))

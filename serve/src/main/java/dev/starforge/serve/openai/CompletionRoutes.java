@@ -162,7 +162,7 @@ public final class CompletionRoutes {
         return Messages.read(fields)
                 .map(messages -> {
                     try {
-                        return template.get().render(messages, tools, true);
+                        return template.get().render(messages, tools, true, Messages.settings(fields));
                     } catch (DatasetException refused) {
                         fields.violate("messages", "a conversation that the model's chat template takes");
                         return "";

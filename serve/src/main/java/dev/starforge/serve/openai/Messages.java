@@ -5,6 +5,7 @@ import dev.starforge.serve.api.Fields;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Collectors;
 import tools.jackson.core.JacksonException;
@@ -74,6 +75,15 @@ final class Messages {
             fields.violate("tool_choice", "auto or none: a call cannot be forced");
         }
         return tools.valueStream().toList();
+    }
+
+    /** What the template is told besides, as vLLM and llama-server take it. */
+    static Map<String, JsonNode> settings(Fields fields) {
+        JsonNode settings = fields.node("chat_template_kwargs");
+        if (!settings.isMissingNode() && !settings.isObject()) {
+            fields.violate("chat_template_kwargs", "an object");
+        }
+        return settings.propertyStream().collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
     }
 
     /** A text, a list of parts that are texts, or nothing, as when an assistant has only called a tool. */
