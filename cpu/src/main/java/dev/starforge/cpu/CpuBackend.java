@@ -3,6 +3,7 @@ package dev.starforge.cpu;
 import dev.starforge.cpu.attention.HeadTile;
 import dev.starforge.cpu.core.Cores;
 import dev.starforge.cpu.core.Lanes;
+import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
@@ -16,6 +17,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
 
 /** The machine itself: always there, preferred to nothing but the reference. */
 public final class CpuBackend implements Backend {
@@ -46,7 +48,9 @@ public final class CpuBackend implements Backend {
                 "a running softmax over tiles of " + HeadTile.KEYS
                         + " keys; lanes run along the head, so one query costs as little as its arithmetic",
                 bits + "-bit vectors, " + cores + " cores");
-        return new Probe(List.of(found), "Vector API, " + bits + "-bit vectors, " + cores + " cores");
+        return new Probe(
+                List.of(found),
+                "Vector API, " + bits + "-bit vectors, " + cores + " cores; machine code: " + machineCode());
     }
 
     @Override
@@ -60,7 +64,14 @@ public final class CpuBackend implements Backend {
             throw new DeviceException("cpu: no device " + options.index() + "; there is only 0");
         }
         int threads = options.threads() == 0 ? Cores.ofMachine().count() : options.threads();
-        return new CpuDevice(threads);
+        return new CpuDevice(threads, MachineCode.choose(options.hiddenCpuFlags()));
+    }
+
+    /** Whether there is some here, and why not. */
+    private static String machineCode() {
+        MachineCode.Choice choice = MachineCode.choose(Set.of());
+        choice.code().ifPresent(MachineCode::close);
+        return choice.code().isPresent() ? choice.reason() : "none, " + choice.reason();
     }
 
     /** All memory of the machine, since tensors lie outside the heap; where that is not told, the heap's limit. */

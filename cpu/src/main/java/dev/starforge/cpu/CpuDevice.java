@@ -9,6 +9,7 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Dropout;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.cpu.elementwise.Gated;
+import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.cpu.matmul.Experts;
 import dev.starforge.cpu.matmul.Lora;
 import dev.starforge.cpu.matmul.Product;
@@ -52,6 +53,7 @@ import java.util.Optional;
  * neighbours of a row: the same inputs give the same bits on every machine.
  */
 final class CpuDevice implements Device {
+    private final MachineCode.Choice machine;
     private final Workers workers;
     private final Rope rope = new Rope();
     private final Pieces pieces = new Pieces();
@@ -62,7 +64,8 @@ final class CpuDevice implements Device {
     /** One operation with everything that follows from its tensors. */
     private record Prepared(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out, Scratch scratch) {}
 
-    CpuDevice(int threads) {
+    CpuDevice(int threads, MachineCode.Choice machine) {
+        this.machine = machine;
         workers = new Workers(threads);
     }
 
@@ -167,13 +170,14 @@ final class CpuDevice implements Device {
     @Override
     public void close() {
         workers.close();
+        machine.code().ifPresent(MachineCode::close);
     }
 
     private Scratch scratch(Op op, Spec... in) {
         return switch (op) {
             case Plain.MatMul o -> product(o, in[0], in[1]).scratch();
             case Routing.Route o -> Experts.routeScratch(in[0].shape());
-            case Routing.ExpertMatMul o -> Experts.matmulScratch(o, in[0].shape(), in[1]);
+            case Routing.ExpertMatMul o -> Experts.matmulScratch(machine, o, in[0].shape(), in[1]);
             case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
             case Decoding.Sample o -> Sample.scratch(in[0].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
@@ -187,8 +191,9 @@ final class CpuDevice implements Device {
         };
     }
 
-    private static Product product(Plain.MatMul op, Spec a, Spec b) {
+    private Product product(Plain.MatMul op, Spec a, Spec b) {
         return Product.of(
+                machine,
                 op.transposeA(),
                 op.transposeB(),
                 b.dtype(),
@@ -283,7 +288,7 @@ final class CpuDevice implements Device {
             case Plain.Pad o -> Rows.pad(workers, o.from(), in[0], out[0]);
             case Routing.Route o -> Experts.route(workers, o, in[0], out[0]);
             case Routing.Group o -> Experts.group(workers, in[0], out);
-            case Routing.ExpertMatMul o -> Experts.matmul(workers, o, in, out[0]);
+            case Routing.ExpertMatMul o -> Experts.matmul(workers, machine, o, in, out[0]);
             case Routing.ExpertOuter o -> Experts.outer(workers, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
             case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);

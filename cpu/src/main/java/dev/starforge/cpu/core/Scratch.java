@@ -8,8 +8,10 @@ package dev.starforge.cpu.core;
  * @param shared floats every worker sees
  * @param each floats of a worker's own
  * @param ints ints every worker sees, in an array beside
+ * @param bytes of native memory that every worker sees, for machine code, which cannot reach the heap
+ * @param eachBytes of native memory of a worker's own
  */
-public record Scratch(long shared, long each, long ints) {
+public record Scratch(long shared, long each, long ints, long bytes, long eachBytes) {
     /** Floats in a strip: what a kernel takes from memory at a time. Four strips fill a first level cache. */
     public static final int STRIP = 2048;
 
@@ -20,8 +22,17 @@ public record Scratch(long shared, long each, long ints) {
         this(shared, each, 0);
     }
 
+    public Scratch(long shared, long each, long ints) {
+        this(shared, each, ints, 0, 0);
+    }
+
     public long bytes(int threads) {
-        return Float.BYTES * floats(threads) + Integer.BYTES * ints;
+        return Float.BYTES * floats(threads) + Integer.BYTES * ints + outside(threads);
+    }
+
+    /** Bytes outside of the heap. */
+    long outside(int threads) {
+        return bytes + eachBytes * threads;
     }
 
     long floats(int threads) {

@@ -2,6 +2,8 @@ package dev.starforge.cpu.core;
 
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
@@ -17,12 +19,17 @@ import org.jspecify.annotations.Nullable;
 public final class Workers implements AutoCloseable {
     private static final int SPINS = 2000;
     private static final int STRIPS_IN_CHUNK = 8;
+    private static final int ALIGNMENT = 64;
 
     private final Worker[] others;
     private float[] scratch = {};
     private int[] ints = {};
+    private Arena arena = Arena.ofShared();
+    private MemorySegment outside = MemorySegment.NULL;
     private int shared;
     private int each;
+    private long sharedBytes;
+    private long eachBytes;
     private volatile @Nullable Job job;
     private volatile boolean closed;
 
@@ -56,8 +63,24 @@ public final class Workers implements AutoCloseable {
         if (scratch.length < floats || ints.length < need.ints()) {
             grow(Math.max(scratch.length, floats), Math.max(ints.length, need.ints()));
         }
+        if (outside.byteSize() < need.outside(threads())) {
+            growOutside(need.outside(threads()));
+        }
         shared = (int) need.shared();
         each = (int) need.each();
+        sharedBytes = need.bytes();
+        eachBytes = need.eachBytes();
+    }
+
+    private void growOutside(long bytes) {
+        outside = MemorySegment.NULL;
+        arena.close();
+        arena = Arena.ofShared();
+        try {
+            outside = arena.allocate(bytes, ALIGNMENT);
+        } catch (OutOfMemoryError full) {
+            throw new MemoryException("cpu: " + bytes + " bytes of scratch: the system has not as much", full);
+        }
     }
 
     /** The old arrays go first, as far as no worker's last job holds them. */
@@ -75,7 +98,17 @@ public final class Workers implements AutoCloseable {
     }
 
     public long scratchBytes() {
-        return (long) scratch.length * Float.BYTES + (long) ints.length * Integer.BYTES;
+        return (long) scratch.length * Float.BYTES + (long) ints.length * Integer.BYTES + outside.byteSize();
+    }
+
+    /** The native memory that the present operation asked for, all workers' together. */
+    public MemorySegment bytes() {
+        return outside;
+    }
+
+    /** Where in it the bytes are of the worker whose floats are at {@code at}. */
+    public long ownBytes(int at) {
+        return sharedBytes + (at - shared) / each * eachBytes;
     }
 
     /** The ints that the present operation asked for. */
@@ -135,6 +168,8 @@ public final class Workers implements AutoCloseable {
         closed = true;
         scratch = new float[0];
         ints = new int[0];
+        outside = MemorySegment.NULL;
+        arena.close();
         for (Worker worker : others) {
             LockSupport.unpark(worker);
         }

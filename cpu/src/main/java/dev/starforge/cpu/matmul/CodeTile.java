@@ -28,7 +28,7 @@ final class CodeTile {
     static final int TOKENS = 4;
 
     /** Activations that share a scale. */
-    static final int X_GROUP = 32;
+    static final int X_GROUP = Rounding.GROUP;
 
     private static final int ROWS = Panels.ROWS;
     private static final int SLOTS = Codes.SLOTS;

@@ -3,6 +3,7 @@ package dev.starforge.cpu.matmul;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -118,13 +119,13 @@ public final class Experts {
     }
 
     /** As if all rows chose one expert. */
-    public static Scratch matmulScratch(Routing.ExpertMatMul op, Shape x, Spec w) {
-        return product(op, w.dtype(), x.dim(0), w.shape().dim(op.transposeB() ? 1 : 2), x.last())
+    public static Scratch matmulScratch(MachineCode.Choice machine, Routing.ExpertMatMul op, Shape x, Spec w) {
+        return product(machine, op, w.dtype(), x.dim(0), w.shape().dim(op.transposeB() ? 1 : 2), x.last())
                 .scratch();
     }
 
     /** (x, w, offsets) -> y. */
-    public static void matmul(Workers workers, Routing.ExpertMatMul op, View[] in, View y) {
+    public static void matmul(Workers workers, MachineCode.Choice machine, Routing.ExpertMatMul op, View[] in, View y) {
         View x = in[0];
         View w = in[1];
         View offsets = in[2];
@@ -133,14 +134,15 @@ public final class Experts {
             long from = offsets.index(e);
             long rows = offsets.index(e + 1) - from;
             if (rows > 0) {
-                product(op, w.dtype, rows, y.last, x.last)
+                product(machine, op, w.dtype, rows, y.last, x.last)
                         .run(workers, x, from * x.last, w, e * x.last * y.last, y, from * y.last);
             }
         }
     }
 
-    private static Product product(Routing.ExpertMatMul op, DType type, long rows, long width, long depth) {
-        return Product.of(false, op.transposeB(), type, rows, width, depth, op.int8());
+    private static Product product(
+            MachineCode.Choice machine, Routing.ExpertMatMul op, DType type, long rows, long width, long depth) {
+        return Product.of(machine, false, op.transposeB(), type, rows, width, depth, op.int8());
     }
 
     /** As if all rows chose one expert. */

@@ -1,9 +1,7 @@
 package dev.starforge.cpu.matmul;
 
-import static jdk.incubator.vector.VectorOperators.ADD;
 import static jdk.incubator.vector.VectorOperators.F2I;
 import static jdk.incubator.vector.VectorOperators.LSHL;
-import static jdk.incubator.vector.VectorOperators.MAX;
 
 import dev.starforge.cpu.core.Lanes;
 import dev.starforge.cpu.core.Panels;
@@ -53,12 +51,6 @@ final class PanelMatMul implements Product {
     private static final int AT_ONCE = 2 * TOKENS;
 
     private static final int X_GROUP = CodeTile.X_GROUP;
-
-    /** Activations below it count as nothing: the inverse of their step would be infinite. */
-    private static final float SMALLEST = 0x1p-119f;
-
-    /** Added and subtracted again, rounds to whole numbers. */
-    private static final float ROUNDER = 0x1.8p23f;
 
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
@@ -203,10 +195,10 @@ final class PanelMatMul implements Product {
         int scale = (first * k + k0 * tile) / X_GROUP + t;
         int bias = biases() + (first * k + k0 * tile) / run + t;
         for (int i = at; i < at + count; i += X_GROUP, scale += tile) {
-            float step = round(s, i);
+            float step = Rounding.round(s, i);
             int sum = 0;
             for (int j = i; j < i + X_GROUP; j += run, bias += tile) {
-                int part = sum(s, j, run);
+                int part = Rounding.sum(s, j, run);
                 ints[bias] = both(-centre * part);
                 sum += part;
             }
@@ -217,40 +209,6 @@ final class PanelMatMul implements Product {
             IntVector code = (IntVector) FloatVector.fromArray(FLOATS, s, i).convert(F2I, 0);
             code.and(0xffff).or(code.lanewise(LSHL, 16)).reinterpretAsFloats().intoArray(s, i);
         }
-    }
-
-    /** 32 numbers as multiples, up to 127, of the step that is returned. Sizes compare as their bits do. */
-    private static float round(float[] s, int at) {
-        IntVector most = IntVector.zero(INTS);
-        for (int i = 0; i < X_GROUP; i += W) {
-            most = most.max(FloatVector.fromArray(FLOATS, s, at + i).abs().reinterpretAsInts());
-        }
-        float largest = Float.intBitsToFloat(most.reduceLanes(MAX));
-        float inverse = largest < SMALLEST ? 0 : 127 / largest;
-        for (int i = 0; i < X_GROUP; i += W) {
-            FloatVector.fromArray(FLOATS, s, at + i)
-                    .mul(inverse)
-                    .add(ROUNDER)
-                    .sub(ROUNDER)
-                    .intoArray(s, at + i);
-        }
-        return largest / 127;
-    }
-
-    /** Of small whole numbers, so that any order will do. */
-    private static int sum(float[] s, int from, int count) {
-        if (count < W) {
-            float sum = 0;
-            for (int i = from; i < from + count; i++) {
-                sum += s[i];
-            }
-            return (int) sum;
-        }
-        FloatVector sum = FloatVector.zero(FLOATS);
-        for (int i = from; i < from + count; i += W) {
-            sum = sum.add(FloatVector.fromArray(FLOATS, s, i));
-        }
-        return ((IntVector) sum.convert(F2I, 0)).reduceLanes(ADD);
     }
 
     /** Tokens that are {@link #DEPTH} apart become neighbours: one of them, or four. */

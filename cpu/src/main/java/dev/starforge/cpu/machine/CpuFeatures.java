@@ -1,0 +1,53 @@
+package dev.starforge.cpu.machine;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * What the CPU can do, by the names of Linux: /proc/cpuinfo lists an instruction set only where the kernel also saves its
+ * registers, which {@code cpuid} alone does not say.
+ */
+record CpuFeatures(Set<String> flags) {
+    private static final Path CPUS = Path.of("/proc/cpuinfo");
+    private static final Set<String> AVX512 = Set.of("avx512f", "avx512bw", "avx512vl", "avx512_vnni");
+    private static final Set<String> AVX2 = Set.of("avx2", "fma", "f16c");
+
+    CpuFeatures {
+        flags = Set.copyOf(flags);
+    }
+
+    /** Those of this machine; none where Linux does not tell. */
+    static CpuFeatures ofMachine() {
+        try (Stream<String> lines = Files.lines(CPUS, StandardCharsets.UTF_8)) {
+            return new CpuFeatures(lines.filter(line -> line.startsWith("flags"))
+                    .findFirst()
+                    .map(line ->
+                            Set.of(line.substring(line.indexOf(':') + 1).strip().split("\\s+")))
+                    .orElse(Set.of()));
+        } catch (IOException | RuntimeException e) {
+            return new CpuFeatures(Set.of());
+        }
+    }
+
+    CpuFeatures without(Set<String> hidden) {
+        return new CpuFeatures(
+                flags.stream().filter(flag -> !hidden.contains(flag)).collect(Collectors.toSet()));
+    }
+
+    boolean avx512() {
+        return flags.containsAll(AVX512);
+    }
+
+    boolean avx2() {
+        return flags.containsAll(AVX2);
+    }
+
+    boolean bf16() {
+        return flags.contains("avx512_bf16");
+    }
+}

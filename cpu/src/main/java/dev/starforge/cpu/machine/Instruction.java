@@ -1,0 +1,95 @@
+package dev.starforge.cpu.machine;
+
+import static dev.starforge.cpu.machine.Instruction.Form.BLEND;
+import static dev.starforge.cpu.machine.Instruction.Form.MASK;
+import static dev.starforge.cpu.machine.Instruction.Form.SHIFT;
+import static dev.starforge.cpu.machine.Instruction.Form.THREE;
+import static dev.starforge.cpu.machine.Instruction.Form.TWO;
+
+/**
+ * The vector instructions that kernels are made of, each a line of Intel's manual: prefix, opcode map, opcode. VEX (256 bits)
+ * and EVEX (512 bits) agree in all three, so one line serves both widths where both have it.
+ */
+enum Instruction {
+    VMOVDQU(TWO, 0xf3, 1, 0x6f, 1, "vmovdqu32"),
+    VPBROADCASTD(TWO, 0x66, 2, 0x58, 0),
+    VPMOVZXWD(TWO, 0x66, 2, 0x33, 2),
+    VCVTPH2PS(TWO, 0x66, 2, 0x13, 2),
+    VCVTDQ2PS(TWO, 0, 1, 0x5b, 1),
+    VPABSB(TWO, 0x66, 2, 0x1c, 1),
+    VPADDB(THREE, 0x66, 1, 0xfc, 1),
+    VPADDD(THREE, 0x66, 1, 0xfe, 1),
+    VPAND(THREE, 0x66, 1, 0xdb, 1, "vpandd"),
+    VPOR(THREE, 0x66, 1, 0xeb, 1, "vpord"),
+    VPXOR(THREE, 0x66, 1, 0xef, 1, "vpxord"),
+    VPSHUFB(THREE, 0x66, 2, 0x00, 1),
+    VPMADDUBSW(THREE, 0x66, 2, 0x04, 1),
+    VPMADDWD(THREE, 0x66, 1, 0xf5, 1),
+    VADDPS(THREE, 0, 1, 0x58, 1),
+    VMULPS(THREE, 0, 1, 0x59, 1),
+    VFMADD231PS(THREE, 0x66, 2, 0xb8, 1),
+    VPSLLD(SHIFT, 0x66, 1, 0x72, 6),
+    VPSRLD(SHIFT, 0x66, 1, 0x72, 2),
+    VPSRAD(SHIFT, 0x66, 1, 0x72, 4),
+    /** Of 256 bits alone. */
+    VPSIGNB(THREE, 0x66, 2, 0x08, 1),
+    VPCMPEQB(THREE, 0x66, 1, 0x74, 1),
+    VPBLENDW(BLEND, 0x66, 3, 0x0e, 1),
+    /** Of 512 bits alone. */
+    VPDPBUSD(THREE, 0x66, 2, 0x50, 1),
+    VDPBF16PS(THREE, 0xf3, 2, 0x52, 1),
+    VPERMPS(THREE, 0x66, 2, 0x16, 1),
+    VPTERNLOGD(BLEND, 0x66, 3, 0x25, 1),
+    VPTESTMB(MASK, 0x66, 2, 0x26, 1);
+
+    /** Operands: a destination and a source; a second source; a source and a count; two sources and a byte; a mask of two. */
+    enum Form {
+        TWO,
+        THREE,
+        SHIFT,
+        BLEND,
+        MASK
+    }
+
+    final Form form;
+    final int prefix;
+    final int map;
+    final int opcode;
+
+    /** Of a shift the digit that its opcode is completed with; else what part of a vector an operand in memory is: 0 for an int. */
+    final int detail;
+
+    private final String wide;
+
+    Instruction(Form form, int prefix, int map, int opcode, int detail) {
+        this(form, prefix, map, opcode, detail, "");
+    }
+
+    Instruction(Form form, int prefix, int map, int opcode, int detail, String wide) {
+        this.form = form;
+        this.prefix = prefix;
+        this.map = map;
+        this.opcode = opcode;
+        this.detail = detail;
+        this.wide = wide;
+    }
+
+    /** As a disassembler writes it. */
+    String mnemonic(Width width) {
+        return width == Width.ZMM && !wide.isEmpty() ? wide : name().toLowerCase(java.util.Locale.ROOT);
+    }
+
+    /** The prefix as two bits of VEX and EVEX. */
+    int prefixBits() {
+        return switch (prefix) {
+            case 0x66 -> 1;
+            case 0xf3 -> 2;
+            default -> 0;
+        };
+    }
+
+    /** Bytes of an operand in memory. */
+    int bytes(Width width) {
+        return detail == 0 ? Integer.BYTES : width.bytes / detail;
+    }
+}

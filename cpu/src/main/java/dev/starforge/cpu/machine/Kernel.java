@@ -1,0 +1,26 @@
+package dev.starforge.cpu.machine;
+
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+
+/**
+ * Code that can be called: a function of six integers. The call is an ordinary one, not {@code critical}, so that a collection
+ * need not wait for it. A wrong address ends the JVM: whoever calls has checked every one.
+ */
+record Kernel(MemorySegment code) {
+    private static final MethodHandle CALL = Linker.nativeLinker()
+            .downcallHandle(
+                    FunctionDescriptor.ofVoid(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+
+    void call(long a, long b, long c, long d, long e, long f) {
+        try {
+            CALL.invokeExact(code, a, b, c, d, e, f);
+        } catch (Throwable t) {
+            throw CodePages.thrown(t);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+package dev.starforge.cpu.machine;
+
+import dev.starforge.cpu.core.Lanes;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import java.lang.foreign.MemorySegment;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+
+/**
+ * Kernels in the instructions of the CPU at hand, written when they are first asked for and kept until the device closes. The
+ * Vector API has no instruction that multiplies bytes, and none that widens halves; nothing native is built or shipped for
+ * them (oneDNN, libxsmm and XNNPACK do the same in C++). Where this is not to be had, {@link Choice} says why, and the Vector
+ * API computes.
+ */
+public final class MachineCode implements AutoCloseable {
+    private final Width width;
+    private final CpuFeatures cpu;
+    private final CodePages pages;
+    private final Map<Object, Kernel> kernels = new HashMap<>();
+
+    /** Machine code, if there is some, and why or why not. */
+    public record Choice(Optional<MachineCode> code, String reason) {}
+
+    /** A panel's product, by what it was assembled for. */
+    private record PanelKey(PanelFormat format, int tokens, boolean first) {}
+
+    private MachineCode(Width width, CpuFeatures cpu, CodePages pages) {
+        this.width = width;
+        this.cpu = cpu;
+        this.pages = pages;
+    }
+
+    /** @param hidden {@link DeviceOptions#hiddenCpuFlags} */
+    public static Choice choose(Set<String> hidden) {
+        return choose(CpuFeatures.ofMachine(), hidden, CodePages::ofSystem);
+    }
+
+    static Choice choose(CpuFeatures machine, Set<String> hidden, Supplier<CodePages> system) {
+        if (hidden.containsAll(DeviceOptions.NO_MACHINE_CODE)) {
+            return none("switched off");
+        }
+        CpuFeatures cpu = machine.without(hidden);
+        if (!cpu.avx2()) {
+            return none("needs Linux on x86-64 with AVX2, FMA and F16C");
+        }
+        if (Lanes.WIDTH < Width.YMM.bytes / Float.BYTES) {
+            return none("needs the JVM's vectors to have 256 bits, they have " + 32 * Lanes.WIDTH);
+        }
+        Width width = cpu.avx512() ? Width.ZMM : Width.YMM;
+        try {
+            MachineCode code = new MachineCode(width, cpu, system.get());
+            code.tryOne();
+            return new Choice(
+                    Optional.of(code), width == Width.ZMM ? "AVX-512 with VNNI" : "AVX2, no AVX-512 with VNNI");
+        } catch (DeviceException | IllegalCallerException refused) {
+            return none(refused.getMessage());
+        }
+    }
+
+    private static Choice none(String reason) {
+        return new Choice(Optional.empty(), reason);
+    }
+
+    /** Refused memory is found out here and not amid a product. */
+    private void tryOne() {
+        Assembler nothing = new Assembler(width);
+        nothing.vzeroupper();
+        nothing.ret();
+        Kernel kernel = new Kernel(pages.executable(nothing.assemble()));
+        kernel.call(0, 0, 0, 0, 0, 0);
+        pages.release(kernel.code());
+    }
+
+    /** The most tokens of a tile of a product with weights in panels. */
+    public int panelTokens() {
+        return PanelKernel.tokens(width);
+    }
+
+    /** What the sum of activations is multiplied with before codes of a format are added to it. */
+    public int bias(PanelFormat format) {
+        return format.bias(width == Width.ZMM);
+    }
+
+    /** The product of a tile of tokens with a panel; {@code first} starts its sums, otherwise they go on. */
+    public PanelProduct panelProduct(PanelFormat format, int tokens, boolean first) {
+        Kernel kernel =
+                kernel(new PanelKey(format, tokens, first), () -> PanelKernel.assemble(width, format, tokens, first));
+        return new PanelProduct(kernel, format, tokens, width);
+    }
+
+    private Kernel kernel(Object key, Supplier<byte[]> assemble) {
+        return kernels.computeIfAbsent(key, _ -> new Kernel(pages.executable(assemble.get())));
+    }
+
+    @Override
+    public void close() {
+        for (Kernel kernel : kernels.values()) {
+            pages.release(kernel.code());
+        }
+        kernels.clear();
+    }
+
+    /** Where something is in memory, if all of its bytes are. */
+    static long address(MemorySegment segment, long from, long bytes) {
+        if (from < 0 || bytes < 0 || from > segment.byteSize() - bytes || !segment.isNative()) {
+            throw new IndexOutOfBoundsException("machine code: bytes " + from + " to " + (from + bytes) + " of "
+                    + segment.byteSize() + (segment.isNative() ? "" : " on the heap"));
+        }
+        return segment.address() + from;
+    }
+}

@@ -1,0 +1,349 @@
+package dev.starforge.cpu.machine;
+
+import static dev.starforge.cpu.machine.Assembler.at;
+import static dev.starforge.cpu.machine.Instruction.VCVTDQ2PS;
+import static dev.starforge.cpu.machine.Instruction.VFMADD231PS;
+import static dev.starforge.cpu.machine.Instruction.VMULPS;
+import static dev.starforge.cpu.machine.Instruction.VPABSB;
+import static dev.starforge.cpu.machine.Instruction.VPADDB;
+import static dev.starforge.cpu.machine.Instruction.VPADDD;
+import static dev.starforge.cpu.machine.Instruction.VPAND;
+import static dev.starforge.cpu.machine.Instruction.VPBLENDW;
+import static dev.starforge.cpu.machine.Instruction.VPBROADCASTD;
+import static dev.starforge.cpu.machine.Instruction.VPCMPEQB;
+import static dev.starforge.cpu.machine.Instruction.VPDPBUSD;
+import static dev.starforge.cpu.machine.Instruction.VPMADDUBSW;
+import static dev.starforge.cpu.machine.Instruction.VPMADDWD;
+import static dev.starforge.cpu.machine.Instruction.VPOR;
+import static dev.starforge.cpu.machine.Instruction.VPSHUFB;
+import static dev.starforge.cpu.machine.Instruction.VPSIGNB;
+import static dev.starforge.cpu.machine.Instruction.VPSLLD;
+import static dev.starforge.cpu.machine.Instruction.VPSRLD;
+import static dev.starforge.cpu.machine.Instruction.VPTERNLOGD;
+import static dev.starforge.cpu.machine.Instruction.VPTESTMB;
+import static dev.starforge.cpu.machine.Instruction.VPXOR;
+import static dev.starforge.cpu.machine.Register.R10;
+import static dev.starforge.cpu.machine.Register.R11;
+import static dev.starforge.cpu.machine.Register.R8;
+import static dev.starforge.cpu.machine.Register.R9;
+import static dev.starforge.cpu.machine.Register.RAX;
+import static dev.starforge.cpu.machine.Register.RCX;
+import static dev.starforge.cpu.machine.Register.RDI;
+import static dev.starforge.cpu.machine.Register.RDX;
+import static dev.starforge.cpu.machine.Register.RSI;
+
+import dev.starforge.cpu.machine.Assembler.Mem;
+
+/**
+ * Activations of eight bits times a panel of weights: bytes by bytes into ints, four at a time ({@code vpdpbusd}), exactly; then
+ * the scales of both. A lane is a row, so nothing is summed across lanes; a token's sum takes the same steps in the same order
+ * whoever else is in the tile. Each step unpacks 16 rows twice: rows r of the panel, and rows 16 + r.
+ *
+ * <p>Weights are the first factor and unsigned, so signed ones are moved up by 128 and four- to six-bit codes are taken as
+ * they are; a sum begins with what that adds too much, {@code bias}. AVX2 has no such instruction: there two do it in 16 bits,
+ * which do not overflow for codes of up to six bits, and eight-bit weights give their sign to x. Its vectors hold eight rows,
+ * so that a panel takes two calls, {@link Width#bytes} apart.
+ *
+ * <p>Registers: two floats and two ints of each token, then eight for what is under way, the last of them a constant. Activations
+ * come in groups of 32, tokens of a tile together: codes, the scale, then either the biases or scale times sum.
+ */
+final class PanelKernel {
+    /** Registers beside the sums. */
+    private static final int SPARE = 8;
+
+    private static final int GROUP = PanelFormat.GROUP;
+    private static final int PANEL = 128; // bytes of 32 floats
+    private static final int HALF = 64; // from rows r to rows 16 + r
+
+    private final Assembler a;
+    private final PanelFormat format;
+    private final int tokens;
+    private final boolean wide;
+    private final int spare;
+    private final int constant;
+
+    private PanelKernel(Width width, PanelFormat format, int tokens) {
+        a = new Assembler(width);
+        this.format = format;
+        this.tokens = tokens;
+        wide = width == Width.ZMM;
+        spare = 4 * tokens;
+        constant = spare + SPARE - 1;
+    }
+
+    /** The most tokens of a tile. */
+    static int tokens(Width width) {
+        return (width.registers - SPARE) / 4;
+    }
+
+    /**
+     * @param first whether sums begin here; otherwise they go on from what is in y
+     * @return a function of (weights, activations, y, blocks, scales, bytes from a token's y to the next one's)
+     */
+    static byte[] assemble(Width width, PanelFormat format, int tokens, boolean first) {
+        PanelKernel kernel = new PanelKernel(width, format, tokens);
+        kernel.emit(first);
+        return kernel.a.assemble();
+    }
+
+    private int sum(int token, int half) {
+        return 2 * token + half;
+    }
+
+    private int whole(int token, int half) {
+        return 2 * (tokens + token) + half;
+    }
+
+    private void emit(boolean first) {
+        a.mov(RAX, RDX);
+        for (int t = 0; t < tokens; t++, a.add(RAX, R9)) {
+            for (int half = 0; half < 2; half++) {
+                if (first) {
+                    a.op(VPXOR, sum(t, half), sum(t, half), sum(t, half));
+                } else {
+                    a.load(sum(t, half), at(RAX, HALF * half));
+                }
+            }
+        }
+        a.load(constant, a.constant(format.bits() == 8 ? 0x80808080 : 0x0f0f0f0f));
+        int block = a.here();
+        if (!format.planar()) {
+            new PanelScales(a, format, 2 * tokens).emit();
+        }
+        groups();
+        a.add(RDI, format.bytes() - format.groups() * codeBytes());
+        if (format.planar()) {
+            a.add(R8, PANEL);
+        }
+        a.repeat(RCX, block);
+        for (int t = 0; t < tokens; t++, a.add(RDX, R9)) {
+            a.store(at(RDX, 0), sum(t, 0));
+            a.store(at(RDX, HALF), sum(t, 1));
+        }
+        a.vzeroupper();
+        a.ret();
+    }
+
+    /** Bytes of the codes of a group, without their fifth bits. */
+    private int codeBytes() {
+        return GROUP * PanelFormat.ROWS * (format.bits() == 5 ? 4 : format.bits()) / Byte.SIZE;
+    }
+
+    /** All groups of a block; RDI goes through its codes. */
+    private void groups() {
+        a.mov(RAX, format.groups());
+        a.mov(R11, R8);
+        if (format.bits() == 5) {
+            a.lea(R10, at(RDI, format.highAt()));
+        }
+        int group = a.here();
+        for (int part = 0; part < format.parts(); part++) {
+            begin(part);
+            switch (format.bits()) {
+                case 8 -> bytes();
+                case 6 -> sixths(part);
+                default -> nibbles();
+            }
+            finish(part);
+        }
+        a.add(RDI, codeBytes());
+        a.add(RSI, tokens * format.activationBytes());
+        a.add(R10, GROUP * PanelFormat.ROWS / Byte.SIZE);
+        if (!format.planar()) {
+            a.add(R11, PANEL * format.parts());
+        }
+        a.repeat(RAX, group);
+    }
+
+    /** Sums of codes begin with their bias, or with zero where AVX2 or a shift needs none. */
+    private void begin(int part) {
+        for (int t = 0; t < tokens; t++) {
+            for (int half = 0; half < 2; half++) {
+                int to = whole(t, half);
+                if (format.biased(wide)) {
+                    a.op(VPBROADCASTD, to, at(RSI, (GROUP + 4 + 4 * part) * tokens + 4 * t));
+                } else {
+                    a.op(VPXOR, to, to, to);
+                }
+            }
+        }
+    }
+
+    /** Signed bytes, four neighbours of a row to an int. */
+    private void bytes() {
+        for (int quad = 0; quad < GROUP / 4; quad++) {
+            for (int half = 0; half < 2; half++) {
+                Mem from = at(RDI, format.lowAt() + PANEL * quad + HALF * half);
+                if (wide) {
+                    a.op(VPXOR, spare + half, constant, from);
+                } else {
+                    a.load(spare + half, from);
+                    a.op(VPABSB, spare + 2 + half, spare + half);
+                }
+            }
+            dots(quad, spare, spare + 1);
+        }
+    }
+
+    /**
+     * A word has four codes of row r, and above them four of row 16 + r. Two words give an int of eight codes of one row, of
+     * which the even ones and the odd ones are bytes.
+     */
+    private void nibbles() {
+        int w0 = spare;
+        int w1 = spare + 1;
+        int low = spare + 2;
+        int high = spare + 3;
+        int fifths = spare + 4;
+        for (int eight = 0; eight < GROUP / 8; eight++) {
+            a.load(w0, at(RDI, format.lowAt() + PANEL * eight));
+            a.load(w1, at(RDI, format.lowAt() + PANEL * eight + HALF));
+            pair(low, high, w0, w1);
+            if (format.bits() == 5 && eight % 2 == 0) {
+                a.load(fifths, at(R10, HALF * (eight / 2)));
+            }
+            for (int odd = 0; odd < 2; odd++) {
+                if (odd == 1) {
+                    a.shift(VPSRLD, low, low, 4);
+                    a.shift(VPSRLD, high, high, 4);
+                }
+                a.op(VPAND, w0, low, constant);
+                a.op(VPAND, w1, high, constant);
+                if (format.bits() == 5) {
+                    fifth(w0, fifths, eight % 2, odd);
+                    fifth(w1, fifths, 2 + eight % 2, odd);
+                }
+                dots(2 * eight + odd, w0, w1);
+            }
+        }
+    }
+
+    /** The low words of two vectors as ints of {@code low}, the high ones as those of {@code high}; w0 is used up. */
+    private void pair(int low, int high, int w0, int w1) {
+        a.shift(VPSLLD, low, w1, 16);
+        words(low, w0, low);
+        a.shift(VPSRLD, high, w0, 16);
+        words(high, high, w1);
+    }
+
+    /** Even words of one vector and odd words of another. */
+    private void words(int to, int even, int odd) {
+        if (!wide) {
+            a.op(VPBLENDW, to, even, odd, 0xaa);
+        } else if (to == odd) {
+            a.op(VPTERNLOGD, to, even, a.constant(0x0000ffff), 0xd8); // c ? b : a
+        } else {
+            a.op(VPTERNLOGD, to, odd, a.constant(0xffff0000), 0xd8);
+        }
+    }
+
+    /** Adds 16 to those of four bytes whose bit is set in one byte of an int: every second bit, from the first or the second on. */
+    private void fifth(int codes, int fifths, int of, int odd) {
+        int bits = spare + 6;
+        int[] from = new int[4];
+        for (int i = 0; i < from.length; i++) {
+            from[i] = (4 * i + of) * 0x01010101;
+        }
+        Mem chosen = a.constant(0x40100401 << odd);
+        a.op(VPSHUFB, bits, fifths, a.constant(from));
+        if (wide) {
+            a.op(VPTESTMB, 1, bits, chosen);
+            a.masked(VPADDB, 1, codes, codes, a.constant(0x10101010));
+        } else {
+            a.op(VPAND, bits, bits, chosen);
+            a.op(VPCMPEQB, bits, bits, chosen);
+            a.op(VPAND, bits, bits, a.constant(0x10101010));
+            a.op(VPOR, codes, codes, bits);
+        }
+    }
+
+    /** Eight codes of six bits to three words, see {@link dev.starforge.cpu.core.Panels}. */
+    private void sixths(int part) {
+        int v0 = spare;
+        int v1 = spare + 1;
+        int v2 = spare + 2;
+        int v3 = spare + 3;
+        int t = spare + 4;
+        int eights = format.scaled() / 8;
+        for (int eight = 0; eight < eights; eight++) {
+            int from = format.lowAt() + 3 * HALF * (part * eights + eight);
+            for (int i = 0; i < 3; i++) {
+                a.load(v0 + i, at(RDI, from + HALF * i));
+            }
+            a.shift(VPSRLD, v3, v0, 12);
+            a.op(VPAND, v3, v3, a.constant(0x000f000f));
+            join(v3, v1, 8, 0x00300030);
+            join(v3, v2, 4, 0x0f000f00);
+            join(v3, v1, 2, 0x30003000);
+            for (int v = v0; v <= v2; v++) {
+                a.shift(VPSLLD, t, v, 2);
+                a.op(VPAND, t, t, a.constant(0x3f003f00));
+                a.op(VPAND, v, v, a.constant(0x003f003f));
+                a.op(VPOR, v, v, t);
+            }
+            int quad = 2 * (part * eights + eight);
+            pair(t, v0, v0, v1);
+            dots(quad, t, v0);
+            pair(t, v2, v2, v3);
+            dots(quad + 1, t, v2);
+        }
+    }
+
+    private void join(int to, int from, int right, int mask) {
+        int t = spare + 4;
+        a.shift(VPSRLD, t, from, right);
+        a.op(VPAND, t, t, a.constant(mask));
+        a.op(VPOR, to, to, t);
+    }
+
+    /** Four bytes of each row with four of each token. */
+    private void dots(int quad, int w0, int w1) {
+        int x = spare + 5;
+        int product = spare + 6;
+        for (int t = 0; t < tokens; t++) {
+            a.op(VPBROADCASTD, x, at(RSI, GROUP * t + 4 * quad));
+            for (int half = 0; half < 2; half++) {
+                int w = half == 0 ? w0 : w1;
+                int to = whole(t, half);
+                if (wide) {
+                    a.op(VPDPBUSD, to, w, x);
+                    continue;
+                }
+                if (format.bits() == 8) {
+                    a.op(VPSIGNB, product, x, w);
+                    a.op(VPMADDUBSW, product, spare + 2 + half, product);
+                } else {
+                    a.op(VPMADDUBSW, product, w, x);
+                }
+                a.op(VPMADDWD, product, product, a.constant(0x00010001));
+                a.op(VPADDD, to, to, product);
+            }
+        }
+    }
+
+    /** Sum of codes * scale of x * scale of w; shifts of w * (sum of x, scaled). */
+    private void finish(int part) {
+        int x = spare + 5;
+        a.load(spare, at(R11, PANEL * part));
+        a.load(spare + 1, at(R11, PANEL * part + HALF));
+        for (int t = 0; t < tokens; t++) {
+            a.op(VPBROADCASTD, x, at(RSI, GROUP * tokens + 4 * t));
+            for (int half = 0; half < 2; half++) {
+                int codes = whole(t, half);
+                a.op(VCVTDQ2PS, codes, codes);
+                a.op(VMULPS, codes, codes, x);
+                a.op(VFMADD231PS, sum(t, half), codes, spare + half);
+            }
+        }
+        if (format.shifted()) {
+            a.load(spare, at(R11, PanelFormat.SHIFTS_AT));
+            a.load(spare + 1, at(R11, PanelFormat.SHIFTS_AT + HALF));
+            for (int t = 0; t < tokens; t++) {
+                a.op(VPBROADCASTD, x, at(RSI, (GROUP + 4) * tokens + 4 * t));
+                for (int half = 0; half < 2; half++) {
+                    a.op(VFMADD231PS, sum(t, half), spare + half, x);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+package dev.starforge.cpu.machine;
+
+import dev.starforge.cpu.core.Panels;
+import java.lang.foreign.MemorySegment;
+
+/** A kernel of {@link PanelKernel}, behind checks of everything that it reads and writes. */
+public final class PanelProduct {
+    private static final int ROW_BYTES = Panels.ROWS * Float.BYTES;
+
+    private final Kernel kernel;
+    private final PanelFormat format;
+    private final int tokens;
+    private final Width width;
+
+    PanelProduct(Kernel kernel, PanelFormat format, int tokens, Width width) {
+        this.kernel = kernel;
+        this.format = format;
+        this.tokens = tokens;
+        this.width = width;
+    }
+
+    /**
+     * y[token][32] of {@code blocks} blocks of a panel at {@code wAt}.
+     *
+     * @param x tiles of tokens, group by group: codes of each token, their scales, their biases or sums
+     * @param yStep bytes from a token's y to the next one's
+     * @param scales decoded ones of planar types, 32 for each block; else {@link PanelFormat#SCALES} bytes to work in
+     */
+    public void run(
+            MemorySegment w,
+            long wAt,
+            MemorySegment x,
+            long xAt,
+            MemorySegment y,
+            long yAt,
+            long yStep,
+            int blocks,
+            MemorySegment scales,
+            long scalesAt) {
+        long weights = MachineCode.address(w, wAt, (long) blocks * format.bytes());
+        long activations =
+                MachineCode.address(x, xAt, (long) blocks * format.groups() * tokens * format.activationBytes());
+        long to = MachineCode.address(y, yAt, (tokens - 1) * yStep + ROW_BYTES);
+        long scaleBytes = format.planar() ? (long) blocks * ROW_BYTES : PanelFormat.SCALES;
+        long decoded = MachineCode.address(scales, scalesAt, scaleBytes);
+        if (blocks <= 0 || yStep < ROW_BYTES) {
+            throw new IllegalArgumentException("machine code: " + blocks + " blocks, tokens " + yStep + " bytes apart");
+        }
+        for (int lanes = 0; lanes < Panels.ROWS * Short.BYTES; lanes += width.bytes) {
+            kernel.call(weights + lanes, activations, to + lanes, blocks, decoded + lanes, yStep);
+        }
+    }
+}
