@@ -83,7 +83,7 @@ final class ServerProcess implements AutoCloseable {
         void requireNoMoreThan(Left before) {
             boolean leaked = running > 0
                     || kvUsage > 0
-                    || threads > before.threads + 8
+                    || threads > before.threads + 16
                     || descriptors > before.descriptors + 8
                     || heapMegabytes > before.heapMegabytes + 32;
             ServerSoak.require(!leaked, "no more than before: " + before + ", but there is " + this);
