@@ -42,8 +42,9 @@ final class DeviceFlags {
     @Option(
             names = "--kv-dtype",
             paramLabel = "TYPE",
+            converter = Compute.class,
             description =
-                    "How cached keys and values are kept: F32, BF16 or F16. Default: F16; F32 for verify. Not for "
+                    "How cached keys and values are kept: f32, bf16 or f16. Default: f16; f32 for verify. Not for "
                             + "logits, which keeps none.")
     private DType kv;
 
@@ -75,6 +76,10 @@ final class DeviceFlags {
     Opened open() {
         Selection selection = place.choose();
         return new Opened(place.open(selection), selection);
+    }
+
+    void force(String flag, String device, int number) {
+        place.force(flag, device, number);
     }
 
     int deviceIndex() {

@@ -49,6 +49,17 @@ final class PlaceFlags {
         threads = given.hasMatchedOption("--threads") ? threads : config.threads();
     }
 
+    /** Takes both from a flag that says them at once. */
+    void force(String flag, String device, int number) {
+        for (String other : List.of("--device", "--device-index")) {
+            if (verb.commandLine().getParseResult().hasMatchedOption(other)) {
+                throw new ParameterException(verb.commandLine(), flag + ": says what " + other + " says; give one of them");
+            }
+        }
+        name = device;
+        index = number;
+    }
+
     int index() {
         return index;
     }

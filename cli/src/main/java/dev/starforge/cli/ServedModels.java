@@ -27,6 +27,7 @@ import java.util.Comparator;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.function.IntConsumer;
 
 /** Loads what a worker serves, as its flags say; on the thread that will use it. */
 final class ServedModels {
@@ -42,11 +43,14 @@ final class ServedModels {
         this.options = options;
     }
 
-    ServedModel load() {
+    /** @param progress told the percentage that is loaded */
+    ServedModel load(IntConsumer progress) {
         DeviceFlags.Opened opened = options.flags.open();
         Device device = opened.device();
         Scope weights = new Scope(device);
         try (ModelFiles files = ModelFiles.open(tuned.model())) {
+            DeviceCheck.require(device);
+            files.onProgress(progress);
             Precision precision = options.flags.precision();
             Optional<AdapterTable> table = table(files, weights, precision);
             Model model = table.map(each -> files.load(weights, precision, each))

@@ -12,15 +12,18 @@ import dev.starforge.serve.log.Narration.Level;
 import dev.starforge.serve.scheduler.Scheduler;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.train.TrainException;
 import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.URI;
+import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Clock;
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -80,19 +83,21 @@ final class Serving {
                     "--adapter: " + id + " is what clients call the model itself; give the adapter another name");
         }
         try (Worker worker = Worker.start(settings(id), log, Clock.systemUTC(), new SecureRandom())) {
+            Map<String, Path> adapters = adapters();
             Scheduler scheduler = Scheduler.start(
-                    () -> new ServedModels(tuned, id, options).load(),
+                    () -> new ServedModels(tuned, id, options).load(worker::progress),
                     options.maxQueue,
                     System::nanoTime,
                     Clock.systemUTC());
             try (scheduler) {
-                options.adapters.forEach(scheduler::loadAdapter);
+                adapters.forEach(scheduler::loadAdapter);
+                scheduler.warmUp();
                 worker.open(scheduler);
                 tell(worker, scheduler);
                 hint(worker, id);
                 return serve(worker, scheduler);
             }
-        } catch (EngineRefusal | ModelException | TokenizerException refused) {
+        } catch (EngineRefusal | ModelException | TokenizerException | TrainException refused) {
             return end(MODEL_REFUSED, refused);
         } catch (MemoryException full) {
             return end(OUT_OF_MEMORY, full);
@@ -109,6 +114,14 @@ final class Serving {
         } catch (Exception failure) {
             throw new IllegalStateException(failure);
         }
+    }
+
+    /** What each names may be a run, or one of its checkpoints. */
+    private Map<String, Path> adapters() {
+        Map<String, Path> found = new LinkedHashMap<>();
+        options.adapters.forEach((name, place) -> found.put(
+                name, TunedModel.adapterOf(place, "`starforge serve " + place + "` serves it as the model")));
+        return found;
     }
 
     private WorkerOptions settings(String id) throws IOException {
@@ -147,7 +160,7 @@ final class Serving {
                             scheduler.card().id(),
                             scheduler.status().memoryBytes(),
                             backend.equals("cuda") ? "vram-only" : backend.equals("metal") ? "unified" : "system",
-                            worker.uri(),
+                            Callback.reachable(worker.uri(), callback.get()),
                             "starforge",
                             List.of("text-gen", "embeddings"),
                             device,
@@ -162,11 +175,12 @@ final class Serving {
     private void hint(Worker worker, String id) {
         PrintWriter out = options.commandLine().getOut();
         out.println("serving " + id + " at " + worker.uri());
-        out.println("  curl " + worker.uri() + "/v1/completions -H 'Content-Type: application/json' "
+        String here = worker.uri().toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
+        out.println("  curl " + here + "/v1/completions -H 'Content-Type: application/json' "
                 + (keys.isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
-        out.println("  OpenAI clients: base_url " + worker.uri() + "/v1; llama.vim: endpoint " + worker.uri()
-                + "/infill; llama.vscode: endpoint " + worker.uri());
+        out.println("  OpenAI clients: base_url " + here + "/v1; llama.vim: endpoint_fim " + here
+                + "/infill; llama.vscode: endpoint " + here);
         out.flush();
     }
 

@@ -18,6 +18,12 @@ final class WorkerFlags {
     @Mixin
     DeviceFlags flags;
 
+    @Option(names = "--cuda-device", paramLabel = "N", description = "The same as --device cuda --device-index N.")
+    private Integer cuda;
+
+    @Option(names = "--metal-device", paramLabel = "N", description = "The same as --device metal --device-index N.")
+    private Integer metal;
+
     @Option(
             names = "--host",
             defaultValue = "127.0.0.1",
@@ -40,7 +46,9 @@ final class WorkerFlags {
     @Option(
             names = "--adapter",
             paramLabel = "NAME=DIR",
-            description = "A LoRA adapter that requests can choose by name. May be given several times.")
+            description =
+                    "A LoRA adapter that requests can choose by name: its folder, a checkpoint or a run. May be given "
+                            + "several times.")
     Map<String, Path> adapters = Map.of();
 
     @Option(
@@ -164,6 +172,15 @@ final class WorkerFlags {
             throw wrong("--max-adapters: " + places() + " places for " + adapters.size() + " adapters");
         }
         kvBytes();
+        if (cuda != null && metal != null) {
+            throw wrong("--cuda-device and --metal-device: give one of them");
+        }
+        if (cuda != null) {
+            flags.force("--cuda-device", "cuda", cuda);
+        }
+        if (metal != null) {
+            flags.force("--metal-device", "metal", metal);
+        }
     }
 
     ParameterException wrong(String message) {

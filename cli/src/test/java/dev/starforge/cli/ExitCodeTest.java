@@ -168,6 +168,22 @@ final class ExitCodeTest {
     }
 
     @Test
+    void aWorkerSaysWhoShouldStartItAgain() throws IOException {
+        String[] worker = {"worker", "--worker-id", "w", "--model", MODEL, "--port", "0", "--no-callback"};
+        expect(ExitCode.WRONG_USE, with(worker, "--cuda-device", "0", "--device", "cpu"));
+        expect(ExitCode.WRONG_USE, with(worker, "--cuda-device", "0", "--metal-device", "0"));
+        expect(ExitCode.WRONG_USE, with(worker, "--kv-dtype", "int8"));
+        expect(ExitCode.WRONG_USE, with(worker, "--host", "0.0.0.0"));
+        expect(Serving.MODEL_REFUSED, with(worker, "--adapter", "a=" + MODEL));
+        expect(Serving.MODEL_REFUSED, with(worker, "--adapter", "a=" + broken));
+        expect(Serving.CALLBACK_FAILED, "worker", "--worker-id", "w", "--model", MODEL, "--port", "0", "--device", "cpu", "--callback-url", "http://127.0.0.1:1/");
+    }
+
+    private static String[] with(String[] args, String... more) {
+        return Stream.concat(Stream.of(args), Stream.of(more)).toArray(String[]::new);
+    }
+
+    @Test
     void pathsAreTakenAsTheyAreAndShownOnOneLine() throws IOException {
         Path odd = folder.resolve("two\nlines\u001b[31m");
         StringWriter err = new StringWriter();

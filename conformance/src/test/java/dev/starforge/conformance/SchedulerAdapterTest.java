@@ -168,7 +168,7 @@ final class SchedulerAdapterTest {
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
             await("the command", () -> unloading.getState() == Thread.State.WAITING);
             Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
-            CompletableFuture<float[]> embedding = server.scheduler.embed(text(1, 4), "one");
+            CompletableFuture<List<float[]>> embedding = server.scheduler.embed(List.of(text(1, 4)), "one");
             server.device.resume();
             unloading.join(20_000);
             assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
@@ -217,7 +217,7 @@ final class SchedulerAdapterTest {
             refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "three", "")));
             refused(
                     Kind.UNKNOWN_ADAPTER,
-                    () -> server.scheduler.embed(text(1, 4), "three").join());
+                    () -> server.scheduler.embed(List.of(text(1, 4)), "three").join());
             server.scheduler.unloadAdapter("two");
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", folder.resolve("nothing")));
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", broken));

@@ -94,11 +94,11 @@ final class SchedulerCancelTest {
             long begin = System.nanoTime();
             assertThat(server.scheduler.status().alive()).isTrue();
             assertThat(server.scheduler.adapters()).isEmpty();
-            var embedding = server.scheduler.embed(text(1, 30), "");
+            var embedding = server.scheduler.embed(List.of(text(1, 30)), "");
             assertThat(embedding.cancel(true)).isTrue();
             assertThat(System.nanoTime() - begin).isLessThan(1_000_000_000L);
             server.device.resume();
-            float[] mean = server.scheduler.embed(text(1, 30), "").get();
+            float[] mean = server.scheduler.embed(List.of(text(1, 30)), "").get().getFirst();
             double squares = 0;
             for (float each : mean) {
                 squares += each * each;
@@ -143,7 +143,7 @@ final class SchedulerCancelTest {
         refused(EngineRefusal.Kind.DEAD, () -> server.submit(request(text(1, 5), 5)));
         refused(
                 EngineRefusal.Kind.DEAD,
-                () -> server.scheduler.embed(text(1, 5), "").join());
+                () -> server.scheduler.embed(List.of(text(1, 5)), "").join());
         refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN));
         refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.unloadAdapter("a"));
     }

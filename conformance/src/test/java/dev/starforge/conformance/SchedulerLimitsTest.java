@@ -139,7 +139,7 @@ final class SchedulerLimitsTest {
             refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), Integer.MAX_VALUE)));
             refused(
                     EngineRefusal.Kind.NEVER_FITS,
-                    () -> server.scheduler.embed(text(1, 65), "").join());
+                    () -> server.scheduler.embed(List.of(text(1, 65)), "").join());
             assertThat(server.submit(request(text(1, 40), 24)).finished()).isEqualTo(alone.greedy(text(1, 40), 24));
         }
         try (TinyServer server = new TinyServer("llama3")) { // has room for more than the context of 256
@@ -157,7 +157,7 @@ final class SchedulerLimitsTest {
             refused(EngineRefusal.Kind.QUEUE_FULL, () -> server.submit(request(text(3, 4), 3)));
             refused(
                     EngineRefusal.Kind.QUEUE_FULL,
-                    () -> server.scheduler.embed(text(3, 4), "").join());
+                    () -> server.scheduler.embed(List.of(text(3, 4)), "").join());
             server.device.resume();
             one.finished();
             two.finished();

@@ -29,6 +29,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.IntConsumer;
+import java.util.function.LongConsumer;
 import java.util.stream.Stream;
 
 /**
@@ -42,6 +45,7 @@ public final class ModelFiles implements AutoCloseable {
     private final Set<Integer> endOfText;
     private final List<Stored> tensors;
     private final AutoCloseable file;
+    private IntConsumer progress = _ -> {};
 
     /** A tensor as the file has it. */
     public record Stored(String name, String dtype, Shape shape, long bytes) {}
@@ -158,6 +162,11 @@ public final class ModelFiles implements AutoCloseable {
         return new ModelFiles(config, stored, new QuantizedSource(stored, quantization), endOfText, tensors, file);
     }
 
+    /** Who is told the percentage that is loaded, from now on. */
+    public void onProgress(IntConsumer told) {
+        progress = told;
+    }
+
     /** Loads the model onto the scope's device. */
     public Model load(Scope scope, Precision precision) {
         return load(scope, precision, Adapter.NONE);
@@ -190,7 +199,10 @@ public final class ModelFiles implements AutoCloseable {
             boolean asInFile = weights == stored && !(stored instanceof PackedSource);
             scope.expect(asInFile ? copied(scope.device()) : sizes(scope, precision));
         }
-        return Architectures.build(config, new Weights(weights, scope, precision, adapter));
+        long all = Math.max(1, tensors.stream().mapToLong(each -> each.shape.size()).sum());
+        AtomicLong done = new AtomicLong();
+        LongConsumer loaded = more -> progress.accept((int) Math.min(100, 100 * done.addAndGet(more) / all));
+        return Architectures.build(config, new Weights(weights, scope, precision, adapter, loaded));
     }
 
     /** What the file's tensors take that are not mapped. */

@@ -2,6 +2,9 @@ package dev.starforge.serve;
 
 import dev.starforge.data.Jackson;
 import java.io.IOException;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -67,6 +70,21 @@ public final class Callback {
             body.put("device", device);
             body.put("backend", backend);
             return body.put("status", status);
+        }
+    }
+
+    /**
+     * Where a listener finds a worker. One that listens on every address has none of its own: then it is the one that this
+     * machine would speak to the listener from.
+     */
+    public static URI reachable(URI worker, URI listener) throws IOException {
+        if (!InetAddress.getByName(worker.getHost()).isAnyLocalAddress()) {
+            return worker;
+        }
+        try (DatagramSocket route = new DatagramSocket()) {
+            route.connect(new InetSocketAddress(listener.getHost(), listener.getPort() < 0 ? 80 : listener.getPort()));
+            String address = route.getLocalAddress().getHostAddress();
+            return URI.create("http://" + (address.contains(":") ? "[" + address + "]" : address) + ":" + worker.getPort());
         }
     }
 

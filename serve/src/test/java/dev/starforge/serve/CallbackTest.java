@@ -77,6 +77,17 @@ final class CallbackTest {
     }
 
     @Test
+    void aWorkerOnEveryAddressIsTheOneThatTheListenerSees() throws IOException {
+        URI listener = URI.create("http://127.0.0.1:7000/ready");
+        assertThat(Callback.reachable(URI.create("http://0.0.0.0:8080"), listener))
+                .isEqualTo(URI.create("http://127.0.0.1:8080"));
+        assertThat(Callback.reachable(URI.create("http://[0:0:0:0:0:0:0:0]:8080"), listener))
+                .isEqualTo(URI.create("http://127.0.0.1:8080"));
+        assertThat(Callback.reachable(URI.create("http://10.1.2.3:8080"), listener))
+                .isEqualTo(URI.create("http://10.1.2.3:8080"));
+    }
+
+    @Test
     void asksAgainUntilSomebodyListens() throws Exception {
         Listener listener = new Listener(3);
         try (HttpServer server = listener.start()) {

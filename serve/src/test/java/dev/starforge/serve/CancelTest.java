@@ -82,10 +82,32 @@ final class CancelTest {
             fixture.engine.embeddingsHang();
             try (RawClient client = fixture.raw()) {
                 client.post("/v1/embeddings", Fixture.quoted("{'input':['a','b','c']}"));
-                Fixture.await("it runs", () -> fixture.engine.hangingEmbeddings() == 3);
+                Fixture.await("it runs", () -> fixture.engine.hangingEmbeddings() == 1);
             }
             assertThat(Fixture.await("the end of it", () -> fixture.engine.hangingEmbeddings() == 0))
                     .isLessThan(SOON);
+        }
+    }
+
+    @Test
+    void embeddingsTimeOutAsARequestAndAWorkerThatDrainsWaitsForThem() throws Exception {
+        try (Fixture fixture = new Fixture(
+                new FakeEngine().embeddingsHang(),
+                options -> options.withTimes(Duration.ofMillis(100), Duration.ofSeconds(30)))) {
+            assertThat(fixture.post("/v1/embeddings", "{'input':['a','b','c']}").status())
+                    .isEqualTo(504);
+            assertThat(fixture.engine.hangingEmbeddings()).isZero();
+        }
+        try (Fixture fixture = new Fixture(
+                        new FakeEngine().embeddingsHang(),
+                        options -> options.withTimes(Duration.ofSeconds(30), Duration.ofMillis(200)));
+                RawClient client = fixture.raw()) {
+            client.post("/v1/embeddings", Fixture.quoted("{'input':'a'}"));
+            Fixture.await("it runs", () -> fixture.engine.hangingEmbeddings() == 1);
+            long begin = System.nanoTime();
+            fixture.worker.drain();
+            assertThat(Duration.ofNanos(System.nanoTime() - begin)).isGreaterThan(Duration.ofMillis(200));
+            assertThat(client.reply().body()).contains("CANCELLED");
         }
     }
 

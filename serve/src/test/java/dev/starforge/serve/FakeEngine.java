@@ -271,8 +271,13 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     @Override
-    public CompletableFuture<float[]> embed(int[] tokens, String adapter) {
-        CompletableFuture<float[]> future = new CompletableFuture<>();
+    public boolean takesAdapters() {
+        return true;
+    }
+
+    @Override
+    public CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter) {
+        CompletableFuture<List<float[]>> future = new CompletableFuture<>();
         synchronized (this) {
             if (embeddingsHang) {
                 hangingEmbeddings++;
@@ -284,7 +289,9 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
                 return future;
             }
         }
-        future.complete(new float[] {0.6f, 0.8f, 0, tokens.length});
+        future.complete(texts.stream()
+                .map(tokens -> new float[] {0.6f, 0.8f, 0, tokens.length})
+                .toList());
         return future;
     }
 

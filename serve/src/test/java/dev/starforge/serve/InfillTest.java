@@ -81,6 +81,27 @@ final class InfillTest {
         assertThat(prompt()).startsWith("<file_sep>constants.py\nimport math\n");
     }
 
+    /** Its instructions go to the chat: first, while a person types, to fill the cache; then as a stream. */
+    @Test
+    void llamaVimHasItsInstructionsFollowed() throws Exception {
+        JsonNode begun = Jackson.JSON.readTree(send("llama-vim", "instruction begun"));
+        assertThat(begun.at("/choices/0/message/content").stringValue()).isEmpty();
+        assertThat(fixture.engine.computed()).isZero();
+        assertThat(fixture.engine.requests.getFirst().maxTokens()).isZero();
+        fixture.engine.reply("return math.pi * r * r");
+        StringBuilder text = new StringBuilder();
+        for (String event : send("llama-vim", "instruction").split("\n\n")) {
+            if (event.startsWith("data: {")) {
+                text.append(Jackson.JSON
+                        .readTree(event.substring("data: ".length()))
+                        .at("/choices/0/delta/content")
+                        .asString(""));
+            }
+        }
+        assertThat(text.toString()).isEqualTo("return math.pi * r * r");
+        assertThat(fixture.engine.requests.getLast().sampling().minP()).isEqualTo(0.1);
+    }
+
     @Test
     void llamaVscodeGetsThreeSuggestions() throws Exception {
         fixture.engine.reply("math.pi * r ** 2\n");

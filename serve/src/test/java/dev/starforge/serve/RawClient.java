@@ -93,7 +93,8 @@ public final class RawClient implements AutoCloseable {
         while (true) {
             String line = line();
             if (line.startsWith("data: ")) {
-                return line.substring("data: ".length());
+                byte[] data = line.substring("data: ".length()).getBytes(StandardCharsets.ISO_8859_1);
+                return new String(data, StandardCharsets.UTF_8);
             }
             if (line.equals("0")) {
                 throw new EOFException("the stream has ended");

@@ -33,12 +33,6 @@ final class Soak {
         this.fixture = fixture;
     }
 
-    public static void main(String[] args) throws Exception {
-        Duration time = Duration.ofSeconds(args.length > 0 ? Integer.parseInt(args[0]) : 60);
-        long seed = args.length > 1 ? Long.parseLong(args[1]) : 1;
-        System.out.println(run(time, seed));
-    }
-
     /** What was done, and what was left of it. */
     static String run(Duration time, long seed) throws Exception {
         try (Fixture fixture = new Fixture(new FakeEngine(), options -> options.withLimits(HttpLimits.DEFAULT, 256))) {

@@ -1,7 +1,5 @@
 package dev.starforge.model.generate;
 
-import dev.starforge.model.Batches;
-import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.KvTensors;
@@ -108,7 +106,12 @@ public final class Engine implements AutoCloseable {
      * @param salt of the tenant; what has another is not shared
      */
     public Sequence open(Adapter adapter, String salt, int... ids) {
-        return new Sequence(adapter, salt, ids);
+        return new Sequence(adapter, salt, Math.min(1, ids.length), ids);
+    }
+
+    /** A text of which all hidden states are wanted: none of it is taken from the cache. */
+    public Sequence openWhole(Adapter adapter, int... ids) {
+        return new Sequence(adapter, "", ids.length, ids);
     }
 
     /** The same with the model as it is, for whoever asks. */
@@ -140,13 +143,13 @@ public final class Engine implements AutoCloseable {
         private int regime;
         private BlockPool.Sequence place;
 
-        private Sequence(Adapter adapter, String salt, int... ids) {
+        private Sequence(Adapter adapter, String salt, int compute, int... ids) {
             this.adapter = adapter;
             this.salt = salt;
             this.ids = requireKnown(ids).clone();
             length = ids.length;
             regime = model.regime(length);
-            place = pool.open(root(), this.ids, Math.min(1, length));
+            place = pool.open(root(), this.ids, compute);
         }
 
         private Sequence(Sequence twin) {
@@ -235,10 +238,7 @@ public final class Engine implements AutoCloseable {
     public void step(List<Piece> pieces) {
         int regime = requireFit(pieces);
         List<BlockPool.Append> appended = append(pieces);
-        int width = pieces.stream()
-                .mapToInt(piece -> piece.sequence.place.table().length)
-                .max()
-                .orElse(0);
+        int width = width(pieces);
         boolean singles =
                 pieces.size() <= RECORDED && pieces.stream().allMatch(piece -> piece.count == 1 && piece.wanted == 1);
         step.release();
@@ -253,16 +253,28 @@ public final class Engine implements AutoCloseable {
             last = new Logits(recording.logits.view(0, Shape.of(pieces.size(), recording.logits.dim(1))), size);
             repeat();
         } else {
-            int tokens = pieces.stream().mapToInt(Piece::count).sum();
-            int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
-            Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime);
-            upload(staging, pieces, appended);
+            Staging staging = staged(pieces, appended, width, regime);
             last = new Logits(step.within(() -> model.forward(ops, staging.batch(), cache)), null);
         }
         for (Piece piece : pieces) {
             piece.sequence.place.publish();
             piece.sequence.place.releaseUnseen(piece.wanted);
         }
+    }
+
+    private static int width(List<Piece> pieces) {
+        return pieces.stream()
+                .mapToInt(piece -> piece.sequence.place.table().length)
+                .max()
+                .orElse(0);
+    }
+
+    private Staging staged(List<Piece> pieces, List<BlockPool.Append> appended, int width, int regime) {
+        int tokens = pieces.stream().mapToInt(Piece::count).sum();
+        int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
+        Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime);
+        upload(staging, pieces, appended);
+        return staging;
     }
 
     private static int powerOfTwo(int atLeast, int smallest) {
@@ -382,11 +394,24 @@ public final class Engine implements AutoCloseable {
         sampler.remember(history, prompt, generated);
     }
 
-    /** The last hidden states of a text [N, C], computed apart from all others. */
-    public float[] hidden(Adapter adapter, int... ids) {
-        return step.within(() -> device.floats(ops.cast(
-                model.hidden(ops, Batches.packed(model, step, List.of(requireKnown(ids)), adapter.index), KvCache.NONE),
-                DType.F32)));
+    /**
+     * Computes pending tokens of some sequences for their last hidden states: those of the rows that are wanted, [R, C], one
+     * after the other. There are no logits after it.
+     *
+     * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
+     */
+    public float[] hidden(List<Piece> pieces) {
+        int regime = requireFit(pieces);
+        List<BlockPool.Append> appended = append(pieces);
+        step.release();
+        step.mark();
+        cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
+        last = new Logits(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
+        Staging staging = staged(pieces, appended, width(pieces), regime);
+        float[] rows = step.within(
+                () -> device.floats(ops.cast(model.hidden(ops, staging.batch(), cache), DType.F32)));
+        pieces.forEach(piece -> piece.sequence.place.releaseUnseen(0));
+        return rows;
     }
 
     /** Bytes taken from the device for keys, values and steps. */

@@ -26,6 +26,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.IntConsumer;
+import java.util.function.LongConsumer;
 import java.util.stream.IntStream;
 
 /**
@@ -45,11 +46,18 @@ public final class Weights {
     private final Scope scope;
     private final Precision precision;
     private final Adapter adapter;
+    private final LongConsumer loaded;
     private ByteBuffer piece = ByteBuffer.allocateDirect(0);
     private float[] values = {};
     private final List<Parameter> parameters = new ArrayList<>();
 
     public Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
+        this(source, scope, precision, adapter, _ -> {});
+    }
+
+    /** @param loaded told the elements of each tensor when it is there */
+    public Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter, LongConsumer loaded) {
+        this.loaded = loaded;
         this.source = source;
         this.scope = scope;
         this.precision = precision;
@@ -102,6 +110,7 @@ public final class Weights {
                         Spec.i32(experts + 1L)))));
         for (int e = 0; e < experts; e++) {
             fill(names.get(e), stack.view(e * each.size(), each));
+            loaded.accept(each.size());
         }
         parameters.add(new Parameter(names, stack));
         return stack;
@@ -203,6 +212,7 @@ public final class Weights {
         checkShape(name, wanted.shape());
         Tensor tensor = mapped(name, wanted).orElseGet(() -> copied(name, wanted));
         parameters.add(new Parameter(List.of(name), tensor));
+        loaded.accept(tensor.shape().size());
         return tensor;
     }
 

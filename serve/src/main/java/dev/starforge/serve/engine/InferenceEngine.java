@@ -22,11 +22,14 @@ public interface InferenceEngine {
     Job submit(GenerationRequest request, TokenSink sink);
 
     /**
-     * The mean of the last hidden states, of length 1 (L2). Cancelling the future cancels the work.
+     * For each text the mean of the last hidden states, of length 1 (L2). Cancelling the future cancels the work.
      *
      * @throws EngineRefusal as {@link #submit}
      */
-    CompletableFuture<float[]> embed(int[] tokens, String adapter);
+    CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter);
+
+    /** Whether there is room for adapters at all. */
+    boolean takesAdapters();
 
     List<AdapterCard> adapters();
 

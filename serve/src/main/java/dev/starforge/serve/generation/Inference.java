@@ -34,7 +34,7 @@ public final class Inference {
     private static final EngineStatus NOTHING = new EngineStatus(true, 0, 0, 0, 0, 0, 0, 0, 0);
 
     private final Duration timeout;
-    private final Set<Run> runs = ConcurrentHashMap.newKeySet();
+    private final Set<Work> runs = ConcurrentHashMap.newKeySet();
     private final WorkerMetrics metrics;
     private volatile @Nullable InferenceEngine engine;
     private volatile boolean draining;
@@ -43,11 +43,6 @@ public final class Inference {
     public Inference(String model, Duration timeout, Supplier<Duration> uptime) {
         this.timeout = timeout;
         metrics = new WorkerMetrics(model, this::status, uptime);
-    }
-
-    /** Of one request. */
-    public Duration timeout() {
-        return timeout;
     }
 
     public WorkerMetrics metrics() {
@@ -147,6 +142,22 @@ public final class Inference {
         }
     }
 
+    /** Hands the texts of a request to the engine, to become vectors. */
+    public Vectors embed(InferenceEngine chosen, List<int[]> texts, String adapter) {
+        try {
+            Work[] self = new Work[1];
+            Vectors vectors =
+                    new Vectors(chosen.embed(texts, adapter), timeout, metrics, () -> runs.remove(self[0]));
+            self[0] = vectors;
+            runs.add(vectors);
+            metrics.prompt(texts.stream().mapToInt(text -> text.length).sum());
+            return vectors;
+        } catch (EngineRefusal refusal) {
+            metrics.refused(Outcome.REJECTED);
+            throw answer(refusal);
+        }
+    }
+
     private static void requireRoom(int context, GenerationRequest request) {
         if (request.prompt().length + request.maxTokens() > context) {
             throw new InvalidRequest(
@@ -177,6 +188,6 @@ public final class Inference {
         while (!runs.isEmpty() && System.nanoTime() < deadline) {
             Thread.sleep(5);
         }
-        runs.forEach(Run::cancel);
+        runs.forEach(Work::cancel);
     }
 }

@@ -11,7 +11,7 @@ import java.util.concurrent.TimeUnit;
  * The sequences of one request under way. What happens waits in a queue for the one thread that writes the answer: a client
  * that reads slowly delays its own answer only, and what it can pile up is bounded by the tokens that it asked for.
  */
-public final class Run implements AutoCloseable {
+public final class Run implements Work, AutoCloseable {
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
     private final List<Sequence> sequences = new CopyOnWriteArrayList<>();
     private final long deadline;
@@ -45,7 +45,7 @@ public final class Run implements AutoCloseable {
         return events.take();
     }
 
-    /** Ends all sequences now. */
+    @Override
     public void cancel() {
         abort(ErrorCode.CANCELLED);
     }

@@ -24,6 +24,7 @@ import java.time.Clock;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.LongSupplier;
@@ -159,10 +160,11 @@ public final class CompletionRoutes {
                     "messages",
                     "a model with a chat template; this one has none, give it one with --chat-template FILE");
         }
+        Map<String, JsonNode> settings = Messages.settings(fields);
         return Messages.read(fields)
                 .map(messages -> {
                     try {
-                        return template.get().render(messages, tools, true, Messages.settings(fields));
+                        return template.get().render(messages, tools, true, settings);
                     } catch (DatasetException refused) {
                         fields.violate("messages", "a conversation that the model's chat template takes");
                         return "";

@@ -8,24 +8,16 @@ import dev.starforge.serve.api.InvalidRequest;
 import dev.starforge.serve.api.Route;
 import dev.starforge.serve.api.Route.Weight;
 import dev.starforge.serve.api.Violation;
-import dev.starforge.serve.engine.EngineRefusal;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.generation.ErrorCode;
 import dev.starforge.serve.generation.Inference;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.generation.Vectors;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import java.util.concurrent.CancellationException;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -59,22 +51,18 @@ public final class EmbeddingRoutes {
         fields.check();
         inputs.forEach(input -> requireRoom(input, card));
         String adapter = OpenAiFields.adapter(engine, model);
-        List<CompletableFuture<float[]>> vectors = new ArrayList<>();
-        try {
-            submit(engine, inputs, adapter, vectors);
-            call.onGone(() -> cancel(vectors));
+        try (Vectors vectors = inference.embed(engine, inputs, adapter)) {
+            call.onGone(vectors::cancel);
+            List<float[]> all = vectors.await();
             ObjectNode body = Jackson.object().put("object", "list");
             ArrayNode data = body.putArray("data");
-            for (int i = 0; i < inputs.size(); i++) {
-                ObjectNode entry = data.addObject().put("object", "embedding").put("index", i);
-                put(entry, await(vectors.get(i)), encoding);
+            for (int i = 0; i < all.size(); i++) {
+                put(data.addObject().put("object", "embedding").put("index", i), all.get(i), encoding);
             }
             int tokens = inputs.stream().mapToInt(input -> input.length).sum();
             body.put("model", model.isEmpty() ? card.id() : model);
             body.putObject("usage").put("prompt_tokens", tokens).put("total_tokens", tokens);
             call.respond(200, body);
-        } finally {
-            cancel(vectors);
         }
     }
 
@@ -85,37 +73,6 @@ public final class EmbeddingRoutes {
                     List.of(new Violation(
                             "input", "at most " + card.context() + " tokens, but one has " + input.length)));
         }
-    }
-
-    private static void submit(
-            InferenceEngine engine, List<int[]> inputs, String adapter, List<CompletableFuture<float[]>> vectors) {
-        try {
-            for (int[] input : inputs) {
-                vectors.add(engine.embed(input, adapter));
-            }
-        } catch (EngineRefusal refusal) {
-            throw Inference.answer(refusal);
-        }
-    }
-
-    private static void cancel(List<CompletableFuture<float[]>> vectors) {
-        vectors.forEach(vector -> vector.cancel(true));
-    }
-
-    private float[] await(CompletableFuture<float[]> vector) throws InterruptedException {
-        try {
-            return vector.get(inference.timeout().toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException late) {
-            throw failure(ErrorCode.TIMEOUT);
-        } catch (CancellationException gone) {
-            throw failure(ErrorCode.CANCELLED);
-        } catch (ExecutionException failed) {
-            throw failure(ErrorCode.INFERENCE_FAILED);
-        }
-    }
-
-    private static HttpFailure failure(ErrorCode code) {
-        return new HttpFailure(code.status(), code.name(), code.message());
     }
 
     /** Base64 is of the float32 values, little-endian, as OpenAI's own clients ask for them. */

@@ -31,6 +31,7 @@ final class Batcher {
     private final List<Text> running = new ArrayList<>(); // the oldest first
     private final Deque<Integer> histories = new ArrayDeque<>();
     private final PieceSize pieceSize = new PieceSize();
+    private final Embedder embedder;
     private int turn;
     private long preemptions;
 
@@ -38,6 +39,7 @@ final class Batcher {
         this.model = model;
         this.engine = model.engine();
         this.nanos = nanos;
+        embedder = new Embedder(engine, pieceSize, nanos);
         IntStream.range(0, model.sequences()).forEach(histories::add);
     }
 
@@ -45,20 +47,25 @@ final class Batcher {
         waiting.add(text);
     }
 
+    void add(Embedder.Request request) {
+        embedder.add(request);
+    }
+
     boolean idle() {
-        return waiting.isEmpty() && running.isEmpty();
+        return waiting.isEmpty() && running.isEmpty() && embedder.idle();
     }
 
     boolean uses(Engine.Adapter adapter) {
-        return Stream.concat(waiting.stream(), running.stream()).anyMatch(text -> text.adapter.equals(adapter));
+        return Stream.concat(waiting.stream(), running.stream()).anyMatch(text -> text.adapter.equals(adapter))
+                || embedder.uses(adapter);
     }
 
     EngineStatus status(boolean alive) {
         BlockPool.Figures blocks = engine.figures();
         return new EngineStatus(
                 alive,
-                running.size(),
-                waiting.size(),
+                running.size() + embedder.running(),
+                waiting.size() + embedder.waiting(),
                 model.sequences() - running.size(),
                 (double) blocks.held() / model.blocks(),
                 model.weightBytes() + engine.reservedBytes(),
@@ -67,14 +74,21 @@ final class Batcher {
                 preemptions);
     }
 
-    /** One step, with what is there. */
+    /** One step, with what is there; then one of texts that become vectors. */
     void step() {
         dropCancelled();
         admit();
         List<Piece> pieces = pieces();
-        if (pieces.isEmpty()) {
-            return;
+        if (!pieces.isEmpty()) {
+            generate(pieces);
         }
+        if (!embedder.idle()) {
+            int prompts = pieces.stream().mapToInt(Piece::count).filter(count -> count > 1).sum();
+            embedder.step(pieceSize.tokensBeside(prompts), promised() + running.size());
+        }
+    }
+
+    private void generate(List<Piece> pieces) {
         List<Text> texts = running.stream()
                 .filter(text -> pieces.stream()
                         .anyMatch(piece -> piece.sequence() == text.sequence().orElseThrow()))
@@ -103,10 +117,7 @@ final class Batcher {
             Text next = waiting.getFirst();
             BlockPool.Figures blocks = engine.figures();
             int needed = Math.ceilDiv(next.length() + 1, Engine.BLOCK);
-            int promised = running.stream()
-                    .mapToInt(text -> Math.ceilDiv(text.sequence().orElseThrow().pending(), Engine.BLOCK))
-                    .sum();
-            if (!running.isEmpty() && needed + promised > blocks.free() + blocks.cached()) {
+            if (!running.isEmpty() && needed + promised() > blocks.free() + blocks.cached()) {
                 return;
             }
             next.begin(engine);
@@ -116,6 +127,13 @@ final class Batcher {
             }
             running.add(waiting.removeFirst());
         }
+    }
+
+    /** Blocks that running prompts still want. */
+    private int promised() {
+        return running.stream()
+                .mapToInt(text -> Math.ceilDiv(text.sequence().orElseThrow().pending(), Engine.BLOCK))
+                .sum();
     }
 
     /** The pieces of a step, in the order of the texts; all are of one rotary regime, and regimes take turns. */
@@ -152,6 +170,10 @@ final class Batcher {
     }
 
     private void preempt(OutOfBlocksException full) {
+        if (embedder.suspend()) {
+            preemptions++;
+            return;
+        }
         Text youngest = running.getLast();
         if (running.size() == 1) {
             end(youngest, new Ending.Failed(Ending.Kind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
@@ -227,6 +249,7 @@ final class Batcher {
     /** The engine ends: so does everything. */
     void endAll(Ending ending) {
         Stream.concat(waiting.stream(), running.stream()).toList().forEach(text -> end(text, ending));
+        embedder.endAll("the engine has ended");
     }
 
     private void end(Text text, Ending ending) {

@@ -15,6 +15,11 @@ final class PieceSize {
         return (int) Math.clamp(TARGET / perToken, FEWEST, MOST);
     }
 
+    /** What is left of it beside so many tokens; never nothing, so that nobody waits for ever. */
+    int tokensBeside(int taken) {
+        return Math.max(FEWEST, tokens() - taken);
+    }
+
     /** A step took so long with so many tokens, of which most were of prompts. */
     void took(long nanos, int tokens) {
         perToken += ((double) nanos / tokens - perToken) / 2;

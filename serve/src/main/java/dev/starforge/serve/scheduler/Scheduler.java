@@ -1,6 +1,7 @@
 package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineRefusal;
@@ -11,11 +12,13 @@ import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.Token;
 import dev.starforge.serve.engine.TokenSink;
+import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -32,6 +35,9 @@ import java.util.function.Supplier;
  * leaves behind; none of them waits for a step, but for who loads an adapter.
  */
 public final class Scheduler implements InferenceEngine, AutoCloseable {
+    private static final int WARM_UP_PROMPT = 64;
+    private static final int WARM_UP_TOKENS = 4;
+
     private final int places;
     private final LongSupplier nanos;
     private final InstantSource clock;
@@ -74,6 +80,39 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private Served served() {
         return loading.join();
+    }
+
+    /**
+     * Computes a prompt and some tokens, so that what is compiled, recorded or read on first use is there before anybody
+     * waits for it, and a model that cannot answer is never ready.
+     */
+    public void warmUp() {
+        CompletableFuture<Ending> heard = new CompletableFuture<>();
+        int[] prompt = new int[Math.max(1, Math.min(WARM_UP_PROMPT, card().context() - WARM_UP_TOKENS))];
+        TokenSink sink = new TokenSink() {
+            @Override
+            public boolean token(Token token) {
+                return true;
+            }
+
+            @Override
+            public void end(Ending ending) {
+                heard.complete(ending);
+            }
+        };
+        submit(
+                new GenerationRequest(
+                        prompt,
+                        Math.min(WARM_UP_TOKENS, card().context() - prompt.length),
+                        Sampling.GREEDY,
+                        Set.of(),
+                        GenerationRequest.NO_LOGPROBS,
+                        "",
+                        "warm-up"),
+                sink);
+        if (heard.join() instanceof Ending.Failed failed) {
+            throw new DeviceException("warm-up: expected " + WARM_UP_TOKENS + " tokens, but " + failed.message());
+        }
     }
 
     @Override
@@ -163,22 +202,22 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     }
 
     @Override
-    public CompletableFuture<float[]> embed(int[] tokens, String adapter) {
+    public CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter) {
         Engine.Adapter chosen = served().adapters.find(adapter);
-        requireKnown(tokens);
-        take(tokens.length);
-        CompletableFuture<float[]> result = new CompletableFuture<>();
+        texts.forEach(this::requireKnown);
+        take(texts.stream().mapToInt(text -> text.length).max().orElse(0));
+        CompletableFuture<List<float[]>> result = new CompletableFuture<>();
+        var _ = result.whenComplete((_, _) -> {
+            taken.decrementAndGet();
+            wake();
+        });
         command(() -> {
             try {
-                if (!result.isDone()) {
-                    requireAlive();
-                    requireHeld(adapter, chosen);
-                    result.complete(unitMean(served().model.engine().hidden(chosen, tokens), tokens.length));
-                }
-            } catch (RuntimeException | Error failure) {
-                failed(result, failure);
-            } finally {
-                taken.decrementAndGet();
+                requireAlive();
+                requireHeld(adapter, chosen);
+                served().batcher.add(new Embedder.Request(texts, chosen, result));
+            } catch (RuntimeException refused) {
+                result.completeExceptionally(refused);
             }
         });
         return result;
@@ -190,27 +229,14 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         }
     }
 
-    /** The mean of rows, brought to length 1. */
-    private static float[] unitMean(float[] rows, int count) {
-        double[] sum = new double[rows.length / count];
-        for (int i = 0; i < rows.length; i++) {
-            sum[i % sum.length] += rows[i];
-        }
-        double squares = 0;
-        for (double each : sum) {
-            squares += each * each;
-        }
-        double length = squares == 0 ? 1 : Math.sqrt(squares);
-        float[] mean = new float[sum.length];
-        for (int i = 0; i < mean.length; i++) {
-            mean[i] = (float) (sum[i] / length);
-        }
-        return mean;
-    }
-
     @Override
     public List<AdapterCard> adapters() {
         return served().adapters.cards();
+    }
+
+    @Override
+    public boolean takesAdapters() {
+        return served().model.adapters().isPresent();
     }
 
     @Override

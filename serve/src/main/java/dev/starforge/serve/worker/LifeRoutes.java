@@ -90,7 +90,10 @@ public final class LifeRoutes {
         body.put("context", card.context());
         body.put("device", card.device());
         ArrayNode capabilities = body.putArray("capabilities");
-        capabilities.add("completion").add("embedding").add("lora");
+        capabilities.add("completion").add("embedding");
+        if (engine.takesAdapters()) {
+            capabilities.add("lora");
+        }
         if (FimMarkers.of(card.tokenizer()).isPresent()) {
             capabilities.add("infill");
         }

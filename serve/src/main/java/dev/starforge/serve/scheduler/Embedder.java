@@ -1,0 +1,204 @@
+package dev.starforge.serve.scheduler;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.kv.BlockPool;
+import dev.starforge.model.kv.OutOfBlocksException;
+import dev.starforge.serve.engine.EngineRefusal;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Texts to vectors: the mean of the last hidden states. It goes on piece by piece beside the batch that generates, texts of
+ * many requests in one step, first come first served, so that neither waits long for the other. Whoever generates is served
+ * first when blocks run short: texts here give theirs back and begin again. Belongs to one thread.
+ */
+final class Embedder {
+    private final Engine engine;
+    private final PieceSize pieceSize;
+    private final LongSupplier nanos;
+    private final List<Part> parts = new ArrayList<>(); // the oldest first; those that have begun come first
+
+    /** A request: its texts, and where their vectors go. */
+    record Request(List<int[]> texts, Engine.Adapter adapter, CompletableFuture<List<float[]>> result) {}
+
+    /** One text of a request, and the sum of its states so far. */
+    private static final class Part {
+        private final Request request;
+        private final int index;
+        private final @Nullable float[][] vectors;
+        private Engine.@Nullable Sequence sequence;
+        private double[] sum = {};
+
+        Part(Request request, int index, @Nullable float[][] vectors) {
+            this.request = request;
+            this.index = index;
+            this.vectors = vectors;
+        }
+
+        int[] ids() {
+            return request.texts.get(index);
+        }
+
+        Engine.Sequence begun(Engine engine) {
+            Engine.Sequence open = sequence == null ? engine.openWhole(request.adapter, ids()) : sequence;
+            sequence = open;
+            return open;
+        }
+
+        int pending() {
+            return sequence == null ? ids().length : sequence.pending();
+        }
+
+        boolean suspend() {
+            boolean held = sequence != null;
+            if (sequence != null) {
+                sequence.close();
+                sequence = null;
+            }
+            sum = new double[0];
+            return held;
+        }
+
+        void add(float[] rows, int from, int count, int width) {
+            sum = sum.length == 0 ? new double[width] : sum;
+            for (int i = 0; i < count * width; i++) {
+                sum[i % width] += rows[from * width + i];
+            }
+        }
+    }
+
+    Embedder(Engine engine, PieceSize pieceSize, LongSupplier nanos) {
+        this.engine = engine;
+        this.pieceSize = pieceSize;
+        this.nanos = nanos;
+    }
+
+    void add(Request request) {
+        @Nullable float[][] vectors = new float[request.texts.size()][];
+        for (int i = 0; i < request.texts.size(); i++) {
+            parts.add(new Part(request, i, vectors));
+        }
+    }
+
+    boolean idle() {
+        return parts.isEmpty();
+    }
+
+    int running() {
+        return (int) parts.stream().filter(part -> part.sequence != null).count();
+    }
+
+    int waiting() {
+        return parts.size() - running();
+    }
+
+    boolean uses(Engine.Adapter adapter) {
+        return parts.stream().anyMatch(part -> part.request.adapter.equals(adapter));
+    }
+
+    /** Gives all blocks back; whether there were any. */
+    boolean suspend() {
+        return parts.stream().map(Part::suspend).reduce(false, Boolean::logicalOr);
+    }
+
+    void endAll(String why) {
+        List<Part> all = List.copyOf(parts);
+        all.forEach(part -> fail(part, new EngineRefusal(EngineRefusal.Kind.DEAD, why)));
+    }
+
+    /**
+     * One step of up to so many tokens.
+     *
+     * @param promised blocks that those who generate will want
+     */
+    void step(int tokens, int promised) {
+        List<Part> gone = parts.stream().filter(part -> part.request.result.isDone()).toList();
+        gone.forEach(Part::suspend);
+        parts.removeAll(gone);
+        List<Part> chosen = new ArrayList<>();
+        List<Piece> pieces = pieces(tokens, promised, chosen);
+        if (pieces.isEmpty()) {
+            return;
+        }
+        long begin = nanos.getAsLong();
+        float[] rows;
+        try {
+            rows = engine.hidden(pieces);
+        } catch (OutOfBlocksException full) {
+            suspend();
+            return;
+        }
+        int count = pieces.stream().mapToInt(Piece::count).sum();
+        pieceSize.took(nanos.getAsLong() - begin, count);
+        int from = 0;
+        for (int i = 0; i < chosen.size(); i++) {
+            chosen.get(i).add(rows, from, pieces.get(i).count(), rows.length / count);
+            from += pieces.get(i).count();
+            if (chosen.get(i).pending() == 0) {
+                finish(chosen.get(i));
+            }
+        }
+    }
+
+    /** Pieces of one rotary regime, as many as there is room for. */
+    private List<Piece> pieces(int tokens, int promised, List<Part> chosen) {
+        List<Piece> pieces = new ArrayList<>();
+        BlockPool.Figures blocks = engine.figures();
+        int room = blocks.free() + blocks.cached() - promised;
+        int left = tokens;
+        for (Part part : parts) {
+            int count = Math.min(part.pending(), left);
+            room -= Math.ceilDiv(part.pending(), Engine.BLOCK);
+            boolean alone = pieces.isEmpty() && promised == 0;
+            if (count == 0 || room < 0 && !alone) {
+                break;
+            }
+            Engine.Sequence sequence = part.begun(engine);
+            if (!pieces.isEmpty() && sequence.regime() != pieces.getFirst().sequence().regime()) {
+                break;
+            }
+            pieces.add(new Piece(sequence, count, count));
+            chosen.add(part);
+            left -= count;
+        }
+        return pieces;
+    }
+
+    private void finish(Part part) {
+        part.vectors[part.index] = unit(part.sum);
+        part.suspend();
+        parts.remove(part);
+        List<float[]> all = new ArrayList<>();
+        for (float[] vector : part.vectors) {
+            if (vector == null) {
+                return;
+            }
+            all.add(vector);
+        }
+        part.request.result.complete(all);
+    }
+
+    private void fail(Part part, RuntimeException why) {
+        part.suspend();
+        parts.remove(part);
+        part.request.result.completeExceptionally(why);
+    }
+
+    /** A sum is as good as a mean, once it has length 1. */
+    private static float[] unit(double[] sum) {
+        double squares = 0;
+        for (double each : sum) {
+            squares += each * each;
+        }
+        double length = squares == 0 ? 1 : Math.sqrt(squares);
+        float[] mean = new float[sum.length];
+        for (int i = 0; i < mean.length; i++) {
+            mean[i] = (float) (sum[i] / length);
+        }
+        return mean;
+    }
+}

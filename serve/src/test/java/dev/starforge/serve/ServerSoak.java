@@ -1,0 +1,269 @@
+package dev.starforge.serve;
+
+import dev.starforge.data.Jackson;
+import java.io.EOFException;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import tools.jackson.databind.JsonNode;
+
+/**
+ * What {@link Soak} does, to the program as a person starts it, with a real model. Answers are greedy, and a text is the same
+ * whatever its company: each must be, to the letter, what it was when the server had nothing else to do. In the end the
+ * process is asked to drain while texts run, then killed, and started again at the same port.
+ */
+final class ServerSoak {
+    private static final int CLIENTS = 50;
+    private static final int PROMPTS = 6;
+    private static final int TOKENS = 12;
+    private static final Duration SETTLES = Duration.ofSeconds(60);
+
+    private final ServerProcess server;
+    private final List<String> expected = new ArrayList<>();
+    private final List<JsonNode> vectors = new ArrayList<>();
+    private final Map<String, Integer> done = new ConcurrentSkipListMap<>();
+    private final ConcurrentLinkedQueue<Long> health = new ConcurrentLinkedQueue<>();
+
+    private ServerSoak(ServerProcess server) {
+        this.server = server;
+    }
+
+    /** Seconds, a seed, and the command that serves a model, but for its port. */
+    public static void main(String[] args) throws Exception {
+        Duration time = Duration.ofSeconds(Integer.parseInt(args[0]));
+        long seed = Long.parseLong(args[1]);
+        List<String> command = List.of(args).subList(2, args.length);
+        int port;
+        try (ServerProcess server = ServerProcess.start(command, 0)) {
+            port = server.port();
+            ServerSoak soak = new ServerSoak(server);
+            soak.learn();
+            soak.clients(time.dividedBy(6), seed); // so that what is made once is made
+            soak.health.clear();
+            ServerProcess.Left before = server.left(SETTLES);
+            soak.clients(time, seed + 1);
+            ServerProcess.Left after = server.left(SETTLES);
+            System.out.printf(
+                    "%d s, %d clients: %s%nbefore %s%nafter  %s%n%s%n",
+                    time.toSeconds(), CLIENTS, new TreeMap<>(soak.done), before, after, soak.healthTimes());
+            after.requireNoMoreThan(before);
+            soak.drain();
+        }
+        killed(command, port);
+    }
+
+    private static String prompt(int number) {
+        return "class A" + number + " {" + " int a = 0;".repeat(1 + 3 * number);
+    }
+
+    private static String completion(int number, String more) {
+        return Fixture.quoted("{'prompt':'" + prompt(number) + "','max_tokens':" + TOKENS + ",'temperature':0" + more + "}");
+    }
+
+    private static String job(String id, int number, int tokens) {
+        return Fixture.quoted("{'job_id':'" + id + "','prompt':'" + prompt(number) + "','max_tokens':" + tokens
+                + ",'temperature':0}");
+    }
+
+    private static JsonNode json(RawClient.Reply reply) {
+        require(reply.status() == 200, "200, but got " + reply.status() + " " + reply.body());
+        return Jackson.JSON.readTree(reply.body());
+    }
+
+    private static String text(RawClient.Reply reply) {
+        return json(reply).at("/choices/0/text").stringValue();
+    }
+
+    /** What each prompt gives while nobody else asks. */
+    private void learn() throws IOException {
+        for (int i = 0; i < PROMPTS; i++) {
+            try (RawClient client = server.client()) {
+                expected.add(text(client.post("/v1/completions", completion(i, "")).reply()));
+            }
+            try (RawClient client = server.client()) {
+                vectors.add(json(client.post("/v1/embeddings", Fixture.quoted("{'input':'" + prompt(i) + "'}"))
+                                .reply())
+                        .at("/data/0/embedding"));
+            }
+        }
+    }
+
+    private void clients(Duration time, long seed) throws Exception {
+        long deadline = System.nanoTime() + time.toNanos();
+        try (ExecutorService clients = Executors.newFixedThreadPool(CLIENTS + 1)) {
+            List<Future<?>> running = new ArrayList<>();
+            running.add(clients.submit(() -> {
+                while (System.nanoTime() < deadline) {
+                    long begin = System.nanoTime();
+                    try (RawClient client = server.client()) {
+                        require(client.get("/health").reply().status() == 200, "200 of /health");
+                    }
+                    health.add(System.nanoTime() - begin);
+                    Thread.sleep(20);
+                }
+                return "";
+            }));
+            for (int i = 0; i < CLIENTS; i++) {
+                Random random = new Random(seed * CLIENTS + i);
+                running.add(clients.submit(() -> {
+                    for (int at = 0; System.nanoTime() < deadline; at++) {
+                        done.merge(one(random, random.nextLong() + "-" + at), 1, Integer::sum);
+                    }
+                    return "";
+                }));
+            }
+            for (Future<?> client : running) {
+                client.get();
+            }
+        }
+    }
+
+    private String one(Random random, String id) throws IOException, InterruptedException {
+        int number = random.nextInt(PROMPTS);
+        try (RawClient client = server.client()) {
+            return switch (random.nextInt(8)) {
+                case 0 -> {
+                    String said = text(client.post("/v1/completions", completion(number, "")).reply());
+                    require(said.equals(expected.get(number)), expected.get(number) + ", but got " + said);
+                    yield "whole";
+                }
+                case 1 -> {
+                    client.post("/execute", job(id, number, TOKENS)).openStream();
+                    String said = streamed(client);
+                    require(said.equals(expected.get(number)), expected.get(number) + ", but streamed was " + said);
+                    yield "streamed";
+                }
+                case 2 -> {
+                    client.post("/execute", job(id, number, 200)).openStream();
+                    for (int i = random.nextInt(8); i >= 0; i--) {
+                        client.event();
+                    }
+                    yield "left";
+                }
+                case 3 -> {
+                    client.post("/v1/completions", completion(number, ",'n':3"));
+                    Thread.sleep(random.nextInt(50));
+                    yield "left unread";
+                }
+                case 4 -> cancelled(client, id, number);
+                case 5 -> {
+                    JsonNode vector = json(client.post(
+                                            "/v1/embeddings",
+                                            Fixture.quoted("{'input':['x','" + prompt(number) + "']}"))
+                                    .reply())
+                            .at("/data/1/embedding");
+                    require(vector.equals(vectors.get(number)), "the same vector");
+                    yield "embedded";
+                }
+                case 6 -> {
+                    client.post("/v1/embeddings", Fixture.quoted("{'input':['x','" + prompt(number) + "']}"));
+                    Thread.sleep(random.nextInt(20));
+                    yield "embedding left";
+                }
+                default -> refused(client);
+            };
+        } catch (EOFException early) {
+            throw new AssertionError("an answer broke off", early);
+        }
+    }
+
+    private static String streamed(RawClient client) throws IOException {
+        StringBuilder text = new StringBuilder();
+        JsonNode event = Jackson.JSON.readTree(client.event());
+        while (!event.path("type").stringValue().equals("end")) {
+            require(!event.path("type").stringValue().equals("error"), "no error, but got " + event);
+            text.append(event.path("t").asString(""));
+            event = Jackson.JSON.readTree(client.event());
+        }
+        return text.toString();
+    }
+
+    private String cancelled(RawClient client, String id, int number) throws IOException {
+        client.post("/execute", job(id, number, 200)).openStream().event();
+        try (RawClient other = server.client()) {
+            String body = Fixture.quoted("{'job_id':'" + id + "'}");
+            require(other.post("/cancel", body).reply().status() == 202, "202");
+        }
+        String last = client.event();
+        while (!last.contains("CANCELLED") && !last.contains("stop_reason")) {
+            last = client.event();
+        }
+        return last.contains("CANCELLED") ? "cancelled" : "cancelled too late";
+    }
+
+    private static String refused(RawClient client) throws IOException {
+        for (String bad : List.of("{\"prompt\":5}", "{", "{\"prompt\":\"x\",\"max_tokens\":99999999}")) {
+            int status = client.post("/v1/completions", bad).reply().status();
+            require(status == 400, "400 for " + bad + ", but got " + status);
+        }
+        require(client.get("/nowhere").reply().status() == 404, "404");
+        return "refused";
+    }
+
+    /** Running texts finish, a new one is not taken, and the process ends with 0. */
+    private void drain() throws Exception {
+        List<RawClient> running = new ArrayList<>();
+        for (int i = 0; i < CLIENTS; i++) {
+            running.add(server.client());
+            running.getLast().post("/execute", job("last-" + i, i % PROMPTS, 100)).openStream();
+        }
+        server.terminate();
+        boolean taken;
+        do {
+            try (RawClient late = server.client()) {
+                taken = late.post("/v1/completions", completion(0, "")).reply().status() == 200;
+            } catch (IOException gone) {
+                taken = false;
+            }
+        } while (taken); // the signal is on its way
+        for (RawClient each : running) {
+            require(!streamed(each).isEmpty(), "a text that ran to its end");
+            each.close();
+        }
+        require(server.exit() == 0, "0 as the exit code of a drained server, but got " + server.exit());
+        System.out.println("drained: " + CLIENTS + " running texts finished, a new one was not taken, exit code 0");
+    }
+
+    /** Killed in the middle of texts, it starts again at the same port at once, and says the same. */
+    private static void killed(List<String> command, int port) throws Exception {
+        String said;
+        try (ServerProcess server = ServerProcess.start(command, port);
+                RawClient client = server.client();
+                RawClient running = server.client()) {
+            said = text(client.post("/v1/completions", completion(1, "")).reply());
+            running.post("/execute", job("killed", 1, 200)).openStream().event();
+            server.kill();
+            require(server.exit() != 0, "a killed process");
+        }
+        try (ServerProcess server = ServerProcess.start(command, port);
+                RawClient client = server.client()) {
+            String again = text(client.post("/v1/completions", completion(1, "")).reply());
+            require(again.equals(said), "the same text after the restart");
+            server.terminate();
+            require(server.exit() == 0, "0 as the exit code");
+        }
+        System.out.println("killed: started again at port " + port + " at once, and said the same");
+    }
+
+    private String healthTimes() {
+        List<Long> sorted = health.stream().sorted().toList();
+        return String.format(
+                "/health meanwhile, with a new connection each: %d times, p50 %.1f ms, p99 %.1f ms",
+                sorted.size(), sorted.get(sorted.size() / 2) / 1e6, sorted.get(sorted.size() * 99 / 100) / 1e6);
+    }
+
+    static void require(boolean right, String what) {
+        if (!right) {
+            throw new AssertionError("expected " + what);
+        }
+    }
+}
