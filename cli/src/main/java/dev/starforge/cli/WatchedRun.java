@@ -53,7 +53,6 @@ final class WatchedRun implements RunEvents, AutoCloseable {
         page.follow(ReportPage.metrics(output));
         page.set("device", JSON.stringNode(device));
         page.set("steps", JSON.numberNode(run.steps()));
-        page.set("begun", JSON.numberNode(run.step()));
         page.set("status", JSON.stringNode("running"));
     }
 

@@ -70,10 +70,10 @@ function counted(title, counts, colour) {
 
 function replaced() {
   const rules = merged("redactions", "rules"), examples = data.generations.flatMap(generation => generation.redactions.examples || []);
-  const rows = Object.keys(rules).sort().flatMap(rule => examples.filter(example => example.rule === rule).slice(0, 10)
+  const rows = Object.keys(rules).sort().flatMap(rule => examples.filter(example => example.rule === rule).slice(0, 3)
     .map((example, i) => [i ? "" : rule, i ? "" : short(rules[rule]), el("span.mono", {}, example.masked),
       example.path ? `${example.path}:${example.line}` : "a commit message"]));
-  return rows.length ? [card("w12", "What was replaced", table(["rule", "times", "for example, masked", "first in"], rows))] : [];
+  return rows.length ? [card("w12", "What was replaced", table(["rule", "times", "for example, masked", "first in"], rows, "left"))] : [];
 }
 
 function generations() {

@@ -23,10 +23,10 @@ function short(number) {
 }
 
 function bytes(number) {
-  for (const [size, unit] of [[2 ** 40, " TB"], [2 ** 30, " GB"], [2 ** 20, " MB"], [2 ** 10, " KB"]]) {
+  for (const [size, unit] of [[1e12, " TB"], [1e9, " GB"], [1e6, " MB"], [1e3, " kB"]]) {
     if (number >= size) return String(+(number / size).toPrecision(3)) + unit;
   }
-  return number + " bytes";
+  return number + " B";
 }
 
 function duration(seconds) {
@@ -193,7 +193,7 @@ function drawLines(box, width, title, curves, format) {
   rules.forEach(value => plot.append(
     svg("line", {class: "rule", x1: begin, x2: width, y1: y(value), y2: y(value)}),
     svg("text", {x: begin - 8, y: y(value) + 4, "text-anchor": "end"}, format(value))));
-  ticks(left, right, Math.max(2, Math.floor(width / 110))).filter(Number.isInteger).forEach(value =>
+  ticks(left, right, Math.max(2, Math.floor(width / 80))).filter(Number.isInteger).forEach(value =>
     plot.append(svg("text", {x: x(value), y: PLOT.height - 6, "text-anchor": "middle"}, short(value))));
   for (const {kind = "", points} of curves) {
     const path = points.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`);

@@ -32,7 +32,7 @@ class Ask {
     this.stops = el("button", {type: "button", disabled: true, onclick: onStop}, "Stop");
     this.form = el("form.card.fields.ask", {"aria-label": "Request"}, this.modes, this.prompt, this.prefix, this.suffix, this.message, ...above,
       el("details", {}, el("summary", {}, "Sampling"), el("div.fields", {}, el("div.numbers", {}, ...this.numbers), this.stop)),
-      el("div.actions", {}, this.runs, this.stops, el("span.soft.small", {}, el("kbd", {}, "Ctrl"), " ", el("kbd", {}, "Enter"), " runs, ", el("kbd", {}, "Esc"), " stops")));
+      el("div.actions", {}, this.runs, this.stops, el("span.soft.small.keys", {}, el("kbd", {}, "Ctrl"), " ", el("kbd", {}, "Enter"), " runs, ", el("kbd", {}, "Esc"), " stops")));
     this.form.onsubmit = event => {
       event.preventDefault();
       if (!this.runs.disabled) onRun();

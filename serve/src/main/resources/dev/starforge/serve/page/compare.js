@@ -1,15 +1,17 @@
 "use strict";
 // The same request to two models, side by side: base and tuned.
 
+const NAMES = ["Model A", "Model B"];
+
 views.push({name: "compare", title: "Compare", open: async root => {
   const {capabilities, models} = await serving;
   if (models.length < 2) {
     root.append(el("div.grid", {}, card("w12", "Nothing to compare yet", el("p", {}, "This worker serves one model. Serve a base with an adapter, and both are here:"),
-      ...commands({serve: "starforge serve BASE --adapter tuned=RUN"}))));
+      ...commands({serve: "starforge serve BASE --adapter tuned=RUN/best"}))));
     return;
   }
-  const choices = ["Left model", "Right model"].map((label, i) => modelChoice(models, i, label));
-  const answers = choices.map((choice, i) => new Answer(["Left", "Right"][i], choice));
+  const choices = NAMES.map((name, i) => modelChoice(models, i, name));
+  const answers = choices.map((choice, i) => new Answer(NAMES[i], choice));
   const verdict = el("p.soft.small", {role: "status"});
   const ask = new Ask(capabilities, [], async () => {
     ask.busy(true);
@@ -26,5 +28,6 @@ views.push({name: "compare", title: "Compare", open: async root => {
 
 function compared(left, right) {
   const at = [left.partFrom(right), right.partFrom(left)].filter(place => place >= 0);
-  return at.length ? `The same up to token ${Math.min(...at)}; a mark shows where they part.` : "Both wrote the same.";
+  if (!at.length) return "Both wrote the same.";
+  return Math.min(...at) ? `The same up to token ${Math.min(...at)}; a mark shows where they part.` : "They part at the first token.";
 }

@@ -10,7 +10,8 @@ views.push({name: "run", title: "Run", open: async root => {
       for await (const {lines, values} of api.events("/run")) {
         Object.assign(run, values);
         if (lines) run.lines = thinned(run.lines.concat(lines));
-        facts.textContent = STATUS[run.status];
+        const step = run.lines.findLast(line => "loss" in line)?.step;
+        facts.textContent = run.status === "running" && step ? `step ${step} of ${run.steps}` : STATUS[run.status];
         show(run);
       }
       over = true;

@@ -8,7 +8,7 @@ const columns = ["base", "tuned", "tuned_minus_base"].filter(name => data[name])
 
 const at = (node, path) => path.reduce((found, key) => found?.[key], node);
 const share = value => (100 * value).toFixed(1) + " %";
-const interval = ({value, low, high}, format) => el("span", {}, format(value), el("span.soft.small", {}, `  ${format(low)} to ${format(high)}`));
+const interval = ({value, low, high}, format) => el("span", {}, format(value), el("span.soft.small.interval", {}, `${format(low)} to ${format(high)}`));
 
 /** A headline: base → tuned, and whether the interval of the difference is clear of zero. */
 function headline(label, format, lower, ...path) {

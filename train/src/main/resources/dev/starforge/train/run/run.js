@@ -20,7 +20,7 @@ function runView(root) {
   const title = el("div"), figures = el("div.grid"), progress = el("div.grid"), next = el("div.grid"), samples = el("div.grid");
   const charts = {loss: lineChart("Loss"), lr: lineChart("Learning rate", value => value ? value.toExponential(1) : "0"),
     norm: lineChart("Gradient norm, before clipping"), speed: lineChart("Tokens per second", short),
-    memory: lineChart("Memory", bytes), cores: lineChart("Cores in use", value => Math.round(100 * value) + " %")};
+    memory: lineChart("Memory", bytes), cores: lineChart("Cores in use", value => figure(100 * value) + " %")};
   const details = el("div.grid");
   root.append(title, figures, progress, next, samples, el("div.grid", {}, ...Object.values(charts)), details);
   let shown = "";
@@ -72,14 +72,21 @@ function runFigures({summary = {}, elapsed, status}, steps, evaluations) {
   return cards;
 }
 
-function runProgress({steps: all, elapsed, evaluating, begun = 0}, steps) {
+function runProgress({steps: all, evaluating}, steps) {
   const done = steps.at(-1)?.step || 0, fill = el("div.fill");
-  fill.style.width = 100 * done / (all || 1) + "%";
-  const left = done > begun ? elapsed / (done - begun) * (all - done) : NaN;
-  const text = evaluating ? `evaluating, ${Math.round(100 * evaluating)} %` : done > begun ? `about ${duration(left)} left` : "";
-  return el("section.card.w12", {"aria-label": "Progress"}, el("div.title.small", {},
-    el("span", {}, `Step ${done.toLocaleString("en")} of ${(all || 0).toLocaleString("en")}`), el("span.soft", {}, text)),
+  fill.style.width = 100 * done / all + "%";
+  const text = evaluating ? `evaluating, ${Math.round(100 * evaluating)} %` : steps.length > 2 ? `about ${duration(pace(steps) * (all - done))} left` : "";
+  return el("section.card.w12", {"aria-label": "Progress"},
+    el("div.ends", {}, el("span", {}, `Step ${done.toLocaleString("en")} of ${all.toLocaleString("en")}`), el("span.soft", {}, text)),
     el("div.track", {}, fill));
+}
+
+/** Seconds that a step takes, by the latest ones; the first is slow and says nothing of the others. */
+function pace(steps) {
+  const recent = steps.slice(1).slice(-20);
+  const seconds = recent.map((line, i) => (line.tokens - steps[steps.length - recent.length + i - 1].tokens) / line.tokens_per_second);
+  const covered = recent.at(-1).step - steps[steps.length - recent.length - 1].step;
+  return seconds.reduce((sum, each) => sum + each, 0) / covered;
 }
 
 function runSamples(samples) {
