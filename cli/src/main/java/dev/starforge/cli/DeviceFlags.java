@@ -61,7 +61,7 @@ final class DeviceFlags {
     @Option(
             names = "--exact",
             description =
-                    "Products with weights of 4 to 6 bits take activations as they are. Without it, the CPU rounds "
+                    "Products with weights of 4 to 8 bits take activations as they are. Without it, the CPU rounds "
                             + "them to 8 bits when it generates, as llama.cpp does; other verbs are always exact.")
     private boolean exact;
 

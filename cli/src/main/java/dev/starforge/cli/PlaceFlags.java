@@ -6,6 +6,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.config.RunConfig;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Model.CommandSpec;
@@ -40,6 +41,21 @@ final class PlaceFlags {
                     "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
                             + "Results do not depend on it.")
     private int threads;
+
+    @Option(
+            names = "--no-machine-code",
+            description =
+                    "The CPU computes with Java's vectors alone: no executable memory, and none of the instructions that "
+                            + "they lack. `devices` says whether there is machine code for this machine.")
+    private boolean noMachineCode;
+
+    @Option(
+            names = "--hide-cpu-flags",
+            hidden = true,
+            split = ",",
+            paramLabel = "FLAG",
+            description = "Machine code for a CPU without these flags of /proc/cpuinfo, to test it: avx512_vnni, avx2.")
+    private Set<String> hidden = Set.of();
 
     /** Takes from settings what no flag says. */
     void otherwise(RunConfig config) {
@@ -83,7 +99,13 @@ final class PlaceFlags {
     Device open(Selection selection) {
         require("--device-index", index, Integer.MAX_VALUE);
         require("--threads", threads, MOST_THREADS);
-        return selection.backend().open(new DeviceOptions(index, threads, DeviceFlags.kernelCache()));
+        return selection
+                .backend()
+                .open(new DeviceOptions(
+                        index,
+                        threads,
+                        DeviceFlags.kernelCache(),
+                        noMachineCode ? DeviceOptions.NO_MACHINE_CODE : hidden));
     }
 
     private void require(String flag, int value, int most) {

@@ -113,7 +113,9 @@ final class LauncherTest {
         assertThat(first.out().lines())
                 .startsWith(
                         "--module-path", tree.resolve("target/starforge/lib").toString())
-                .contains("--enable-native-access=dev.starforge.cuda,dev.starforge.metal", "-XX:+EnableVectorSupport")
+                .contains(
+                        "--enable-native-access=dev.starforge.cpu,dev.starforge.cuda,dev.starforge.metal",
+                        "-XX:+EnableVectorSupport")
                 .endsWith("-m", "dev.starforge.cli/dev.starforge.cli.Main", "verify", "a  b", "*");
         assertThat(sh("exec ./starforge --version").err()).isEmpty();
         assertThat(builds()).isEqualTo(1);

@@ -213,7 +213,7 @@ class ArchitectureTest {
     void onlyBackendsCallNativeCode() {
         noClasses()
                 .that()
-                .resideOutsideOfPackages(ROOT + "cuda..", ROOT + "metal..")
+                .resideOutsideOfPackages(ROOT + "cuda..", ROOT + "metal..", ROOT + "cpu.machine..")
                 .should()
                 .dependOnClassesThat()
                 .belongToAnyOf(Linker.class, SymbolLookup.class)

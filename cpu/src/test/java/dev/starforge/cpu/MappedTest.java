@@ -3,6 +3,7 @@ package dev.starforge.cpu;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -20,6 +21,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Random;
+import java.util.Set;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -43,7 +45,7 @@ final class MappedTest {
         byte[] weights = weights(type, 1);
         FileRegion region = file(weights);
         for (int tokens : new int[] {1, 3, 40}) {
-            try (Device device = new CpuDevice(2);
+            try (Device device = new CpuDevice(2, MachineCode.choose(Set.of()));
                     Scope scope = new Scope(device)) {
                 Spec spec = new Spec(type, Shape.of(N, K));
                 Tensor copy = scope.allocate(spec);
@@ -63,7 +65,7 @@ final class MappedTest {
             mode = Mode.INCLUDE)
     void aFileThatIsCutIsNamed(DType type) throws IOException {
         FileRegion region = file(weights(type, 2));
-        try (Device device = new CpuDevice(2);
+        try (Device device = new CpuDevice(2, MachineCode.choose(Set.of()));
                 Scope scope = new Scope(device)) {
             Tensor weights = scope.map(new Spec(type, Shape.of(N, K)), region);
             for (int i = 0; i < 400; i++) {

@@ -26,6 +26,16 @@ public record Scratch(long shared, long each, long ints, long bytes, long eachBy
         this(shared, each, ints, 0, 0);
     }
 
+    /** Enough for this and for another. */
+    public Scratch or(Scratch other) {
+        return new Scratch(
+                Math.max(shared, other.shared),
+                Math.max(each, other.each),
+                Math.max(ints, other.ints),
+                Math.max(bytes, other.bytes),
+                Math.max(eachBytes, other.eachBytes));
+    }
+
     public long bytes(int threads) {
         return Float.BYTES * floats(threads) + Integer.BYTES * ints + outside(threads);
     }

@@ -183,13 +183,6 @@ final class Assembler {
         address(to.number, from, 1, 0);
     }
 
-    /** Into the first level cache. */
-    void prefetch(Mem from) {
-        code.write(0x40 | from.base.number >> 3);
-        bytes(0x0f, 0x18);
-        address(1, from, 1, 0);
-    }
-
     /** Counts down, and goes on at {@code loop} unless that was the last. */
     void repeat(Register count, int loop) {
         rex(Register.RAX, count);

@@ -6,6 +6,8 @@ import static dev.starforge.cpu.machine.Instruction.Form.SHIFT;
 import static dev.starforge.cpu.machine.Instruction.Form.THREE;
 import static dev.starforge.cpu.machine.Instruction.Form.TWO;
 
+import java.util.Locale;
+
 /**
  * The vector instructions that kernels are made of, each a line of Intel's manual: prefix, opcode map, opcode. VEX (256 bits)
  * and EVEX (512 bits) agree in all three, so one line serves both widths where both have it.
@@ -25,9 +27,9 @@ enum Instruction {
     VPSHUFB(THREE, 0x66, 2, 0x00, 1),
     VPMADDUBSW(THREE, 0x66, 2, 0x04, 1),
     VPMADDWD(THREE, 0x66, 1, 0xf5, 1),
-    VADDPS(THREE, 0, 1, 0x58, 1),
     VMULPS(THREE, 0, 1, 0x59, 1),
     VFMADD231PS(THREE, 0x66, 2, 0xb8, 1),
+    VPERMPS(THREE, 0x66, 2, 0x16, 1),
     VPSLLD(SHIFT, 0x66, 1, 0x72, 6),
     VPSRLD(SHIFT, 0x66, 1, 0x72, 2),
     VPSRAD(SHIFT, 0x66, 1, 0x72, 4),
@@ -35,10 +37,9 @@ enum Instruction {
     VPSIGNB(THREE, 0x66, 2, 0x08, 1),
     VPCMPEQB(THREE, 0x66, 1, 0x74, 1),
     VPBLENDW(BLEND, 0x66, 3, 0x0e, 1),
+    VBLENDVPS(BLEND, 0x66, 3, 0x4a, 1),
     /** Of 512 bits alone. */
     VPDPBUSD(THREE, 0x66, 2, 0x50, 1),
-    VDPBF16PS(THREE, 0xf3, 2, 0x52, 1),
-    VPERMPS(THREE, 0x66, 2, 0x16, 1),
     VPTERNLOGD(BLEND, 0x66, 3, 0x25, 1),
     VPTESTMB(MASK, 0x66, 2, 0x26, 1);
 
@@ -76,7 +77,7 @@ enum Instruction {
 
     /** As a disassembler writes it. */
     String mnemonic(Width width) {
-        return width == Width.ZMM && !wide.isEmpty() ? wide : name().toLowerCase(java.util.Locale.ROOT);
+        return width == Width.ZMM && !wide.isEmpty() ? wide : name().toLowerCase(Locale.ROOT);
     }
 
     /** The prefix as two bits of VEX and EVEX. */

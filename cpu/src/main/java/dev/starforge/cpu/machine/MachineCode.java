@@ -1,6 +1,7 @@
 package dev.starforge.cpu.machine;
 
 import dev.starforge.cpu.core.Lanes;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import java.lang.foreign.MemorySegment;
@@ -27,6 +28,9 @@ public final class MachineCode implements AutoCloseable {
 
     /** A panel's product, by what it was assembled for. */
     private record PanelKey(PanelFormat format, int tokens, boolean first) {}
+
+    /** A product of rows of a float type. */
+    private record DotKey(DType type, int k, int depth) {}
 
     private MachineCode(Width width, CpuFeatures cpu, CodePages pages) {
         this.width = width;
@@ -87,9 +91,19 @@ public final class MachineCode implements AutoCloseable {
 
     /** The product of a tile of tokens with a panel; {@code first} starts its sums, otherwise they go on. */
     public PanelProduct panelProduct(PanelFormat format, int tokens, boolean first) {
-        Kernel kernel =
-                kernel(new PanelKey(format, tokens, first), () -> PanelKernel.assemble(width, format, tokens, first));
+        Kernel kernel = kernel(
+                new PanelKey(format, tokens, first),
+                () -> format.exact()
+                        ? LookupKernel.assemble(width, format, tokens, first)
+                        : PanelKernel.assemble(width, format, tokens, first));
         return new PanelProduct(kernel, format, tokens, width);
+    }
+
+    /** The product of rows of a float type, of k elements in blocks of {@code depth}, with one token. */
+    public DotProduct dotProduct(DType type, int k, int depth) {
+        Kernel kernel = kernel(new DotKey(type, k, depth), () -> DotKernel.assemble(width, type, k, depth));
+        long blocks = (k + depth - 1) / depth;
+        return new DotProduct(kernel, (long) k * type.bytes(), (long) k * Float.BYTES, blocks * DotKernel.LANE_BYTES);
     }
 
     private Kernel kernel(Object key, Supplier<byte[]> assemble) {

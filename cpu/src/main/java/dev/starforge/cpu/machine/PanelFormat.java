@@ -25,10 +25,11 @@ public record PanelFormat(
 
     static final int SHIFTS_AT = 1024;
 
-    /** Whether there are kernels for it that take activations of eight bits. */
-    public static boolean has(DType type) {
+    /** Whether there are kernels for it: most take activations of eight bits. */
+    public static boolean has(DType type, boolean int8) {
         return switch (type) {
-            case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, INT8_128 -> true;
+            case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, INT8_128 -> int8;
+            case NF4, NF4_DOUBLE -> true;
             default -> false;
         };
     }
@@ -45,7 +46,7 @@ public record PanelFormat(
                 panels.highAt(),
                 switch (type) {
                     case Q6_K -> 16;
-                    case INT8_128 -> elements;
+                    case INT8_128, NF4, NF4_DOUBLE -> elements;
                     default -> GROUP;
                 },
                 switch (type) {
@@ -67,6 +68,11 @@ public record PanelFormat(
     /** Sums of codes that a group of activations takes, each with a scale of its own. */
     public int parts() {
         return Math.max(1, GROUP / scaled);
+    }
+
+    /** Whether activations stay floats. */
+    public boolean exact() {
+        return type == DType.NF4 || type == DType.NF4_DOUBLE;
     }
 
     /** Whether scales come decoded, out of a plane. */
@@ -91,6 +97,6 @@ public record PanelFormat(
 
     /** Bytes of one token's group of activations. */
     public int activationBytes() {
-        return GROUP + Float.BYTES + Float.BYTES * parts();
+        return exact() ? GROUP * Float.BYTES : GROUP + Float.BYTES + Float.BYTES * parts();
     }
 }

@@ -118,10 +118,14 @@ public final class Experts {
         });
     }
 
-    /** As if all rows chose one expert. */
+    /** As if all rows chose one expert, or a few did, whose product may be another. */
     public static Scratch matmulScratch(MachineCode.Choice machine, Routing.ExpertMatMul op, Shape x, Spec w) {
-        return product(machine, op, w.dtype(), x.dim(0), w.shape().dim(op.transposeB() ? 1 : 2), x.last())
-                .scratch();
+        long rows = x.dim(0);
+        long width = w.shape().dim(op.transposeB() ? 1 : 2);
+        return product(machine, op, w.dtype(), rows, width, x.last())
+                .scratch()
+                .or(product(machine, op, w.dtype(), Math.min(rows, MatMul.FEW), width, x.last())
+                        .scratch());
     }
 
     /** (x, w, offsets) -> y. */

@@ -24,7 +24,7 @@ import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * The product of {@link PanelMatMul} by machine code: activations are rounded to eight bits, and tiles of tokens meet one panel
+ * The product of {@link PanelMatMul} by machine code: activations are rounded to eight bits, but for NF4's, and tiles of tokens meet one panel
  * at a time. A few tokens are one tile, which reads its panel once, from memory. Of a prompt all tiles pass a stretch of the
  * panel that stays in the first level cache, and y carries their sums from stretch to stretch.
  */
@@ -161,6 +161,12 @@ final class MachineMatMul implements Product {
     }
 
     private void take(MemorySegment to, long group, int tokens, int t, float[] s, int at) {
+        if (format.exact()) {
+            for (int i = 0; i < GROUP; i++) {
+                to.set(FLOAT, group + 4L * (i * tokens + t), s[at + i]);
+            }
+            return;
+        }
         float step = Rounding.round(s, at);
         to.set(FLOAT, group + (long) tokens * GROUP + 4L * t, step);
         int parts = format.parts();

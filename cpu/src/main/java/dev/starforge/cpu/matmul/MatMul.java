@@ -31,9 +31,9 @@ import jdk.incubator.vector.VectorSpecies;
  */
 final class MatMul implements Product {
     /** Rows of a that are worth the path without panels. */
-    private static final int FEW = 8;
+    static final int FEW = 8;
 
-    private static final int CHAINS = 16;
+    static final int CHAINS = 16;
     private static long chainStep = CHAINS; // not final: see Codes
     private static final int DEPTH = 512;
     private static final int STRIDE = DEPTH + 8; // rows of a tile start in different sets of the cache
@@ -62,14 +62,19 @@ final class MatMul implements Product {
         this.m = m;
         this.n = n;
         this.k = k;
-        long blocks = Math.max(1, Workers.count(k, DEPTH));
-        depth = Math.max(CHAINS, Lanes.pad(Workers.count(k, blocks), CHAINS));
+        depth = depth(k);
         few = m <= FEW && tb && !ta;
         transposed = tb;
         uAlongK = tb || !ta;
         vAlongK = tb && !ta;
         nu = transposed ? n : m;
         nv = transposed ? m : n;
+    }
+
+    /** The elements of a block. */
+    static int depth(long k) {
+        long blocks = Math.max(1, Workers.count(k, DEPTH));
+        return Math.max(CHAINS, Lanes.pad(Workers.count(k, blocks), CHAINS));
     }
 
     private int lanes() {

@@ -19,11 +19,13 @@ public interface Product {
     /** op(a) of [m, k], which may be rounded to 8 bits where {@code int8}, times op(b) of [k, n], stored as {@code type}. */
     static Product of(
             MachineCode.Choice machine, boolean ta, boolean tb, DType type, long m, long n, long k, boolean int8) {
-        if (ta || !tb || !Panels.has(type)) {
-            return new MatMul(ta, tb, m, n, k);
+        boolean along = !ta && tb; // the rows of b
+        if (along && machine.code().isPresent() && PanelFormat.has(type, int8)) {
+            return new MachineMatMul(machine.code().get(), type, m, n, k);
         }
-        return int8 && PanelFormat.has(type) && machine.code().isPresent()
-                ? new MachineMatMul(machine.code().get(), type, m, n, k)
-                : new PanelMatMul(type, m, n, k, int8);
+        if (along && machine.code().isPresent() && DotMatMul.has(type, m, k)) {
+            return new DotMatMul(machine.code().get(), type, m, n, k);
+        }
+        return along && Panels.has(type) ? new PanelMatMul(type, m, n, k, int8) : new MatMul(ta, tb, m, n, k);
     }
 }
