@@ -2,6 +2,7 @@ package dev.starforge.kernels;
 
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 
@@ -18,6 +19,9 @@ final class Products {
      * reading the weight and goes to the kernel for few rows.
      */
     private static final int FEW_ROWS = 32;
+
+    /** Weights of one launch: queries, keys and values. */
+    private static final int TOGETHER = 3;
 
     private static final long MAX_BATCHES = 65535;
 
@@ -49,6 +53,56 @@ final class Products {
                     .flag(op.transposeB())
                     .groups(Call.groups(columns, TILE), Call.groups(rows, TILE), Math.min(batches, MAX_BATCHES));
         }
+    }
+
+    /** Weights of one type together, as many as the kernel has parameters for; each by itself elsewhere. */
+    void linear(Layers.Linear op, Tensor[] in, Tensor[] out) {
+        boolean together = op.weights() <= TOGETHER;
+        for (int i = 1; i < op.weights(); i++) {
+            together &= in[1 + i].dtype() == in[1].dtype();
+        }
+        if (together) {
+            linear(op, in, out, 0, op.weights());
+        } else {
+            for (int i = 0; i < op.weights(); i++) {
+                linear(op, in, out, i, i + 1);
+            }
+        }
+    }
+
+    /** Weights from..to-1. What a kernel has parameters for and is not given is a buffer that it does not read. */
+    private void linear(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
+        long rows = in[0].dim(0);
+        boolean few = rows <= FEW_ROWS;
+        int tile = few ? FEW : TILE;
+        Tensor[] weights = new Tensor[TOGETHER];
+        Tensor[] biases = new Tensor[TOGETHER];
+        Tensor[] results = new Tensor[TOGETHER];
+        long[] columns = new long[TOGETHER];
+        long tiles = 0;
+        for (int i = 0; i < TOGETHER; i++) {
+            int weight = Math.min(from + i, to - 1);
+            weights[i] = in[1 + weight];
+            results[i] = out[weight];
+            biases[i] = op.bias() ? in[op.biasOf(1 + weight)] : results[i];
+            columns[i] = from + i < to ? results[i].dim(1) : 0;
+            tiles += Call.groups(columns[i], tile);
+        }
+        new Call(launcher, few ? Kernel.LINEAR_FEW : Kernel.LINEAR)
+                .tensors(in[0])
+                .tensors(weights)
+                .tensors(biases)
+                .tensors(op.residual() ? in[op.residualInput()] : results[0])
+                .tensors(results)
+                .i32(rows)
+                .i32(in[0].dim(1))
+                .i32(columns[0])
+                .i32(columns[1])
+                .i32(columns[2])
+                .flag(op.bias())
+                .i32(Dispatch.code(op.fn()))
+                .flag(op.residual())
+                .groups(tiles, Call.groups(rows, tile), 1);
     }
 
     void expertMatmul(boolean transposeB, Tensor x, Tensor w, Tensor offsets, Tensor y) {

@@ -2,6 +2,7 @@ package dev.starforge.tensor;
 
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -30,10 +31,12 @@ final class Recomputation {
     /** What one operation read and gave, known by the allocation, so that views count as what they show. */
     private record Ran(Op op, List<Block> in, List<Block> out) {}
 
+    private final List<Ran> ran;
     private final List<Step> steps;
     private final List<Tensor[]> kept = new ArrayList<>();
 
-    private Recomputation(List<Step> steps) {
+    private Recomputation(List<Ran> ran, List<Step> steps) {
+        this.ran = ran;
         this.steps = steps;
     }
 
@@ -44,7 +47,7 @@ final class Recomputation {
         List<Ran> ran = new ArrayList<>();
         Tape tape = new Tape(new Watching(shapes, ran), leaves, Checkpointing.OFF);
         body.apply(tape, x);
-        return new Recomputation(plan(ran, tape.discard(), checkpointing));
+        return new Recomputation(ran, plan(ran, tape.discard(), checkpointing));
     }
 
     private static List<Step> plan(List<Ran> ran, Set<Block> saved, Checkpointing checkpointing) {
@@ -81,7 +84,10 @@ final class Recomputation {
     }
 
     private static boolean isProduct(Op op) {
-        return op instanceof Plain.MatMul || op instanceof Routing.ExpertMatMul || op instanceof Fused.Attention;
+        return op instanceof Plain.MatMul
+                || op instanceof Layers.Linear
+                || op instanceof Routing.ExpertMatMul
+                || op instanceof Fused.Attention;
     }
 
     private static boolean mutates(Ran ran) {
@@ -95,12 +101,19 @@ final class Recomputation {
 
     /** For the first run: what is kept outlives the block, until {@link #drop}. */
     Ops keeping(Ops ops) {
-        Iterator<Step> step = steps.iterator();
+        if (!steps.contains(Step.KEEP)) {
+            return ops;
+        }
         return new Stepped(ops) {
+            private int at;
+
             @Override
             public Tensor[] runAll(Op op, Tensor... in) {
+                if (op instanceof Layers fused && !ran.get(at).op.equals(op)) {
+                    return fused.expand(this, in); // as the tape has recorded it
+                }
                 Tensor[] out = ops.runAll(op, in);
-                if (step.next() == Step.KEEP) {
+                if (steps.get(at++) == Step.KEEP) {
                     for (Tensor tensor : out) {
                         scope().hold(tensor);
                     }
