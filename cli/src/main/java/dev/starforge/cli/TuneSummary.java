@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.FimMarkers;
 import dev.starforge.data.Jackson;
+import dev.starforge.data.report.Shell;
 import dev.starforge.train.run.Durations;
 import dev.starforge.train.text.Tokenizers;
 import dev.starforge.train.tune.Tune;

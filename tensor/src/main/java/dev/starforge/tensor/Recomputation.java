@@ -110,7 +110,7 @@ final class Recomputation {
             @Override
             public Tensor[] runAll(Op op, Tensor... in) {
                 if (op instanceof Layers fused && !ran.get(at).op.equals(op)) {
-                    return fused.expand(this, in); // as the tape has recorded it
+                    return scope().within(() -> fused.expand(this, in)); // as the tape has recorded it
                 }
                 Tensor[] out = ops.runAll(op, in);
                 if (steps.get(at++) == Step.KEEP) {

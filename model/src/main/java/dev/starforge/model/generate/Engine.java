@@ -450,7 +450,7 @@ public final class Engine implements AutoCloseable {
         step.release();
         step.mark();
         cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
-        last = new Logits(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
+        last = new Result(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
         Staging staging = staged(pieces, appended, List.of(), width(pieces), regime);
         float[] rows = step.within(
                 () -> device.floats(ops.cast(model.hidden(ops, staging.batch(), cache), DType.F32)));
