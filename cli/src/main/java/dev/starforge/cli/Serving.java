@@ -182,6 +182,7 @@ final class Serving {
         out.println("  curl " + worker.uri() + "/v1/completions -H 'Content-Type: application/json' "
                 + (keys.isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
+        out.println("  in a browser: " + worker.uri());
         out.println("  OpenAI clients: base_url " + worker.uri() + "/v1; llama.vim: endpoint " + worker.uri()
                 + "/infill; llama.vscode: endpoint " + worker.uri());
         out.flush();
