@@ -179,6 +179,7 @@ final class Serving {
         out.println("  curl " + here + "/v1/completions -H 'Content-Type: application/json' "
                 + (keys.isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
+        out.println("  in a browser: " + here);
         out.println("  OpenAI clients: base_url " + here + "/v1; llama.vim: endpoint_fim " + here
                 + "/infill; llama.vscode: endpoint " + here);
         out.flush();

@@ -128,10 +128,18 @@ final class TrainVerb implements Callable<Integer> {
             if (port == null) {
                 return train(config, preflight, device, progress, Optional.empty());
             }
-            try (WatchedRun watched =
-                    WatchedRun.start(port, progress, System::nanoTime, config.model(), config.output())) {
+            try (WatchedRun watched = watched(progress, config)) {
                 return train(config, preflight, device, watched, Optional.of(watched));
             }
+        }
+    }
+
+    private WatchedRun watched(RunProgress progress, RunConfig config) {
+        try {
+            return WatchedRun.start(port, progress, System::nanoTime, config.model(), config.output());
+        } catch (IOException taken) {
+            throw new ParameterException(
+                    spec.commandLine(), "--ui: " + taken.getMessage() + "; name another port, or 0 for a free one", taken);
         }
     }
 

@@ -49,6 +49,18 @@ final class FirstRunTest {
     }
 
     @Test
+    void aPageNeedsAPortAndARun() {
+        for (List<String> wrong :
+                List.of(List.of("--ui", "65536"), List.of("--ui", "-1"), List.of("--ui", "0", "--print-config"))) {
+            List<String> command = new ArrayList<>(List.of("train"));
+            command.addAll(wrong);
+            Outcome refused = run(command.toArray(String[]::new));
+            assertThat(refused.code()).as(wrong.toString()).isEqualTo(2);
+            assertThat(refused.err()).contains("--ui: expected a port from 0 to 65535");
+        }
+    }
+
+    @Test
     void settingsArePrintedWithoutAModel() {
         for (String model : List.of("bigcode/starcoder2-3b", "nobody/nothing")) {
             Outcome printed =

@@ -5,12 +5,15 @@ const UNSURE = 0.5;
 const visible = text => text.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replaceAll(" ", "␣") || "∅";
 const percent = chance => (100 * chance).toFixed(chance < 0.0995 ? 1 : 0) + " %";
 
+/** JavaScript puts names that are numbers first. */
+const likeliest = top => Object.entries(top).sort((a, b) => b[1] - a[1]);
+
 /** Tokens of a chunk as {text, logprob, top: [[text, logprob]]}, of completions and of chats. */
 function tokensOf(choice) {
   const text = choice.text ?? choice.delta?.content ?? "", {logprobs} = choice;
   const tokens = logprobs?.content
     ? logprobs.content.map(token => ({text: token.token, logprob: token.logprob, top: token.top_logprobs.map(each => [each.token, each.logprob])}))
-    : (logprobs?.tokens || []).map((token, i) => ({text: token, logprob: logprobs.token_logprobs[i], top: Object.entries(logprobs.top_logprobs[i])}));
+    : (logprobs?.tokens || []).map((token, i) => ({text: token, logprob: logprobs.token_logprobs[i], top: likeliest(logprobs.top_logprobs[i])}));
   // a character of several tokens is text only when the last of them is there
   return tokens.length > 1 && tokens.map(token => token.text).join("") === text ? tokens : text ? [{...tokens.at(-1), text}] : [];
 }

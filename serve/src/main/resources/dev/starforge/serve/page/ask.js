@@ -52,6 +52,7 @@ class Ask {
     this.prompt.hidden = this.mode !== "complete";
     this.prefix.hidden = this.suffix.hidden = this.mode !== "fim";
     this.message.hidden = this.mode !== "chat";
+    this.message.querySelector("textarea").required = this.mode === "chat";
   }
 
   busy(is) {
