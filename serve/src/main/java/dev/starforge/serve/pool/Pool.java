@@ -216,7 +216,7 @@ public final class Pool implements AutoCloseable {
                 if (parts.nanos().getAsLong() - resolved
                         >= parts.timing().resolve().toNanos()) {
                     resolved = parts.nanos().getAsLong();
-                    Thread.ofVirtual().name("pool resolve").start(registry::refresh);
+                    Thread.ofVirtual().name("pool resolve").start(this::resolve);
                 }
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
@@ -224,6 +224,14 @@ public final class Pool implements AutoCloseable {
             } catch (IOException | RuntimeException failure) {
                 warn("tick", config.id(), failure);
             }
+        }
+    }
+
+    private void resolve() {
+        try {
+            registry.refresh();
+        } catch (PoolFailure failure) {
+            warn("resolve", config.id(), failure);
         }
     }
 

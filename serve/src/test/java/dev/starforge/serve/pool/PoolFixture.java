@@ -170,8 +170,11 @@ final class PoolFixture implements AutoCloseable {
 
     /** The pid of a worker's process, as the journal has it. */
     long pid(String id) throws IOException {
-        Path entry = folder.resolve("state").resolve("workers").resolve(id + ".json");
-        return Jackson.JSON.readTree(Files.readAllBytes(entry)).path("pid").longValue();
+        return Jackson.JSON.readTree(Files.readAllBytes(entry(id))).path("pid").longValue();
+    }
+
+    private Path entry(String id) {
+        return folder.resolve("state").resolve("workers").resolve(id + ".json");
     }
 
     void signal(String id, String signal) throws Exception {
@@ -192,9 +195,17 @@ final class PoolFixture implements AutoCloseable {
 
     /** Ends the pool with its workers, and makes sure that no process is left. */
     @Override
-    public void close() {
-        List<ProcessHandle> children = ProcessHandle.current().descendants().toList();
+    public void close() throws IOException {
+        List<Long> pids = new ArrayList<>();
+        for (JsonNode worker : state().path("workers")) {
+            Path entry = entry(worker.path("id").asString());
+            if (Files.exists(entry)) {
+                pids.add(pid(worker.path("id").asString()));
+            }
+        }
         pool.drain();
-        assertThat(children).as("no orphan is left").noneMatch(ProcessHandle::isAlive);
+        assertThat(pids)
+                .as("no orphan is left")
+                .noneMatch(pid -> pid > 0 && ProcessHandle.of(pid).isPresent());
     }
 }

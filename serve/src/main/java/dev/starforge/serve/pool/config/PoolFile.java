@@ -31,11 +31,13 @@ public final class PoolFile {
     private static final long LONGEST = 1 << 20;
 
     private final Path file;
-    private final Path folder;
 
     private PoolFile(Path file) {
         this.file = file;
-        this.folder = file.toAbsolutePath().normalize().getParent();
+    }
+
+    private Path path(String relative) {
+        return file.toAbsolutePath().normalize().resolveSibling(relative);
     }
 
     /** @param state where the pool keeps its state when the file does not say */
@@ -90,11 +92,11 @@ public final class PoolFile {
                 new Section("models", node, "name", "path", "device", "adapters", "autostart", "idle_stop_s");
         Map<String, Path> adapters = new LinkedHashMap<>();
         model.entries("adapters")
-                .forEach((name, value) -> adapters.put(name, folder.resolve(model.scalar("adapters." + name, value))));
+                .forEach((name, value) -> adapters.put(name, path(model.scalar("adapters." + name, value))));
         Duration idle = model.seconds("idle_stop_s", Duration.ZERO);
         return new ModelEntry(
                 model.require("name"),
-                folder.resolve(model.require("path")),
+                path(model.require("path")),
                 model.text("device").orElse(""),
                 adapters,
                 model.flag("autostart"),
@@ -164,7 +166,7 @@ public final class PoolFile {
         }
 
         Optional<Path> path(String key) {
-            return text(key).map(folder::resolve);
+            return text(key).map(PoolFile.this::path);
         }
 
         int whole(String key, int otherwise) {

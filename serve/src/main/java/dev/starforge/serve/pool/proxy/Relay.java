@@ -22,6 +22,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -107,20 +108,23 @@ public final class Relay {
         AtomicBoolean gone = new AtomicBoolean();
         call.onGone(() -> gone.set(true));
         for (int attempt = 1; ; attempt++) {
+            boolean last = attempt == ATTEMPTS;
             try (Lease lease = demand.lease(
                     model, failed, candidates -> routing.choose(scope, asked.text(), candidates))) {
-                Optional<Outcome> outcome = attempt(call, lease, begin, gone, attempt == ATTEMPTS);
+                failed.add(lease.incarnation());
+                BooleanSupplier elsewhere = () -> !last && demand.hasOther(model, failed);
+                Optional<Outcome> outcome = attempt(call, lease, begin, gone, last, elsewhere);
                 if (outcome.isPresent()) {
                     return outcome.get();
                 }
-                failed.add(lease.incarnation());
                 watch.retried();
             }
         }
     }
 
     /** One try; empty when another worker may do better and the client has been told nothing. */
-    private Optional<Outcome> attempt(Call call, Lease lease, long begin, AtomicBoolean gone, boolean last)
+    private Optional<Outcome> attempt(
+            Call call, Lease lease, long begin, AtomicBoolean gone, boolean last, BooleanSupplier elsewhere)
             throws IOException {
         Upstream opened;
         try {
@@ -144,7 +148,7 @@ public final class Relay {
             } catch (IOException lost) {
                 return lost(lease, gone, last, lost);
             }
-            if (begun.status() == 503 && !last) {
+            if (begun.status() == 503 && elsewhere.getAsBoolean()) {
                 lease.suspect();
                 return Optional.empty();
             }

@@ -70,6 +70,11 @@ public final class Demand {
         }
     }
 
+    /** Whether another worker than those could take the request now. */
+    public boolean hasOther(String model, Set<String> excluded) {
+        return supervisor.hasOther(model, excluded);
+    }
+
     private void start(String model) throws InterruptedException {
         ModelEntry entry = config.models().stream()
                 .filter(each -> each.name().equals(model) || each.adapters().containsKey(model))

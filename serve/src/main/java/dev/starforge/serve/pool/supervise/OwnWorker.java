@@ -263,7 +263,7 @@ final class OwnWorker extends PoolWorker {
                 try {
                     around.client().shutdown(address, ownKey());
                 } catch (IOException unheard) {
-                    blame("shutdown: " + unheard.getMessage());
+                    // its time to end runs all the same
                 } catch (InterruptedException stopped) {
                     Thread.currentThread().interrupt();
                 }

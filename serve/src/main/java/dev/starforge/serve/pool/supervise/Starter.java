@@ -68,7 +68,7 @@ public final class Starter {
         Preflight.Plan plan = preflight.plan(path, possible.getFirst().kind());
         placing.lockInterruptibly();
         try {
-            PoolDevice device = room(setting, plan);
+            PoolDevice device = room(name, setting, plan);
             long free = free(device);
             WorkerSpec spec =
                     new WorkerSpec(name, path, device.id(), adapters, plan.total(free), plan.kv(free));
@@ -87,9 +87,11 @@ public final class Starter {
     }
 
     /** A device with room, made by stopping what nobody uses if there is none; memory counts as free when the system says so. */
-    private PoolDevice room(String setting, Preflight.Plan plan) throws InterruptedException {
-        Set<String> stoppable =
-                config.models().stream().map(ModelEntry::name).collect(Collectors.toSet());
+    private PoolDevice room(String model, String setting, Preflight.Plan plan) throws InterruptedException {
+        Set<String> stoppable = config.models().stream()
+                .map(ModelEntry::name)
+                .filter(name -> !name.equals(model))
+                .collect(Collectors.toSet());
         long deadline = System.nanoTime() + timing.terminate().plus(timing.drain()).toNanos();
         boolean stopped = false;
         while (true) {

@@ -231,16 +231,25 @@ public final class Supervisor implements AutoCloseable {
     public synchronized Optional<Lease> acquire(
             String model, Set<String> excluded, Function<List<Candidate>, Candidate> choose) {
         refuseWhenDraining();
-        List<Candidate> candidates = workers.values().stream()
-                .filter(worker -> worker.state() == WorkerState.READY && worker.serves(model))
-                .filter(worker -> !excluded.contains(worker.incarnation()))
-                .map(worker -> new Candidate(worker.id(), worker.incarnation(), worker.load()))
-                .toList();
+        List<Candidate> candidates = ready(model, excluded);
         if (candidates.isEmpty()) {
             return Optional.empty();
         }
         PoolWorker chosen = require(choose.apply(candidates).id());
         return Optional.of(chosen.lease(chosen.uri().orElseThrow()));
+    }
+
+    private List<Candidate> ready(String model, Set<String> excluded) {
+        return workers.values().stream()
+                .filter(worker -> worker.state() == WorkerState.READY && worker.serves(model))
+                .filter(worker -> !excluded.contains(worker.incarnation()))
+                .map(worker -> new Candidate(worker.id(), worker.incarnation(), worker.load()))
+                .toList();
+    }
+
+    /** Whether another than those could be asked now. */
+    public synchronized boolean hasOther(String model, Set<String> excluded) {
+        return !ready(model, excluded).isEmpty();
     }
 
     /** Whether waiting for a worker of this model may help; that one is there and cannot be started is an error. */

@@ -416,6 +416,26 @@ final class SupervisorTest {
     }
 
     @Test
+    void anAdapterIsServedByThoseWhoHaveIt() {
+        world.ready(pool);
+        WorkerSpec adapted =
+                new WorkerSpec("coder", Path.of("coder.gguf"), "cpu", Map.of("ours", Path.of("ours")), 1000, 100);
+        String id = pool.start(adapted, Optional.empty());
+        assertThat(world.last().command).containsSequence("--adapter", "ours=ours");
+        assertThat(pool.acquire("ours", Set.of(), List::getFirst)).as("not ready yet").isEmpty();
+        assertThat(pool.isExpected("ours")).isTrue();
+        world.callBack(pool);
+        assertThat(pool.acquire("ours", Set.of(), List::getFirst).orElseThrow().workerId())
+                .isEqualTo(id);
+        assertThat(pool.acquire("coder", Set.of(), candidates -> {
+                    assertThat(candidates).hasSize(2);
+                    return candidates.getLast();
+                }))
+                .isPresent();
+        assertThat(pool.isExpected("theirs")).isFalse();
+    }
+
+    @Test
     void theLeastRecentlyUsedIdleOneMakesRoom() {
         Map<String, String> ids = new HashMap<>();
         for (String model : List.of("a", "b", "c")) {

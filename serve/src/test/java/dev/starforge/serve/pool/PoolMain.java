@@ -1,0 +1,35 @@
+package dev.starforge.serve.pool;
+
+import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.pool.config.ModelEntry;
+import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.config.RestartPolicy;
+import dev.starforge.serve.pool.supervise.Timing;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * A pool of stub workers as a process of its own, which can be killed: {@code PoolMain STATE LISTEN MODEL}. It prints its address,
+ * and ends with its input.
+ */
+final class PoolMain {
+    private PoolMain() {}
+
+    public static void main(String[] args) throws Exception {
+        RestartPolicy restarts = new RestartPolicy(
+                Duration.ofSeconds(1), Duration.ofSeconds(60), Duration.ofSeconds(5), 5, Duration.ofSeconds(300));
+        ModelEntry model = new ModelEntry("soak", Path.of(args[2]), "", Map.of(), false, Optional.empty());
+        PoolConfig config = new PoolConfig(
+                "soak", Path.of(args[0]), args[1], Optional.empty(), restarts, List.of(model), List.of());
+        try (Pool pool = Pool.start(config, PoolFixture.parts(Timing.DEFAULT), List.of(), Narration.silent())) {
+            System.out.println(pool.uri());
+            while (System.in.read() >= 0) {
+                // until nobody needs it any more
+            }
+            pool.drain();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+package dev.starforge.serve.pool;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.RawClient;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import tools.jackson.databind.JsonNode;
+
+/**
+ * Many streaming clients of a pool with two workers, one of which is killed every 20 seconds; at last the pool itself is killed and
+ * started again. Every request ends with its whole answer or with one error that says to ask again; the pool's memory, threads and
+ * descriptors stay what they were; and the first token comes about as soon as from a worker itself.
+ */
+final class PoolSoak {
+    private static final int TOKENS = 50;
+    private static final Duration STEP = Duration.ofMillis(20);
+    private static final Duration KILL = Duration.ofSeconds(20);
+
+    private final int clients;
+    private final Path folder;
+    private final Random random;
+    private final Map<String, Integer> ends = new ConcurrentHashMap<>();
+    private final List<Long> through = Collections.synchronizedList(new ArrayList<>());
+    private final List<Long> straight = Collections.synchronizedList(new ArrayList<>());
+    private volatile Process pool;
+    private volatile URI uri;
+    private volatile boolean poolIsDown;
+
+    private PoolSoak(int clients, Path folder, long seed) {
+        this.clients = clients;
+        this.folder = folder;
+        this.random = new Random(seed);
+    }
+
+    public static void main(String[] args) throws Exception {
+        int seconds = args.length > 0 ? Integer.parseInt(args[0]) : 60;
+        int clients = args.length > 1 ? Integer.parseInt(args[1]) : 200;
+        long seed = args.length > 2 ? Long.parseLong(args[2]) : 1;
+        Path folder = Files.createTempDirectory("pool-soak");
+        PoolSoak soak = new PoolSoak(clients, folder, seed);
+        try {
+            soak.run(Duration.ofSeconds(seconds));
+        } finally {
+            soak.end();
+        }
+    }
+
+    private void run(Duration time) throws Exception {
+        Files.writeString(
+                folder.resolve("model.properties"), "tokens=" + TOKENS + "\nstep_ms=" + STEP.toMillis() + "\n");
+        start("127.0.0.1:0");
+        for (int i = 0; i < 2; i++) {
+            require(post("/v2/workers/start", "{\"model_ref\":\"soak\"}").status() == 202, "a worker is started");
+        }
+        awaitReady(2);
+        clients(Duration.ofSeconds(Math.min(5, time.toSeconds())), false); // so that what is made once is made
+        System.out.println("warm: " + ends);
+        ends.clear();
+        through.clear();
+        straight.clear();
+        clients(Duration.ofSeconds(10), false);
+        double added = median(through) - median(straight);
+        System.out.printf(
+                "first token, p50: %.2f ms through the pool, %.2f ms straight from the worker, %.2f ms added%n",
+                median(through), median(straight), added);
+        Use before = use();
+        clients(time, true);
+        awaitReady(2);
+        Use after = use();
+        System.out.println("ends: " + ends);
+        System.out.println("before: " + before + ", after: " + after);
+        JsonNode state = state();
+        System.out.println("restarts: "
+                + state.path("workers").valueStream().map(each -> each.path("restarts")).toList());
+        require(ends.keySet().stream().allMatch(end -> List.of("whole", "WORKER_LOST", "pool killed").contains(end)),
+                "no other end");
+        require(ends.getOrDefault("whole", 0) > 0.5 * ends.values().stream().mapToInt(n -> n).sum(), "most are whole");
+        require(state.path("requests").intValue() == 0, "no request is left");
+        require(after.descriptors <= before.descriptors + 16, "descriptors are flat");
+        require(after.threads <= before.threads + 16, "threads are flat");
+        require(after.megabytes <= before.megabytes + 128, "memory is flat");
+        restartThePool();
+        System.out.println("pool soak: passed");
+    }
+
+    /** The pool is killed under load: workers are taken over, and who asked a worker itself notices nothing. */
+    private void restartThePool() throws Exception {
+        List<String> before = pids();
+        URI worker = URI.create(state().path("workers").path(0).path("uri").asString());
+        try (ExecutorService running = Executors.newVirtualThreadPerTaskExecutor()) {
+            List<Future<String>> straightOn = new ArrayList<>();
+            List<Future<String>> throughIt = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                straightOn.add(running.submit(() -> one(worker, straight)));
+                throughIt.add(running.submit(() -> one(uri, through)));
+            }
+            Thread.sleep(300);
+            poolIsDown = true;
+            pool.destroyForcibly().waitFor();
+            start("127.0.0.1:" + uri.getPort());
+            poolIsDown = false;
+            for (Future<String> each : straightOn) {
+                require(each.get().equals("whole"), "a stream that went straight on is whole, but is " + each.get());
+            }
+            for (Future<String> each : throughIt) {
+                require(List.of("whole", "pool killed").contains(each.get()), "a known end, but " + each.get());
+            }
+        }
+        awaitReady(2);
+        require(pids().equals(before), "the same processes: " + before + ", but " + pids());
+        require(one(uri, through).equals("whole"), "it serves again");
+        System.out.println("pool killed and started again: processes " + before + " were taken over");
+    }
+
+    private void start(String listen) throws IOException {
+        List<String> command = new ArrayList<>(List.of(
+                ProcessHandle.current().info().command().orElseThrow(), "-XX:+UseSerialGC", "-Xmx256m", "-cp"));
+        command.addAll(List.of(System.getProperty("java.class.path"), PoolMain.class.getName()));
+        command.addAll(List.of(
+                folder.resolve("state").toString(), listen, folder.resolve("model.properties").toString()));
+        pool = new ProcessBuilder(command)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
+        BufferedReader out = pool.inputReader(StandardCharsets.UTF_8);
+        String line = out.readLine();
+        require(line != null, "the pool starts");
+        uri = URI.create(line);
+    }
+
+    private void end() throws Exception {
+        List<String> workers = pids();
+        pool.getOutputStream().close();
+        require(pool.waitFor(90, TimeUnit.SECONDS), "the pool ends with its input");
+        for (String pid : workers) {
+            // one that was taken over is its new parent's to bury, which takes a moment
+            for (int i = 0; i < 100 && ProcessHandle.of(Long.parseLong(pid)).isPresent(); i++) {
+                Thread.sleep(100);
+            }
+            require(ProcessHandle.of(Long.parseLong(pid)).isEmpty(), "no orphan, but " + pid);
+        }
+    }
+
+    private void clients(Duration time, boolean kill) throws Exception {
+        long deadline = System.nanoTime() + time.toNanos();
+        try (ExecutorService running = Executors.newVirtualThreadPerTaskExecutor()) {
+            List<Future<?>> all = new ArrayList<>();
+            for (int i = 0; i < clients; i++) {
+                boolean probe = !kill && i % 5 == 0;
+                all.add(running.submit(() -> {
+                    while (System.nanoTime() < deadline) {
+                        ends.merge(one(uri, through), 1, Integer::sum);
+                        if (probe) {
+                            one(anyWorker(), straight);
+                        }
+                    }
+                    return "";
+                }));
+            }
+            for (long at = System.nanoTime() + KILL.toNanos() / 4; kill && at < deadline; at += KILL.toNanos()) {
+                TimeUnit.NANOSECONDS.sleep(at - System.nanoTime());
+                List<String> pids = pids();
+                String victim = pids.get(random.nextInt(pids.size()));
+                ProcessHandle.of(Long.parseLong(victim)).ifPresent(ProcessHandle::destroyForcibly);
+            }
+            for (Future<?> each : all) {
+                each.get();
+            }
+        }
+    }
+
+    private URI anyWorker() throws IOException {
+        List<String> uris = state().path("workers").valueStream()
+                .map(each -> each.path("uri").asString())
+                .filter(each -> !each.isEmpty())
+                .toList();
+        return URI.create(uris.get((int) (System.nanoTime() % uris.size())));
+    }
+
+    /** One stream, and how it ended. */
+    private String one(URI server, List<Long> firstTokens) {
+        long begin = System.nanoTime();
+        int tokens = 0;
+        try (RawClient client = new RawClient(server.getPort())) {
+            client.socket().setSoTimeout(120_000);
+            client.post(
+                    "/v1/completions",
+                    "{\"model\":\"soak\",\"prompt\":\"x\",\"max_tokens\":" + TOKENS + ",\"stream\":true}");
+            String status = client.line();
+            if (!status.contains("200")) {
+                return "answered " + status;
+            }
+            client.openStream();
+            for (String event = client.event(); ; event = client.event()) {
+                if (tokens++ == 0) {
+                    firstTokens.add(System.nanoTime() - begin);
+                }
+                if (event.equals("[DONE]")) {
+                    return tokens > TOKENS ? "whole" : "too short: " + tokens;
+                }
+                if (event.contains("\"error\"")) {
+                    return Jackson.JSON.readTree(event).path("error_code").asString();
+                }
+            }
+        } catch (IOException broken) {
+            return poolIsDown || !pool.isAlive() ? "pool killed" : "broken: " + broken.getMessage();
+        }
+    }
+
+    private RawClient.Reply post(String path, String json) throws IOException {
+        try (RawClient client = new RawClient(uri.getPort())) {
+            client.socket().setSoTimeout(60_000);
+            return client.post(path, json).reply();
+        }
+    }
+
+    private JsonNode state() throws IOException {
+        try (RawClient client = new RawClient(uri.getPort())) {
+            client.socket().setSoTimeout(60_000);
+            return Jackson.JSON.readTree(client.get("/v2/state").reply().body());
+        }
+    }
+
+    private void awaitReady(int count) throws Exception {
+        for (int i = 0; i < 1200; i++) {
+            long ready = state().path("workers").valueStream()
+                    .filter(each -> List.of("READY", "BUSY").contains(each.path("status").asString()))
+                    .count();
+            if (ready == count) {
+                return;
+            }
+            Thread.sleep(100);
+        }
+        throw new AssertionError("expected " + count + " workers that are ready: " + state());
+    }
+
+    private List<String> pids() throws IOException {
+        try (Stream<Path> entries = Files.list(folder.resolve("state").resolve("workers"))) {
+            List<String> pids = new ArrayList<>();
+            for (Path entry : entries.filter(each -> each.toString().endsWith(".json")).sorted().toList()) {
+                pids.add(Jackson.JSON.readTree(Files.readAllBytes(entry)).path("pid").asString());
+            }
+            return pids;
+        }
+    }
+
+    /** What the pool's process takes of the machine. */
+    private record Use(long descriptors, long threads, long megabytes) {}
+
+    private Use use() throws Exception {
+        Thread.sleep(1000);
+        Path process = Path.of("/proc", Long.toString(pool.pid()));
+        try (Stream<Path> open = Files.list(process.resolve("fd"))) {
+            List<String> status = Files.readAllLines(process.resolve("status"));
+            return new Use(open.count(), number(status, "Threads:"), number(status, "VmRSS:") >> 10);
+        }
+    }
+
+    private static long number(List<String> status, String key) {
+        return status.stream()
+                .filter(line -> line.startsWith(key))
+                .mapToLong(line -> Long.parseLong(line.replaceAll("[^0-9]", "")))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private static double median(List<Long> nanos) {
+        long[] sorted = nanos.stream().mapToLong(Long::longValue).sorted().toArray();
+        require(sorted.length > 0, "a stream had a token");
+        return Arrays.stream(sorted).skip(sorted.length / 2).findFirst().orElseThrow() / 1e6;
+    }
+
+    private static void require(boolean right, String what) {
+        if (!right) {
+            throw new AssertionError("expected: " + what);
+        }
+    }
+}
