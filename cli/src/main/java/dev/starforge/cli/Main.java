@@ -35,6 +35,8 @@ import picocli.CommandLine.UnmatchedArgumentException;
 final class Main implements Runnable {
     private static final List<Class<?>> VERBS = List.of(
             BenchVerb.class,
+            BundleVerb.class,
+            CompletionVerb.class,
             DatasetVerb.class,
             DevicesVerb.class,
             DoctorVerb.class,
@@ -49,6 +51,7 @@ final class Main implements Runnable {
             QuantizeVerb.class,
             RehearseVerb.class,
             RmVerb.class,
+            SelftestVerb.class,
             ServeVerb.class,
             TrainVerb.class,
             VerifyVerb.class,
