@@ -37,6 +37,8 @@ import picocli.CommandLine.UnmatchedArgumentException;
 final class Main implements Runnable {
     private static final List<Class<?>> VERBS = List.of(
             BenchVerb.class,
+            BundleVerb.class,
+            CompletionVerb.class,
             DatasetVerb.class,
             DevicesVerb.class,
             DoctorVerb.class,
@@ -53,6 +55,7 @@ final class Main implements Runnable {
             RehearseVerb.class,
             RmVerb.class,
             RunVerb.class,
+            SelftestVerb.class,
             ServeVerb.class,
             TrainVerb.class,
             TuneVerb.class,
