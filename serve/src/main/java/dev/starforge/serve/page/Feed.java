@@ -58,8 +58,11 @@ public final class Feed {
 
     /** What is there, at once if there is news and else after a while. */
     private synchronized Now next(long seen) throws InterruptedException {
-        if (version == seen && !ended) {
-            wait(look.toMillis());
+        long until = System.nanoTime() + look.toNanos();
+        for (long left = look.toMillis();
+                version == seen && !ended && left > 0;
+                left = (until - System.nanoTime()) / 1_000_000) {
+            wait(left);
         }
         return new Now(version, values.toString(), lines, ended);
     }
