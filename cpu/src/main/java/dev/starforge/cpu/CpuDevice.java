@@ -106,7 +106,7 @@ final class CpuDevice implements Device {
 
     @Override
     public Memory map(DType type, FileRegion region) {
-        return HostMemory.map(type, region);
+        return HostMemory.map(region);
     }
 
     @Override
