@@ -298,6 +298,10 @@ final class BenchVerb implements Callable<Integer> {
             node.put("fma_gflop_s", most.flopsPerSecond() / 1e9);
             node.put("decode_share", result.bytesPerSecond() / most.bytesPerSecond());
             node.put("prefill_share", result.flops() / most.flopsPerSecond());
+            if (most.byteOpsPerSecond() > 0) {
+                node.put("int8_gop_s", most.byteOpsPerSecond() / 1e9);
+                node.put("prefill_int8_share", result.flops() / most.byteOpsPerSecond());
+            }
         });
         ArrayNode prefills = root.putArray("prefill_tok_s_each");
         result.times().forEach(time -> prefills.add(promptTokens / time.prefill()));

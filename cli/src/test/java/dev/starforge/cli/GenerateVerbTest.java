@@ -104,6 +104,22 @@ final class GenerateVerbTest {
         assertThat(stored).isEqualTo(converted).hasSizeGreaterThan(32);
     }
 
+    /** With activations as they are, the kernels are another matter than the text. */
+    @ParameterizedTest
+    @ValueSource(strings = {"--no-machine-code", "--hide-cpu-flags=avx512_vnni", "--hide-cpu-flags=avx512_vnni,avx2"})
+    void lesserKernelsSayTheSame(String flag) {
+        for (String type : List.of("Q8_0", "F16")) {
+            String model = MODELS.resolveSibling("gguf")
+                    .resolve("micro-" + type + ".gguf")
+                    .toString();
+            String[] args = {"--prompt-ids", "5,6,7", "--device", "cpu", "--exact"};
+            String best = generate(model, args).text();
+            String[] lesser = Arrays.copyOf(args, args.length + 1);
+            lesser[args.length] = flag;
+            assertThat(generate(model, lesser).text()).isEqualTo(best).hasSizeGreaterThan(8);
+        }
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
     void idsInIdsOut(String device) {

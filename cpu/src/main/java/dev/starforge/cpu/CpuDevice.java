@@ -50,9 +50,10 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Every operation with the Vector API. Tensors lie in native memory; kernels fetch strips and tiles of them into one heap
- * array, compute there and store. Work is split by shape, and no sum depends on the vector width, the threads or the
- * neighbours of a row: the same inputs give the same bits on every machine.
+ * Every operation with the Vector API, and products with weights by machine code where there is some. Tensors lie in native
+ * memory; kernels fetch strips and tiles of them into one heap array, compute there and store. Work is split by shape, and no
+ * sum depends on the vector width, the threads or the neighbours of a row. The same inputs give the same bits on every machine,
+ * but for products with NF4 and those that round activations: machine code has its own order for these.
  */
 final class CpuDevice implements Device {
     private final MachineCode.Choice machine;
@@ -108,7 +109,7 @@ final class CpuDevice implements Device {
 
     @Override
     public Memory map(DType type, FileRegion region) {
-        return HostMemory.map(type, region);
+        return HostMemory.map(region);
     }
 
     @Override
@@ -166,7 +167,7 @@ final class CpuDevice implements Device {
 
     @Override
     public Optional<Limits> limits(long bytes) {
-        return Optional.of(Roofline.measure(workers, bytes));
+        return Optional.of(Roofline.measure(workers, machine, bytes));
     }
 
     @Override

@@ -5,6 +5,8 @@ import static java.nio.ByteOrder.LITTLE_ENDIAN;
 import dev.starforge.cpu.core.Lanes;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.machine.BytePeak;
+import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.tensor.device.Limits;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -12,7 +14,7 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
 
-/** The roofline of this machine, memory bandwidth and float32 throughput, measured in the same process. */
+/** The roofline of this machine, memory bandwidth and throughput of floats and of bytes, measured in the same process. */
 final class Roofline {
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
@@ -26,11 +28,12 @@ final class Roofline {
     private Roofline() {}
 
     /** The best of several runs on all workers, over so much memory. */
-    static Limits measure(Workers workers, long bytes) {
+    static Limits measure(Workers workers, MachineCode.Choice machine, long bytes) {
         workers.reserve(Scratch.STRIPS);
         long stretches = Math.max(workers.threads(), bytes / STRETCH);
         double read = 0;
         double flops = 0;
+        double byteOps = 0;
         try (Arena arena = Arena.ofShared()) {
             MemorySegment memory = arena.allocate(stretches * STRETCH, 64);
             memory.fill((byte) 1);
@@ -42,9 +45,16 @@ final class Roofline {
                 workers.run(workers.threads(), (chunk, s, at) -> s[at] = multiplyAdd(at));
                 double done = 2.0 * CHAINS * W * ITERATIONS * workers.threads();
                 flops = Math.max(flops, done * 1e9 / (System.nanoTime() - start));
+                if (machine.code().isPresent()) {
+                    BytePeak peak = machine.code().get().bytePeak();
+                    start = System.nanoTime();
+                    workers.run(workers.threads(), (chunk, s, at) -> peak.run(ITERATIONS));
+                    double ops = (double) peak.operations(ITERATIONS) * workers.threads();
+                    byteOps = Math.max(byteOps, ops * 1e9 / (System.nanoTime() - start));
+                }
             }
         }
-        return new Limits(read, flops);
+        return new Limits(read, flops, byteOps);
     }
 
     /** Eight streams, which reach more than one does. */

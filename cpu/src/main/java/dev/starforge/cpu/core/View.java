@@ -14,7 +14,6 @@ import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
@@ -33,7 +32,6 @@ public final class View {
             VectorSpecies.of(short.class, VectorShape.forBitSize(Lanes.WIDTH * Short.SIZE));
     private static final VectorSpecies<Byte> BYTES =
             VectorSpecies.of(byte.class, VectorShape.forBitSize(Math.max(64, Lanes.WIDTH * Byte.SIZE)));
-    private static final float TWO_TO_112 = 0x1p112f;
 
     public final MemorySegment segment;
     public final DType dtype;
@@ -41,11 +39,9 @@ public final class View {
     public final long last;
     public final long rows;
     public final long height;
-    private final HostMemory memory;
     private final long matrixBytes; // of a quantized matrix
 
     public View(Tensor tensor) {
-        memory = (HostMemory) tensor.memory();
         segment = HostMemory.segment(tensor);
         dtype = tensor.dtype();
         size = tensor.shape().size();
@@ -75,14 +71,7 @@ public final class View {
         if (dtype == DType.F32) {
             segment.set(F32, 4 * i, value);
         } else {
-            setNarrow(i, dtype.narrow(value));
-        }
-    }
-
-    private void setNarrow(long i, short bits) {
-        segment.set(B16, 2 * i, bits);
-        if (dtype == DType.F16 && (bits & 0x7c00) == 0x7c00) {
-            memory.markSpecial();
+            segment.set(B16, 2 * i, dtype.narrow(value));
         }
     }
 
@@ -90,18 +79,10 @@ public final class View {
         segment.set(I32, 4 * i, value);
     }
 
-    /** Whether a half here may be infinite or NaN. */
-    public boolean special() {
-        return dtype == DType.F16 && memory.special();
-    }
-
     /** Copies {@code count} elements of equal type to {@code to}, as they are. */
     public void copy(long from, View to, long at, long count) {
         int bytes = dtype.bytes();
         MemorySegment.copy(segment, bytes * from, to.segment, bytes * at, bytes * count);
-        if (special()) {
-            to.memory.markSpecial();
-        }
     }
 
     /** Zeros, whatever the type. */
@@ -135,7 +116,7 @@ public final class View {
             case F32 -> MemorySegment.copy(s, at, segment, F32, 4 * from, count);
             case F16, BF16 -> {
                 for (int i = 0; i < count; i++) {
-                    setNarrow(from + i, dtype.narrow(s[at + i]));
+                    segment.set(B16, 2 * (from + i), dtype.narrow(s[at + i]));
                 }
             }
             case I32 -> {
@@ -318,23 +299,10 @@ public final class View {
         }
     }
 
-    /** Moving the bits into place leaves the exponent 112 too small, subnormals included; infinity and NaN need theirs full. */
+    /** The compiler has a vector instruction for this loop where there is one. */
     private static void loadF16(MemorySegment x, long offset, int count, float[] s, int at) {
-        HostMemory.guard(x, offset);
-        int whole = FLOATS.loopBound(count);
-        for (int i = 0; i < whole; i += Lanes.WIDTH) {
-            IntVector bits =
-                    (IntVector) ShortVector.fromMemorySegment(SHORTS, x, offset + 2L * i, ByteOrder.LITTLE_ENDIAN)
-                            .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
-            IntVector sign = bits.and(0x8000).lanewise(VectorOperators.LSHL, 16);
-            IntVector magnitude = bits.and(0x7fff).lanewise(VectorOperators.LSHL, 13);
-            VectorMask<Integer> special = magnitude.compare(VectorOperators.GE, 0x7c00 << 13);
-            FloatVector scaled = magnitude.reinterpretAsFloats().mul(TWO_TO_112);
-            IntVector value = scaled.reinterpretAsInts().blend(magnitude.or(0x7f800000), special);
-            value.or(sign).reinterpretAsFloats().intoArray(s, at + i);
-        }
-        for (int i = whole; i < count; i++) {
-            s[at + i] = DType.F16.widen(x.get(B16, offset + 2L * i));
+        for (int i = 0; i < count; i++) {
+            s[at + i] = Float.float16ToFloat(x.get(B16, offset + 2L * i));
         }
     }
 }

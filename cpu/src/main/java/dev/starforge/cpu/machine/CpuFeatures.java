@@ -46,8 +46,4 @@ record CpuFeatures(Set<String> flags) {
     boolean avx2() {
         return flags.containsAll(AVX2);
     }
-
-    boolean bf16() {
-        return flags.contains("avx512_bf16");
-    }
 }

@@ -20,6 +20,7 @@ enum Instruction {
     VCVTDQ2PS(TWO, 0, 1, 0x5b, 1),
     VPABSB(TWO, 0x66, 2, 0x1c, 1),
     VPADDB(THREE, 0x66, 1, 0xfc, 1),
+    VPADDW(THREE, 0x66, 1, 0xfd, 1),
     VPADDD(THREE, 0x66, 1, 0xfe, 1),
     VPAND(THREE, 0x66, 1, 0xdb, 1, "vpandd"),
     VPOR(THREE, 0x66, 1, 0xeb, 1, "vpord"),

@@ -19,7 +19,6 @@ import java.util.function.Supplier;
  */
 public final class MachineCode implements AutoCloseable {
     private final Width width;
-    private final CpuFeatures cpu;
     private final CodePages pages;
     private final Map<Object, Kernel> kernels = new HashMap<>();
 
@@ -32,9 +31,8 @@ public final class MachineCode implements AutoCloseable {
     /** A product of rows of a float type. */
     private record DotKey(DType type, int k, int depth) {}
 
-    private MachineCode(Width width, CpuFeatures cpu, CodePages pages) {
+    private MachineCode(Width width, CodePages pages) {
         this.width = width;
-        this.cpu = cpu;
         this.pages = pages;
     }
 
@@ -56,7 +54,7 @@ public final class MachineCode implements AutoCloseable {
         }
         Width width = cpu.avx512() ? Width.ZMM : Width.YMM;
         try {
-            MachineCode code = new MachineCode(width, cpu, system.get());
+            MachineCode code = new MachineCode(width, system.get());
             code.tryOne();
             return new Choice(
                     Optional.of(code), width == Width.ZMM ? "AVX-512 with VNNI" : "AVX2, no AVX-512 with VNNI");
@@ -104,6 +102,11 @@ public final class MachineCode implements AutoCloseable {
         Kernel kernel = kernel(new DotKey(type, k, depth), () -> DotKernel.assemble(width, type, k, depth));
         long blocks = (k + depth - 1) / depth;
         return new DotProduct(kernel, (long) k * type.bytes(), (long) k * Float.BYTES, blocks * DotKernel.LANE_BYTES);
+    }
+
+    /** What products of bytes can do at most. */
+    public BytePeak bytePeak() {
+        return new BytePeak(kernel(BytePeak.class, () -> BytePeak.assemble(width)), width);
     }
 
     private Kernel kernel(Object key, Supplier<byte[]> assemble) {

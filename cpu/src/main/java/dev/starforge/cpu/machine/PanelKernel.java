@@ -7,6 +7,7 @@ import static dev.starforge.cpu.machine.Instruction.VMULPS;
 import static dev.starforge.cpu.machine.Instruction.VPABSB;
 import static dev.starforge.cpu.machine.Instruction.VPADDB;
 import static dev.starforge.cpu.machine.Instruction.VPADDD;
+import static dev.starforge.cpu.machine.Instruction.VPADDW;
 import static dev.starforge.cpu.machine.Instruction.VPAND;
 import static dev.starforge.cpu.machine.Instruction.VPBLENDW;
 import static dev.starforge.cpu.machine.Instruction.VPBROADCASTD;
@@ -155,12 +156,17 @@ final class PanelKernel {
         a.repeat(RAX, group);
     }
 
-    /** Sums of codes begin with their bias, or with zero where AVX2 or a shift needs none. */
+    /** Whether a group's sums fit into 16 bits: 32 products of four bits and eight, two to a lane, make 16 * 15 * 127. */
+    private boolean inWords() {
+        return !wide && format.bits() == 4;
+    }
+
+    /** Sums of codes begin with their bias, or with zero where AVX2 or a shift needs none, or it has to wait for wider lanes. */
     private void begin(int part) {
         for (int t = 0; t < tokens; t++) {
             for (int half = 0; half < 2; half++) {
                 int to = whole(t, half);
-                if (format.biased(wide)) {
+                if (format.biased(wide) && !inWords()) {
                     a.op(VPBROADCASTD, to, at(RSI, (GROUP + 4 + 4 * part) * tokens + 4 * t));
                 } else {
                     a.op(VPXOR, to, to, to);
@@ -315,8 +321,26 @@ final class PanelKernel {
                 } else {
                     a.op(VPMADDUBSW, product, w, x);
                 }
+                if (inWords()) {
+                    a.op(VPADDW, to, to, product);
+                    continue;
+                }
                 a.op(VPMADDWD, product, product, a.constant(0x00010001));
                 a.op(VPADDD, to, to, product);
+            }
+        }
+    }
+
+    private void widen() {
+        int bias = spare + 5;
+        for (int t = 0; t < tokens; t++) {
+            a.op(VPBROADCASTD, bias, at(RSI, (GROUP + 4) * tokens + 4 * t));
+            for (int half = 0; half < 2; half++) {
+                int codes = whole(t, half);
+                a.op(VPMADDWD, codes, codes, a.constant(0x00010001));
+                if (format.biased(wide)) {
+                    a.op(VPADDD, codes, codes, bias);
+                }
             }
         }
     }
@@ -324,6 +348,9 @@ final class PanelKernel {
     /** Sum of codes * scale of x * scale of w; shifts of w * (sum of x, scaled). */
     private void finish(int part) {
         int x = spare + 5;
+        if (inWords()) {
+            widen();
+        }
         a.load(spare, at(R11, PANEL * part));
         a.load(spare + 1, at(R11, PANEL * part + HALF));
         for (int t = 0; t < tokens; t++) {

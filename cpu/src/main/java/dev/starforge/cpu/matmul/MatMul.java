@@ -9,6 +9,7 @@ import dev.starforge.cpu.core.Panels;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
@@ -259,7 +260,8 @@ final class MatMul implements Product {
         int sums = lanes + blocks * DOTS * CHAINS;
         int band = (rows + DOTS - 1) / DOTS;
         for (int row = 0; row < band; row++) {
-            boolean inPlace = b.dtype.isFloat() && !b.special() && rows == DOTS * band && k % CHAINS == 0;
+            boolean whole = rows == DOTS * band && k % CHAINS == 0;
+            boolean inPlace = whole && (b.dtype == DType.F32 || b.dtype == DType.BF16);
             for (int x = 0; x < m; x++) {
                 for (int block = 0; block < blocks; block++) {
                     long k0 = (long) block * depth;
@@ -320,16 +322,19 @@ final class MatMul implements Product {
         }
     }
 
-    /** The same with the rows where they lie, so many elements apart: a copy would halve the speed of a single row. */
+    /**
+     * The same with rows of F32 or BF16 where they lie, so many elements apart: a copy would halve the speed of a single row. F16 is
+     * copied, since the compiler widens a copy by one instruction, and the Vector API only by several.
+     */
     private static void chains(View b, long from, long apart, float[] s, int x, int depth, int lanes) {
         MemorySegment u = b.segment;
         long at = b.dtype.bytes() * from;
         long step = b.dtype.bytes() * apart;
         for (int part = 0; part < CHAINS; part += W) {
-            switch (b.dtype) {
-                case F32 -> singles(u, at + 4 * part, step, s, x + part, depth, lanes + part);
-                case F16 -> halves(u, at + 2 * part, step, s, x + part, depth, lanes + part);
-                default -> bf16(u, at + 2 * part, step, s, x + part, depth, lanes + part);
+            if (b.dtype == DType.F32) {
+                singles(u, at + 4 * part, step, s, x + part, depth, lanes + part);
+            } else {
+                bf16(u, at + 2 * part, step, s, x + part, depth, lanes + part);
             }
         }
     }
@@ -384,48 +389,6 @@ final class MatMul implements Product {
             ShortVector h3 = ShortVector.fromMemorySegment(SHORTS, u, p + 3 * step, LITTLE_ENDIAN);
             IntVector i3 = ((IntVector) h3.convertShape(S2I, INTS, 0)).lanewise(LSHL, 16);
             FloatVector b3 = i3.reinterpretAsFloats();
-            c3 = a.fma(b3, c3);
-        }
-        c0.intoArray(s, lanes);
-        c1.intoArray(s, lanes + CHAINS);
-        c2.intoArray(s, lanes + 2 * CHAINS);
-        c3.intoArray(s, lanes + 3 * CHAINS);
-    }
-
-    /** Moving the bits of a finite half into place leaves the exponent 112 too small. */
-    private static void halves(MemorySegment u, long from, long step, float[] s, int x, int depth, int lanes) {
-        HostMemory.guard(u, from);
-        FloatVector c0 = FloatVector.zero(SPECIES);
-        FloatVector c1 = c0;
-        FloatVector c2 = c0;
-        FloatVector c3 = c0;
-        int j = x;
-        long end = from + 2L * depth;
-        for (long p = from; p < end; p += 2 * chainStep, j += CHAINS) {
-            FloatVector a = FloatVector.fromArray(SPECIES, s, j);
-            ShortVector h0 = ShortVector.fromMemorySegment(SHORTS, u, p, LITTLE_ENDIAN);
-            IntVector i0 = ((IntVector) h0.convertShape(S2I, INTS, 0))
-                    .lanewise(LSHL, 13)
-                    .and(Codes.HALF);
-            FloatVector b0 = i0.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-            c0 = a.fma(b0, c0);
-            ShortVector h1 = ShortVector.fromMemorySegment(SHORTS, u, p + step, LITTLE_ENDIAN);
-            IntVector i1 = ((IntVector) h1.convertShape(S2I, INTS, 0))
-                    .lanewise(LSHL, 13)
-                    .and(Codes.HALF);
-            FloatVector b1 = i1.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-            c1 = a.fma(b1, c1);
-            ShortVector h2 = ShortVector.fromMemorySegment(SHORTS, u, p + 2 * step, LITTLE_ENDIAN);
-            IntVector i2 = ((IntVector) h2.convertShape(S2I, INTS, 0))
-                    .lanewise(LSHL, 13)
-                    .and(Codes.HALF);
-            FloatVector b2 = i2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-            c2 = a.fma(b2, c2);
-            ShortVector h3 = ShortVector.fromMemorySegment(SHORTS, u, p + 3 * step, LITTLE_ENDIAN);
-            IntVector i3 = ((IntVector) h3.convertShape(S2I, INTS, 0))
-                    .lanewise(LSHL, 13)
-                    .and(Codes.HALF);
-            FloatVector b3 = i3.reinterpretAsFloats().mul(Codes.TWO_TO_112);
             c3 = a.fma(b3, c3);
         }
         c0.intoArray(s, lanes);

@@ -18,15 +18,10 @@ import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Optional;
-import java.util.stream.LongStream;
 
 /** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
 public final class HostMemory implements Memory {
     private static final long ALIGNMENT = 64;
-    private static final long PIECE = 4 << 20;
-    private static final long EXPONENTS = 0x7c007c007c007c00L;
-    private static final long ONES = 0x0400040004000400L;
-    private static final long SIGNS = 0x8000800080008000L;
     private static final ValueLayout.OfFloat FLOAT =
             ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -34,7 +29,6 @@ public final class HostMemory implements Memory {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment segment;
     private final Optional<FileRegion> file;
-    private boolean special;
 
     public HostMemory(long bytes) {
         file = Optional.empty();
@@ -56,34 +50,15 @@ public final class HostMemory implements Memory {
         }
     }
 
-    /**
-     * A file's own bytes, elements of a type as a file has them. F16 is looked through by several threads, for those
-     * that are not finite, which also brings them into memory; others come when they are first used.
-     */
-    public static Memory map(DType type, FileRegion region) {
-        HostMemory memory;
+    /** A file's own bytes, which come into memory when they are first used. */
+    public static Memory map(FileRegion region) {
         try {
-            memory = new HostMemory(region);
+            return new HostMemory(region);
         } catch (IOException failure) {
             throw new DeviceException(
                     "map " + region.bytes() + " bytes at " + region.from() + " of " + region.file() + ": " + failure,
                     failure);
         }
-        try {
-            memory.special = type == DType.F16 && !allFinite(memory.segment);
-        } catch (InternalError fault) {
-            memory.arena.close();
-            throw cut(region, fault);
-        }
-        return memory;
-    }
-
-    private static boolean allFinite(MemorySegment f16) {
-        long pieces = Math.ceilDiv(f16.byteSize(), PIECE);
-        return LongStream.range(0, pieces).parallel().allMatch(i -> {
-            long from = i * PIECE;
-            return finite(f16.asSlice(from, Math.min(PIECE, f16.byteSize() - from)));
-        });
     }
 
     /** What became of an operation that met the end of a mapped file: someone made the file shorter. */
@@ -149,16 +124,6 @@ public final class HostMemory implements Memory {
         return segment;
     }
 
-    /** Whether a half that is not a finite number was ever written here: kernels that count on finite ones must not. */
-    public boolean special() {
-        return special;
-    }
-
-    /** Says that a half that is not finite may be here. */
-    public void markSpecial() {
-        special = true;
-    }
-
     public static void free(Memory memory) {
         ((HostMemory) memory).arena.close();
     }
@@ -191,22 +156,6 @@ public final class HostMemory implements Memory {
     public static void write(Tensor to, long at, ByteBuffer from) {
         MemorySegment source = MemorySegment.ofBuffer(from);
         MemorySegment.copy(source, 0, segment(to), at, source.byteSize());
-        if (to.dtype() == DType.F16 && !finite(source)) {
-            ((HostMemory) to.memory()).markSpecial();
-        }
-    }
-
-    /** Whether all f16 are finite: adding one to a full exponent carries into the sign. */
-    private static boolean finite(MemorySegment f16) {
-        long carried = 0;
-        long whole = f16.byteSize() & -Long.BYTES;
-        for (long i = 0; i < whole; i += Long.BYTES) {
-            carried |= (f16.get(ValueLayout.JAVA_LONG_UNALIGNED, i) & EXPONENTS) + ONES;
-        }
-        for (long i = whole; i < f16.byteSize(); i += Short.BYTES) {
-            carried |= (f16.get(ValueLayout.JAVA_SHORT_UNALIGNED, i) & EXPONENTS & 0xffff) + 0x0400;
-        }
-        return (carried & SIGNS) == 0;
     }
 
     public static void write(Tensor to, int... values) {

@@ -103,7 +103,7 @@ final class ForwardingDeviceTest {
             case "FileRegion" -> new FileRegion(Path.of("file"), 3, 5);
             case "ByteBuffer" -> ByteBuffer.allocate(3);
             case "List" -> List.of(19L);
-            case "Optional" -> Optional.of(new Limits(1, 2));
+            case "Optional" -> Optional.of(new Limits(1, 2, 3));
             case "Op" -> new Plain.Add();
             case "Object" -> "key";
             case "Memory", "Runnable" -> PROXIES.computeIfAbsent(type, ForwardingDeviceTest::proxy);
