@@ -40,11 +40,12 @@ final class EmbeddedModel {
                 throw new ModelException(Path.of(NAME), "this build has no model inside; name one");
             }
             byte[] bytes = in.readAllBytes();
-            Path file = home.resolve("embedded")
-                    .resolve(NAME + "-" + Hashes.sha256(bytes).substring(0, DIGITS) + ".gguf");
+            Path folder = home.resolve("embedded");
+            Path file =
+                    folder.resolve(NAME + "-" + Hashes.sha256(bytes).substring(0, DIGITS) + ".gguf");
             if (!Files.isRegularFile(file)) {
-                Files.createDirectories(file.getParent());
-                Path partial = Files.createTempFile(file.getParent(), NAME, ".partial");
+                Files.createDirectories(folder);
+                Path partial = Files.createTempFile(folder, NAME, ".partial");
                 Files.write(partial, bytes);
                 Files.move(partial, file, StandardCopyOption.ATOMIC_MOVE);
             }

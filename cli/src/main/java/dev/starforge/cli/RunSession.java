@@ -111,7 +111,7 @@ final class RunSession {
         try {
             answers.answer(text, settings.sampling(), settings.maxTokens(), out, ctrlC::came);
         } catch (ModelException | TokenizerException unable) {
-            out.println(Escaped.of(unable.getMessage()));
+            out.println(Escaped.of(String.valueOf(unable.getMessage())));
         }
         out.flush();
     }

@@ -90,13 +90,14 @@ final class TuneProgress implements TuneEvents {
             return true;
         }
         String length = "this takes about " + Durations.text(seconds);
-        if (!terminal()) {
+        Console console = System.console();
+        if (console == null || !terminal()) {
             err.println("starforge: " + length + ", and nobody is here to ask: give --yes, or fewer --minutes");
             err.flush();
             return false;
         }
         asked = true;
-        String answer = System.console().readLine("%s. Go on? [y/N] ", length);
+        String answer = console.readLine("%s. Go on? [y/N] ", length);
         return answer != null && answer.strip().toLowerCase(Locale.ROOT).startsWith("y");
     }
 

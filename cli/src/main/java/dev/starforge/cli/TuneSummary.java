@@ -123,7 +123,7 @@ final class TuneSummary {
     }
 
     private void use(Path model) {
-        Path folder = model.getParent().getParent();
+        Path folder = model.resolveSibling("..").normalize();
         lines.add("\nmodel    " + Escaped.of(model));
         lines.add("adapter  " + Escaped.of(folder.resolve("runs").resolve(number())));
         lines.add("reports  " + Escaped.of(folder.resolve("data").resolve("report.html")) + ", "

@@ -293,7 +293,8 @@ final class TuneSteps {
     }
 
     private Path merge(ObjectNode facts) throws IOException {
-        Path adapter = round.output(TuneStep.TRAIN).getParent();
+        round.output(TuneStep.TRAIN);
+        Path adapter = Checkpoints.resolve(setup.run(round.number()));
         Path merged = setup.output().resolve(MERGED);
         Files.deleteIfExists(merged);
         try (Merge merge = new Merge(
