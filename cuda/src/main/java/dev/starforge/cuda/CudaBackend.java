@@ -20,6 +20,11 @@ import java.util.List;
 
 /** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
 public final class CudaBackend implements Backend {
+    /** The first compute capabilities with mma of bf16, and with programmatic dependent launch. */
+    static final int TENSOR_CORES = 8;
+
+    static final int DEPENDENT_LAUNCH = 9;
+
     private static final int NAME_BYTES = 256;
 
     @Override
@@ -57,7 +62,10 @@ public final class CudaBackend implements Backend {
             if (Nvrtc.LIBRARY instanceof Library.Missing missing) {
                 return Probe.missing(found.getFirst().name() + " is there, but " + missing.reason());
             }
-            return new Probe(found, found.getFirst().name());
+            String products = CublasLt.LIBRARY instanceof Library.Missing missing
+                    ? "; dense products by our own kernel, since " + missing.reason()
+                    : "";
+            return new Probe(found, found.getFirst().name() + products);
         } catch (DeviceException failure) {
             return Probe.missing(String.valueOf(failure.getMessage()));
         }
@@ -86,7 +94,7 @@ public final class CudaBackend implements Backend {
                 name,
                 bytes,
                 integrated,
-                major >= 8 ? List.of(DType.F32, DType.BF16, DType.F16) : List.of(DType.F32, DType.F16),
+                major >= TENSOR_CORES ? List.of(DType.F32, DType.BF16, DType.F16) : List.of(DType.F32, DType.F16),
                 "plain",
                 "kernels that tile queries against keys (flash attention) are not written yet",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."

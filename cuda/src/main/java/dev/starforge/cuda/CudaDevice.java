@@ -4,6 +4,9 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -17,10 +20,12 @@ import dev.starforge.tensor.op.Op;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -47,6 +52,9 @@ final class CudaDevice implements Device {
     private final long stream;
     private final Kernels kernels;
     private final CudaMemory workspace;
+    private final boolean tensorCores;
+    private final Optional<Gemm> gemm;
+    private final CudaLauncher launcher;
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
@@ -63,12 +71,18 @@ final class CudaDevice implements Device {
         CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), "open " + name());
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
-        kernels = new Kernels(
-                attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-                options.kernelCache());
-        workspace = allocate(Dispatch.WORKSPACE);
-        dispatch = new Dispatch(new CudaLauncher(kernels, stream, workspace, arena));
+        int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+        tensorCores = major >= CudaBackend.TENSOR_CORES;
+        kernels =
+                new Kernels(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
+        workspace = allocate(Math.max(Dispatch.WORKSPACE, Gemm.workspaceBytes()));
+        gemm = CublasLt.LIBRARY instanceof Library.Found
+                ? Optional.of(new Gemm(stream, workspace, arena))
+                : Optional.empty();
+        CudaLauncher.Chip chip = new CudaLauncher.Chip(
+                attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT), major >= CudaBackend.DEPENDENT_LAUNCH);
+        launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
+        dispatch = new Dispatch(launcher);
     }
 
     private int attribute(int attribute) {
@@ -83,17 +97,18 @@ final class CudaDevice implements Device {
 
     @Override
     public Support supports(Op op, Spec... in) {
-        return Dispatch.supports(op, in);
+        Support answer = Dispatch.supports(op, in);
+        return tensorCores || Arrays.stream(in).noneMatch(each -> each.dtype().isQuantized()) ? answer : Support.NONE;
     }
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return Dispatch.workspace(op);
+        return workspace.bytes() + Dispatch.workspace(op, in);
     }
 
     @Override
     public long workspaceBytes() {
-        return Dispatch.WORKSPACE;
+        return workspace.bytes() + launcher.scratch().reservedBytes();
     }
 
     @Override
@@ -138,20 +153,41 @@ final class CudaDevice implements Device {
         if (source.byteSize() > to.bytes()) {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
-        long pointer = CudaMemory.pointer(to);
+        upload(CudaMemory.pointer(to), source);
+        if (Dispatch.isTiled(to.spec()) && source.byteSize() == to.bytes()) {
+            dispatch.pack(to);
+        }
+    }
+
+    /** Pieces of a quantized tensor lie as in their file until the last one is there. */
+    @Override
+    public void write(Tensor to, long from, ByteBuffer piece) {
+        enter("write");
+        refuseInCapture("write " + to, "the host copies nothing inside a step");
+        MemorySegment source = MemorySegment.ofBuffer(piece);
+        if (from < 0 || source.byteSize() > to.bytes() - from) {
+            throw new ShapeException("write: " + source.byteSize() + " bytes at " + from + " of tensor " + to);
+        }
+        upload(CudaMemory.pointer(to) + from, source);
+        if (Dispatch.isTiled(to.spec()) && from + source.byteSize() == to.bytes()) {
+            dispatch.pack(to);
+        }
+    }
+
+    private void upload(long pointer, MemorySegment source) {
         if (source.isNative()) {
-            upload(pointer, source);
+            uploadNative(pointer, source);
             return;
         }
         for (long at = 0; at < source.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, source.byteSize() - at);
             MemorySegment.copy(source, at, staging, 0, bytes);
-            upload(pointer + at, staging.asSlice(0, bytes));
+            uploadNative(pointer + at, staging.asSlice(0, bytes));
         }
     }
 
     /** Waits, because the caller may change its buffer as soon as this returns. */
-    private void upload(long pointer, MemorySegment from) {
+    private void uploadNative(long pointer, MemorySegment from) {
         if (from.byteSize() > 0) {
             CudaDriver.check(
                     CudaDriver.cuMemcpyHtoDAsync_v2(pointer, from, from.byteSize(), stream), name() + ": write");
@@ -167,19 +203,41 @@ final class CudaDevice implements Device {
         if (target.byteSize() < from.bytes()) {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
         }
-        long pointer = CudaMemory.pointer(from);
+        if (Dispatch.isTiled(from.spec())) {
+            readTiles(from, target);
+        } else {
+            download(target.asSlice(0, from.bytes()), CudaMemory.pointer(from));
+        }
+    }
+
+    private void readTiles(Tensor from, MemorySegment target) {
+        Shape shape = Shape.of(from.dim(-2), from.dim(-1));
+        Scope scratch = launcher.scratch();
+        long at = 0;
+        for (long element = 0; element < from.shape().size(); element += shape.size()) {
+            Tensor matrix = from.view(element, shape);
+            scratch.mark();
+            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
+            dispatch.unpack(matrix, file);
+            download(target.asSlice(at, file.bytes()), CudaMemory.pointer(file));
+            at += file.bytes();
+            scratch.release();
+        }
+    }
+
+    private void download(MemorySegment target, long pointer) {
         if (target.isNative()) {
-            download(target.asSlice(0, from.bytes()), pointer);
+            downloadNative(target, pointer);
             return;
         }
-        for (long at = 0; at < from.bytes(); at += STAGING) {
-            long bytes = Math.min(STAGING, from.bytes() - at);
-            download(staging.asSlice(0, bytes), pointer + at);
+        for (long at = 0; at < target.byteSize(); at += STAGING) {
+            long bytes = Math.min(STAGING, target.byteSize() - at);
+            downloadNative(staging.asSlice(0, bytes), pointer + at);
             MemorySegment.copy(staging, 0, target, at, bytes);
         }
     }
 
-    private void download(MemorySegment to, long pointer) {
+    private void downloadNative(MemorySegment to, long pointer) {
         if (to.byteSize() > 0) {
             CudaDriver.check(CudaDriver.cuMemcpyDtoHAsync_v2(to, pointer, to.byteSize(), stream), name() + ": read");
             synchronize();
@@ -283,6 +341,7 @@ final class CudaDevice implements Device {
             return;
         }
         enter("close");
+        launcher.close();
         closed = true;
         int failure = CudaDriver.cuStreamSynchronize(stream);
         for (long graph : graphs.values()) {
@@ -293,6 +352,7 @@ final class CudaDevice implements Device {
         }
         failure = first(failure, CudaDriver.cuMemFree_v2(workspace.pointer()));
         failure = first(failure, kernels.unload());
+        gemm.ifPresent(Gemm::close);
         failure = first(failure, CudaDriver.cuStreamDestroy_v2(stream));
         failure = first(failure, CudaDriver.cuDevicePrimaryCtxRelease_v2(device));
         arena.close();

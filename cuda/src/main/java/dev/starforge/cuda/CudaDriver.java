@@ -19,6 +19,7 @@ import java.util.List;
 final class CudaDriver {
     static final int SUCCESS = 0;
     static final int OUT_OF_MEMORY = 2;
+    static final int ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
     static final int ATTRIBUTE_INTEGRATED = 18;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
@@ -70,6 +71,8 @@ final class CudaDriver {
             FunctionDescriptor.of(
                     JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT,
                     JAVA_LONG, ADDRESS, ADDRESS));
+    private static final MethodHandle cuLaunchKernelEx = LIBRARY.handle(
+            "cuLaunchKernelEx", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
     private static final MethodHandle cuStreamCreate =
             LIBRARY.handle("cuStreamCreate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT));
     private static final MethodHandle cuStreamDestroy_v2 =
@@ -305,6 +308,15 @@ final class CudaDriver {
         try {
             return (int) cuLaunchKernel.invokeExact(
                     function, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes, stream, parameters, extra);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+    static int cuLaunchKernelEx(MemorySegment config, long function, MemorySegment parameters, MemorySegment extra) {
+        try {
+            return (int) cuLaunchKernelEx.invokeExact(config, function, parameters, extra);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

@@ -1,5 +1,6 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
@@ -26,23 +27,35 @@ public final class Dispatch {
     /** The largest head that the attention kernels hold in registers. */
     static final int MAX_HEAD = 256;
 
+    /** As flash.kernel has them: the head size, and queries of a group; and from how many for each sequence on it pays. */
+    static final int FLASH_HEAD = 128;
+
+    static final int FLASH_TILE = 128;
+
+    private static final int FLASH_QUERIES = 16;
+
     private static final int NORM_PARTS = 512;
 
     private final Launcher launcher;
+    private final Weights weights;
     private final Products products;
     private final Rows rows;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
-        products = new Products(launcher);
+        weights = new Weights(launcher);
+        products = new Products(launcher, weights);
         rows = new Rows(launcher);
     }
 
-    /** What every backend of these kernels declares: all but attention with heads too large for it, and but block types. */
+    /**
+     * What every backend of these kernels declares: all but attention with heads too large for it, and of quantized weights
+     * those that lie in {@link Tiles}, as matrices.
+     */
     public static Support supports(Op op, Spec... in) {
         for (Spec spec : in) {
             if (spec.dtype().isQuantized()) {
-                return Support.NONE;
+                return quantized(op, in);
             }
         }
         return switch (op) {
@@ -65,13 +78,42 @@ public final class Dispatch {
         };
     }
 
+    private static Support quantized(Op op, Spec... in) {
+        boolean taken = switch (op) {
+            case Plain.MatMul _ -> in[1].shape().rank() == 2 && Tiles.has(in[1]);
+            case Plain.Gather _ -> Tiles.has(in[0]);
+            case Plain.Cast o -> o.to() == DType.F32 && Tiles.has(in[0]);
+            default -> false;
+        };
+        return taken ? Support.NATIVE : Support.NONE;
+    }
+
     private static Support head(Spec... in) {
         return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
     }
 
     /** How much of the scratch memory an operation uses. */
-    public static long workspace(Op op) {
-        return op instanceof Plain.Norm ? WORKSPACE : 0;
+    public static long workspace(Op op, Spec... in) {
+        return switch (op) {
+            case Plain.Norm _ -> WORKSPACE;
+            case Plain.MatMul o -> Products.workspace(o, in[0], in[1]);
+            default -> 0;
+        };
+    }
+
+    /** Whether tensors lie in tiles here, and must be packed once they were written and unpacked when they are read. */
+    public static boolean isTiled(Spec w) {
+        return w.dtype().isQuantized() && Tiles.has(w);
+    }
+
+    /** What was written as a file has it becomes tiles. */
+    public void pack(Tensor w) {
+        weights.pack(w);
+    }
+
+    /** The bytes of a matrix of tiles as a file has them. */
+    public void unpack(Tensor matrix, Tensor file) {
+        weights.unpack(matrix, file);
     }
 
     /** Launches what computes {@code out}, on an operation that is supported. */
@@ -93,6 +135,8 @@ public final class Dispatch {
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
                         .elements(Call.size(out[0]));
+            case Plain.Cast _ when in[0].dtype().isQuantized() -> weights.dequantize(in[0], out[0]);
+            case Plain.Gather _ when in[0].dtype().isQuantized() -> weights.gather(in[0], in[1], out[0]);
             case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).elements(Call.size(out[0]));
             case Plain.Fill o ->
                 elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
@@ -203,6 +247,7 @@ public final class Dispatch {
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
+            case Fused.Attention o when isFlash(in) -> flash(o, in, out);
             case Fused.Attention o ->
                 heads(call(Kernel.ATTENTION).tensors(in).tensors(out), in[0], in[1])
                         .i32(in[5].dim(0))
@@ -297,6 +342,34 @@ public final class Dispatch {
                 .f32(op.magnitude())
                 .flag(op.inverse())
                 .elements(work);
+    }
+
+    /** Whether queries are so many that tiles of them pay, and of a type that mma takes. */
+    private static boolean isFlash(Tensor... in) {
+        DType type = in[0].dtype();
+        return type != DType.F32
+                && in[1].dtype() == type
+                && in[2].dtype() == type
+                && in[0].dim(2) == FLASH_HEAD
+                && in[0].dim(0) >= FLASH_QUERIES * in[5].dim(0);
+    }
+
+    /** (q, k, v, starts, positions, tables) -> y, lse. */
+    private void flash(Fused.Attention op, Tensor[] in, Tensor[] out) {
+        long tokens = in[0].dim(0);
+        long sequences = in[5].dim(0);
+        call(Kernel.FLASH_ATTENTION)
+                .tensors(in)
+                .tensors(out)
+                .i32(tokens)
+                .i32(in[0].dim(1))
+                .i32(in[1].dim(1))
+                .i32(sequences)
+                .i32(in[5].dim(1))
+                .i32(op.block())
+                .i32(op.window())
+                .f32(op.scale())
+                .groups(tokens / FLASH_TILE + sequences + 1, in[0].dim(1), 1);
     }
 
     private static Call heads(Call call, Tensor q, Tensor k) {

@@ -1,5 +1,8 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Plain;
@@ -21,18 +24,90 @@ final class Products {
 
     private static final long MAX_BATCHES = 65535;
 
-    private final Launcher launcher;
+    /** Rows of a product that {@link Kernel#PROJECT} takes, in blocks of so many columns of mma. */
+    static final int PROJECTED_ROWS = 64;
 
-    Products(Launcher launcher) {
+    private static final int MOST_COLUMNS = 32;
+
+    /** Groups of {@link Kernel#PROJECT} that a multiprocessor holds. */
+    private static final int RESIDENT = 2;
+
+    private final Launcher launcher;
+    private final Weights weights;
+
+    Products(Launcher launcher, Weights weights) {
         this.launcher = launcher;
+        this.weights = weights;
     }
 
     void matmul(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-        long rows = c.dim(-2);
-        long columns = c.dim(-1);
-        if (rows * columns == 0) {
+        if (Call.size(c) == 0) {
             return;
         }
+        if (isProjected(op, a.spec(), b.spec())) {
+            project(a, b, c);
+        } else if (b.dtype().isQuantized()) {
+            Scope scratch = launcher.scratch();
+            scratch.mark();
+            Tensor w = scratch.allocate(new Spec(a.dtype(), b.shape()));
+            weights.dequantize(b, w);
+            dense(op, a, w, c);
+            scratch.release();
+        } else {
+            dense(op, a, b, c);
+        }
+    }
+
+    /** Scratch memory of a product. */
+    static long workspace(Plain.MatMul op, Spec a, Spec b) {
+        return b.dtype().isQuantized() && !isProjected(op, a, b) ? new Spec(a.dtype(), b.shape()).bytes() : 0;
+    }
+
+    /** Whether weights are read once, for few rows, by {@link Kernel#PROJECT}. */
+    private static boolean isProjected(Plain.MatMul op, Spec a, Spec b) {
+        DType w = b.dtype();
+        boolean types = w.isQuantized() || w == DType.BF16 || w == DType.F16 && a.dtype() == DType.F16;
+        return types
+                && !op.transposeA()
+                && op.transposeB()
+                && a.shape().rank() == 2
+                && a.shape().dim(0) <= PROJECTED_ROWS / (a.dtype() == DType.F32 ? 4 : 1)
+                && b.shape().dim(0) > 0
+                && b.shape().last() > 0
+                && b.shape().last() % Tiles.PIECE == 0;
+    }
+
+    private void project(Tensor x, Tensor w, Tensor y) {
+        DType mma = w.dtype().isQuantized() ? x.dtype() == DType.F16 ? DType.F16 : DType.BF16 : w.dtype();
+        int parts = mma == x.dtype() ? 1 : x.dtype() == DType.F32 ? 3 : 2;
+        long rows = x.dim(0);
+        int eights = 1;
+        while (eights * (8 / parts) < rows && 8 * eights < MOST_COLUMNS) {
+            eights *= 2;
+        }
+        long tiles = Call.groups(w.dim(0), Tiles.ROWS);
+        long turns = Call.groups(tiles, (long) RESIDENT * launcher.multiprocessors());
+        Call call = new Call(launcher, Kernel.PROJECT)
+                .define("MMA", Variant.spelled(mma))
+                .define("NT", eights)
+                .define("PARTS", parts);
+        if (w.dtype().isQuantized()) {
+            call.define("FORMAT", w.dtype().name());
+            call.define("CODE_PARTS", Weights.isNf4(w.dtype()) && x.dtype() == DType.F32 ? 3 : 1);
+        }
+        call.tensors(x, w, y)
+                .i32(rows)
+                .i32(w.dim(0))
+                .i32(w.dim(1))
+                .groups(Call.groups(tiles, turns), Call.groups(rows, eights * (8L / parts)), 1);
+    }
+
+    private void dense(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+        if (launcher.product(op, a, b, c)) {
+            return;
+        }
+        long rows = c.dim(-2);
+        long columns = c.dim(-1);
         long batches = Call.size(c) / (rows * columns);
         long terms = a.dim(op.transposeA() ? -2 : -1);
         boolean few = rows <= FEW_ROWS && !op.transposeA() && op.transposeB();

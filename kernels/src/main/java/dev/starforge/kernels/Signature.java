@@ -10,6 +10,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * A kernel's parameters, read out of its source: {@code IN(X, x), IN(float, w), OUT(X, y), ARG(i64, n)}. A type that is a
@@ -48,6 +49,11 @@ record Signature(Kernel kernel, List<Parameter> parameters) {
 
     /** The variant that takes these arguments. */
     Variant variant(List<Argument> arguments) {
+        return variant(arguments, List.of());
+    }
+
+    /** The same with macros of its own. */
+    Variant variant(List<Argument> arguments, List<String> defines) {
         if (arguments.size() != parameters.size()) {
             throw new DeviceException(
                     kernel.symbol() + ": " + arguments.size() + " arguments for parameters " + names());
@@ -67,8 +73,11 @@ record Signature(Kernel kernel, List<Parameter> parameters) {
         types.values().removeIf(type -> type == DType.F32);
         return new Variant(
                 kernel,
-                types.entrySet().stream()
-                        .map(each -> each.getKey() + " " + Variant.spelled(each.getValue()))
+                Stream.concat(
+                                defines.stream(),
+                                types.entrySet().stream()
+                                        .map(each -> each.getKey() + " " + Variant.spelled(each.getValue())))
+                        .sorted()
                         .toList());
     }
 
