@@ -1,5 +1,6 @@
 package dev.starforge.cuda;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
@@ -48,7 +49,7 @@ final class CudaDevice implements Device {
     private final Thread owner = Thread.currentThread();
     private final Arena arena = Arena.ofConfined();
     private final MemorySegment result = arena.allocate(JAVA_LONG);
-    private final MemorySegment staging = arena.allocate(STAGING);
+    private final MemorySegment staging;
     private final long stream;
     private final Kernels kernels;
     private final CudaMemory workspace;
@@ -71,6 +72,7 @@ final class CudaDevice implements Device {
         CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), "open " + name());
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
+        staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         tensorCores = major >= CudaBackend.TENSOR_CORES;
         kernels =
@@ -83,6 +85,13 @@ final class CudaDevice implements Device {
                 attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT), major >= CudaBackend.DEPENDENT_LAUNCH);
         launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
+    }
+
+    /** Host memory that the GPU copies from and to by itself. */
+    @SuppressWarnings("restricted") // the driver hands out an address of as many bytes as were asked for
+    private MemorySegment pinned() {
+        CudaDriver.check(CudaDriver.cuMemHostAlloc(result, STAGING, 0), "open " + name());
+        return result.get(ADDRESS, 0).reinterpret(STAGING);
     }
 
     private int attribute(int attribute) {
@@ -175,10 +184,6 @@ final class CudaDevice implements Device {
     }
 
     private void upload(long pointer, MemorySegment source) {
-        if (source.isNative()) {
-            uploadNative(pointer, source);
-            return;
-        }
         for (long at = 0; at < source.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, source.byteSize() - at);
             MemorySegment.copy(source, at, staging, 0, bytes);
@@ -226,10 +231,6 @@ final class CudaDevice implements Device {
     }
 
     private void download(MemorySegment target, long pointer) {
-        if (target.isNative()) {
-            downloadNative(target, pointer);
-            return;
-        }
         for (long at = 0; at < target.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, target.byteSize() - at);
             downloadNative(staging.asSlice(0, bytes), pointer + at);
@@ -350,6 +351,7 @@ final class CudaDevice implements Device {
         for (Memory memory : reserved) {
             failure = first(failure, CudaDriver.cuMemFree_v2(((CudaMemory) memory).pointer()));
         }
+        failure = first(failure, CudaDriver.cuMemFreeHost(staging));
         failure = first(failure, CudaDriver.cuMemFree_v2(workspace.pointer()));
         failure = first(failure, kernels.unload());
         gemm.ifPresent(Gemm::close);

@@ -52,6 +52,10 @@ final class CudaDriver {
             LIBRARY.handle("cuMemAlloc_v2", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG));
     private static final MethodHandle cuMemFree_v2 =
             LIBRARY.handle("cuMemFree_v2", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
+    private static final MethodHandle cuMemHostAlloc =
+            LIBRARY.handle("cuMemHostAlloc", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT));
+    private static final MethodHandle cuMemFreeHost =
+            LIBRARY.handle("cuMemFreeHost", FunctionDescriptor.of(JAVA_INT, ADDRESS));
     private static final MethodHandle cuMemcpyHtoDAsync_v2 = LIBRARY.handle(
             "cuMemcpyHtoDAsync_v2", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle cuMemcpyDtoHAsync_v2 = LIBRARY.handle(
@@ -222,6 +226,24 @@ final class CudaDriver {
     static int cuMemFree_v2(long pointer) {
         try {
             return (int) cuMemFree_v2.invokeExact(pointer);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags);
+    static int cuMemHostAlloc(MemorySegment pointer, long bytes, int flags) {
+        try {
+            return (int) cuMemHostAlloc.invokeExact(pointer, bytes, flags);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuMemFreeHost(void *pointer);
+    static int cuMemFreeHost(MemorySegment pointer) {
+        try {
+            return (int) cuMemFreeHost.invokeExact(pointer);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

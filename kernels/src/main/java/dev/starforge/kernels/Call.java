@@ -83,6 +83,16 @@ final class Call {
         }
     }
 
+    /** Whether sixteen bytes can be read at once. */
+    static boolean aligned(Tensor tensor) {
+        return tensor.offset() % 16 == 0;
+    }
+
+    /** A macro without a value, for a tensor where that is not so. */
+    Call unaligned(String name, Tensor tensor) {
+        return aligned(tensor) ? this : define(name, 1);
+    }
+
     static long groups(long items, long each) {
         return Math.ceilDiv(items, each);
     }

@@ -351,6 +351,9 @@ public final class Dispatch {
                 && in[1].dtype() == type
                 && in[2].dtype() == type
                 && in[0].dim(2) == FLASH_HEAD
+                && Call.aligned(in[0])
+                && Call.aligned(in[1])
+                && Call.aligned(in[2])
                 && in[0].dim(0) >= FLASH_QUERIES * in[5].dim(0);
     }
 

@@ -89,9 +89,9 @@ public enum Kernel {
         return files;
     }
 
-    /** Whether it begins while the kernel before it ends, and waits for that one itself; see the preludes. */
+    /** Whether it begins while the kernel before it ends, and waits for that one itself, which its text says. */
     public boolean overlaps() {
-        return this == PROJECT;
+        return Signature.of(this).overlaps();
     }
 
     /** Its name there, and in what is compiled. */

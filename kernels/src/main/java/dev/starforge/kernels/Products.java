@@ -44,7 +44,7 @@ final class Products {
         if (Call.size(c) == 0) {
             return;
         }
-        if (isProjected(op, a.spec(), b.spec())) {
+        if (isProjected(op, a.spec(), b.spec()) && (b.dtype().isQuantized() || Call.aligned(b))) {
             project(a, b, c);
         } else if (b.dtype().isQuantized()) {
             Scope scratch = launcher.scratch();
@@ -95,7 +95,9 @@ final class Products {
             call.define("FORMAT", w.dtype().name());
             call.define("CODE_PARTS", Weights.isNf4(w.dtype()) && x.dtype() == DType.F32 ? 3 : 1);
         }
-        call.tensors(x, w, y)
+        call.unaligned("UNALIGNED_W", w)
+                .unaligned("UNALIGNED_X", x)
+                .tensors(x, w, y)
                 .i32(rows)
                 .i32(w.dim(0))
                 .i32(w.dim(1))

@@ -17,7 +17,7 @@ import java.util.stream.Stream;
  * capital letter is a macro, and what the arguments are of says what it is: so a kernel's own text decides which types it
  * takes, and nobody has to say so again.
  */
-record Signature(Kernel kernel, List<Parameter> parameters) {
+record Signature(Kernel kernel, List<Parameter> parameters, boolean overlaps) {
     private static final Set<String> MACROS = Set.of("D", "W", "X", "Y");
     private static final Pattern PARAMETER = Pattern.compile("(IN|OUT|ARG)\\(([\\w ]+), (\\w+)\\)");
     private static final Map<Kernel, Signature> READ = new ConcurrentHashMap<>();
@@ -34,17 +34,20 @@ record Signature(Kernel kernel, List<Parameter> parameters) {
 
     private static Signature read(Kernel kernel) {
         Pattern definition = Pattern.compile("(?s)^KERNEL\\(" + kernel.symbol() + ", (.*?)\\) \\{$", Pattern.MULTILINE);
-        Matcher found = definition.matcher(Variant.source(kernel.file()));
+        String source = Variant.source(kernel.file());
+        Matcher found = definition.matcher(source);
         if (!found.find()) {
             throw new DeviceException(kernel.file() + ".kernel: no kernel " + kernel.symbol());
         }
+        String body = source.substring(found.end(), source.indexOf("\n}\n", found.end()));
         return new Signature(
                 kernel,
                 PARAMETER
                         .matcher(found.group(1))
                         .results()
                         .map(each -> new Parameter(each.group(2), each.group(3)))
-                        .toList());
+                        .toList(),
+                body.contains("OVERLAP();") || body.contains("AFTER_PREDECESSORS();"));
     }
 
     /** The variant that takes these arguments. */

@@ -72,8 +72,9 @@ final class Weights {
     void dequantize(Tensor w, Tensor y) {
         Shape shape = Shape.of(w.dim(-2), w.dim(-1));
         for (long at = 0; at < Call.size(w); at += shape.size()) {
-            decoding(Kernel.DEQUANTIZE, w.dtype())
-                    .tensors(w.view(at, shape), y.view(at, shape))
+            Tensor matrix = w.view(at, shape);
+            decoding(Kernel.DEQUANTIZE, matrix)
+                    .tensors(matrix, y.view(at, shape))
                     .i32(shape.dim(0))
                     .i32(shape.dim(1))
                     .groups(Call.groups(shape.size() / (Tiles.ROWS * Tiles.PIECE), SIMDGROUPS));
@@ -81,7 +82,7 @@ final class Weights {
     }
 
     void gather(Tensor w, Tensor ids, Tensor y) {
-        decoding(Kernel.GATHER_TILES, w.dtype())
+        decoding(Kernel.GATHER_TILES, w)
                 .tensors(w, ids, y)
                 .i32(w.dim(0))
                 .i32(w.dim(1))
@@ -89,8 +90,11 @@ final class Weights {
     }
 
     /** A kernel that decodes to the bit: codes of NF4 are float32, which is three numbers of bf16. */
-    private Call decoding(Kernel kernel, DType type) {
-        return new Call(launcher, kernel).define("CODE_PARTS", isNf4(type) ? "3" : "1").define("FORMAT", type.name());
+    private Call decoding(Kernel kernel, Tensor w) {
+        return new Call(launcher, kernel)
+                .define("CODE_PARTS", isNf4(w.dtype()) ? 3 : 1)
+                .define("FORMAT", w.dtype().name())
+                .unaligned("UNALIGNED_W", w);
     }
 
     static boolean isNf4(DType type) {
