@@ -27,25 +27,20 @@ public final class Dispatch {
     /** The largest head that the attention kernels hold in registers. */
     static final int MAX_HEAD = 256;
 
-    /** As flash.kernel has them: the head size, and queries of a group; and from how many for each sequence on it pays. */
-    static final int FLASH_HEAD = 128;
-
-    static final int FLASH_TILE = 128;
-
-    private static final int FLASH_QUERIES = 16;
-
     private static final int NORM_PARTS = 512;
 
     private final Launcher launcher;
     private final Weights weights;
     private final Products products;
     private final Rows rows;
+    private final Flash flash;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
         weights = new Weights(launcher);
         products = new Products(launcher, weights);
         rows = new Rows(launcher);
+        flash = new Flash(launcher);
     }
 
     /**
@@ -97,6 +92,7 @@ public final class Dispatch {
         return switch (op) {
             case Plain.Norm _ -> WORKSPACE;
             case Plain.MatMul o -> Products.workspace(o, in[0], in[1]);
+            case Fused.Attention _ -> Flash.workspace(in);
             default -> 0;
         };
     }
@@ -247,7 +243,7 @@ public final class Dispatch {
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
-            case Fused.Attention o when isFlash(in) -> flash(o, in, out);
+            case Fused.Attention o when flash.takes(in) -> flash.run(o, in, out);
             case Fused.Attention o ->
                 heads(call(Kernel.ATTENTION).tensors(in).tensors(out), in[0], in[1])
                         .i32(in[5].dim(0))
@@ -342,37 +338,6 @@ public final class Dispatch {
                 .f32(op.magnitude())
                 .flag(op.inverse())
                 .elements(work);
-    }
-
-    /** Whether queries are so many that tiles of them pay, and of a type that mma takes. */
-    private static boolean isFlash(Tensor... in) {
-        DType type = in[0].dtype();
-        return type != DType.F32
-                && in[1].dtype() == type
-                && in[2].dtype() == type
-                && in[0].dim(2) == FLASH_HEAD
-                && Call.aligned(in[0])
-                && Call.aligned(in[1])
-                && Call.aligned(in[2])
-                && in[0].dim(0) >= FLASH_QUERIES * in[5].dim(0);
-    }
-
-    /** (q, k, v, starts, positions, tables) -> y, lse. */
-    private void flash(Fused.Attention op, Tensor[] in, Tensor[] out) {
-        long tokens = in[0].dim(0);
-        long sequences = in[5].dim(0);
-        call(Kernel.FLASH_ATTENTION)
-                .tensors(in)
-                .tensors(out)
-                .i32(tokens)
-                .i32(in[0].dim(1))
-                .i32(in[1].dim(1))
-                .i32(sequences)
-                .i32(in[5].dim(1))
-                .i32(op.block())
-                .i32(op.window())
-                .f32(op.scale())
-                .groups(tokens / FLASH_TILE + sequences + 1, in[0].dim(1), 1);
     }
 
     private static Call heads(Call call, Tensor q, Tensor k) {

@@ -17,9 +17,9 @@ public enum Kernel {
     FILL("elementwise", "Fill", 0),
     MATMUL("matmul", "MatMul", 8704),
     MATMUL_FEW("matmul", "MatMulFew", 34816),
-    PROJECT("project", "Project", 37888, "tiles"),
-    DEQUANTIZE("dequantize", "Dequantize", 0, "tiles"),
-    GATHER_TILES("dequantize", "GatherTiles", 0, "tiles"),
+    PROJECT("project", "Project", 37888, "mma", "tiles"),
+    DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "tiles"),
+    GATHER_TILES("dequantize", "GatherTiles", 0, "mma", "tiles"),
     PACK_TILES("repack", "PackTiles", 0),
     UNPACK_TILES("repack", "UnpackTiles", 0),
     PERMUTE("rows", "Permute", 0),
@@ -61,7 +61,9 @@ public enum Kernel {
     CROSS_ENTROPY_GRAD("crossentropy", "CrossEntropyGrad", 0),
     MASK("attention", "Mask", 0),
     ATTENTION("attention", "Attention", 8256),
-    FLASH_ATTENTION("flash", "FlashAttention", 40992),
+    FLASH_ATTENTION("flash", "FlashAttention", 40992, "mma"),
+    DECODE_ATTENTION("decode", "DecodeAttention", 9216, "mma"),
+    COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
 
