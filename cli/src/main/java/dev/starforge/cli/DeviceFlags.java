@@ -42,9 +42,10 @@ final class DeviceFlags {
     @Option(
             names = "--kv-dtype",
             paramLabel = "TYPE",
+            converter = Cached.class,
             description =
-                    "How cached keys and values are kept: F32, BF16 or F16. Default: F16; F32 for verify. Not for "
-                            + "logits, which keeps none.")
+                    "How cached keys and values are kept: f32, bf16, f16, or int8 with a scale for every position and head. "
+                            + "Default: f16; f32 for verify. Not for logits, which keeps none.")
     private DType kv;
 
     @Option(
@@ -95,6 +96,20 @@ final class DeviceFlags {
                 case "f16", "fp16", "float16" -> DType.F16;
                 default -> throw new CommandLine.TypeConversionException("expected f32, bf16 or f16, got " + given);
             };
+        }
+    }
+
+    static final class Cached implements CommandLine.ITypeConverter<DType> {
+        @Override
+        public DType convert(String given) {
+            if (given.equalsIgnoreCase("int8")) {
+                return DType.I8;
+            }
+            try {
+                return new Compute().convert(given);
+            } catch (CommandLine.TypeConversionException unknown) {
+                throw new CommandLine.TypeConversionException("expected f32, bf16, f16 or int8, got " + given);
+            }
         }
     }
 

@@ -65,7 +65,8 @@ final class VerifyVerb implements Callable<Integer> {
             defaultValue = "10",
             paramLabel = "N",
             description =
-                    "How often a decode step is repeated to see that it gives the same bits. Default: ${DEFAULT-VALUE}.")
+                    "How often a decode step is repeated to see that it gives the same bits; 0 also leaves out whether one to "
+                            + "eight texts in a step have the tokens they have alone. Default: ${DEFAULT-VALUE}.")
     private int replays;
 
     @Option(

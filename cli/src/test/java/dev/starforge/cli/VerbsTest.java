@@ -71,6 +71,7 @@ final class VerbsTest {
             assertThat(model.path("grad_max_error").doubleValue()).isLessThanOrEqualTo(1e-3);
             assertThat(model.path("greedy_match").booleanValue()).isTrue();
             assertThat(model.path("replays_identical").booleanValue()).isTrue();
+            assertThat(model.path("shared_steps_identical").booleanValue()).isTrue();
         }
         assertThat(names).hasSize(16).contains("deepseek_v3", "phi3-longrope", "qwen3_moe", "starcoder2");
         assertThat(root.path("gguf").size()).isEqualTo(13);

@@ -8,6 +8,7 @@ import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
@@ -25,7 +26,7 @@ import java.util.stream.IntStream;
  * operation without a case here fails the suite.
  */
 final class Cases {
-    private static final Draw NORMAL = (i, normal) -> normal;
+    static final Draw NORMAL = (i, normal) -> normal;
     private static final Draw POSITIVE = (i, normal) -> 0.5 + Math.abs(normal);
     private static final Draw NOT_ZERO = (i, normal) -> Math.copySign(0.5, normal) + normal;
     private static final int IGNORED = -100;
@@ -46,7 +47,9 @@ final class Cases {
         gates();
         losses();
         attention();
+        storeInt8();
         adapters();
+        cases.addAll(LayerCases.all());
         for (DType type : List.of(DType.F16, DType.BF16)) {
             mixed(type);
         }
@@ -74,16 +77,16 @@ final class Cases {
         add("", op, inputs);
     }
 
-    private static Input drawn(Draw draw, DType type, long... dims) {
+    static Input drawn(Draw draw, DType type, long... dims) {
         return new Input(new Spec(type, Shape.of(dims)), new Source.Drawn(draw), false);
     }
 
-    private static Input x(long... dims) {
+    static Input x(long... dims) {
         return drawn(NORMAL, DType.F32, dims);
     }
 
     /** An input whose gradient is checked. */
-    private static Input g(long... dims) {
+    static Input g(long... dims) {
         return x(dims).wanted();
     }
 
@@ -756,7 +759,7 @@ final class Cases {
         }
     }
 
-    private static Input frozen(Input x) {
+    static Input frozen(Input x) {
         return new Input(x.spec(), x.source(), false);
     }
 
@@ -838,6 +841,10 @@ final class Cases {
         attend(DType.F32, 0, 16, 4, 2, 32, new int[] {67, 0}, new int[] {1, 258}, new int[] {33, 11});
         attend(DType.F32, 0, 4, 2, 1, 8);
         attend(DType.F32, 0, 4, 2, 1, 8, empty, empty);
+        attendInt8(0, 4, 2, 1, 5, new int[] {3, 0}, empty, new int[] {1, 9}, new int[] {2, 6});
+        attendInt8(0, 16, 4, 2, 16, new int[] {1, 130}, new int[] {7, 0}, new int[] {1, 3});
+        attendInt8(11, 16, 4, 1, 64, new int[] {1, 67}, new int[] {13, 5});
+        attendInt8(0, 16, 4, 1, 130, new int[] {1, 33}, new int[] {1, 3});
         Ragged poisoned = Ragged.of(4, 3, new int[] {5, 0}, new int[] {1, 9});
         Case.Draw cache = poisoned.cache(2 * 16, Double.NaN);
         attend(
@@ -865,6 +872,43 @@ final class Cases {
         boolean choice = window != 1 && ragged.queries() > 1; // one key has probability 1 whatever q and k are
         Fused.Attention op = new Fused.Attention((float) (1 / Math.sqrt(d)), window, block);
         attend("", ragged, op, heads, gradient && choice ? cache.wanted() : cache, gradient ? cache.wanted() : cache);
+    }
+
+    /** Codes all over their range; what no query sees has codes and scales, too. */
+    private void attendInt8(int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
+        Ragged ragged = Ragged.of(block, window, sequences);
+        Input codes = drawn((i, n) -> Math.clamp(Math.rint(45 * n), -127, 127), DType.I8, ragged.rows(), kvHeads, d);
+        Input scales = drawn((i, n) -> (0.5 + Math.abs(n)) / 45, DType.F16, ragged.rows(), kvHeads);
+        List<Input> inputs = new ArrayList<>(List.of(x(ragged.queries(), heads, d), codes, codes));
+        inputs.addAll(ragged.layout());
+        inputs.addAll(List.of(scales, scales));
+        cases.add(new Case(new Fused.Attention((float) (1 / Math.sqrt(d)), window, block), inputs, ragged.toString()));
+    }
+
+    /** Rows of any size, of zeros, and of numbers too small or too large for a scale. */
+    private void storeInt8() {
+        Draw spread = (i, n) -> n * Math.pow(10, i % 7 - 3);
+        for (long[] hd : new long[][] {{1, 7}, {2, 16}, {3, 130}, {2, 1}, {1, 0}}) {
+            Input codes = drawn((i, n) -> Math.rint(n), DType.I8, 13, hd[0], hd[1]);
+            Input scales = drawn(POSITIVE, DType.F16, 13, hd[0]);
+            add(new Decoding.StoreInt8(), codes, scales, distinct(5, 13), drawn(spread, DType.F32, 5, hd[0], hd[1]));
+        }
+        Input codes = drawn((i, n) -> Math.rint(n), DType.I8, 5, 2, 5);
+        Input scales = drawn(POSITIVE, DType.F16, 5, 2);
+        double[] sizes = {0, 1e-9, 3e-6, 1e7, 127, 1};
+        Draw sized = (i, n) -> n * sizes[i / 5 % sizes.length];
+        add("sizes", new Decoding.StoreInt8(), codes, scales, ids(4, 0, 2), drawn(sized, DType.F32, 3, 2, 5));
+        add(
+                "ties",
+                new Decoding.StoreInt8(),
+                codes,
+                scales,
+                ids(1),
+                drawn((i, n) -> i == 0 ? 127 : i + 0.5, DType.F32, 1, 2, 5));
+        add(new Decoding.StoreInt8(), codes, scales, ids(), x(0, 2, 5));
+        for (DType to : List.of(DType.F32, DType.F16, DType.BF16)) {
+            add(new Plain.Cast(to), drawn((i, n) -> i - 128, DType.I8, 16, 16));
+        }
     }
 
     private void attend(String note, Ragged ragged, Fused.Attention op, int heads, Input k, Input v) {

@@ -59,6 +59,7 @@ final class Host {
             case F32 -> bytes.getFloat(4 * i);
             case F16, BF16 -> spec.dtype().widen(bytes.getShort(2 * i));
             case I32 -> bytes.getInt(4 * i);
+            case I8 -> bytes.get(i);
             default -> decoded(i);
         };
     }
@@ -115,12 +116,17 @@ final class Host {
             case F32 -> bytes.putFloat(4 * i, (float) value);
             case F16, BF16 -> bytes.putShort(2 * i, spec.dtype().narrow((float) value));
             case I32 -> bytes.putInt(4 * i, (int) value);
+            case I8 -> bytes.put(i, (byte) value);
             default -> throw new IllegalArgumentException("an element of " + spec + " cannot be set alone");
         }
     }
 
     int bits(int i) {
-        return spec.dtype().bytes() == 4 ? bytes.getInt(4 * i) : bytes.getShort(2 * i) & 0xffff;
+        return switch (spec.dtype().bytes()) {
+            case 4 -> bytes.getInt(4 * i);
+            case 2 -> bytes.getShort(2 * i) & 0xffff;
+            default -> bytes.get(i) & 0xff;
+        };
     }
 
     void bits(int i, int bits) {

@@ -8,6 +8,7 @@ import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -51,11 +52,35 @@ final class Magnitudes {
             case Fused.GatedGrad o -> gatedGrad(o.fn(), in);
             case Fused.CrossEntropy _ -> crossEntropy(in);
             case Fused.CrossEntropyGrad _ -> crossEntropyGrad(in);
-            case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), in).forward(results);
+            case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), decoded(in)).forward(results);
             case Fused.AttentionGrad o -> new Attend(o.scale(), o.window(), o.block(), in).gradient(results);
+            case Layers.Linear o -> absolute(reference, withoutActivation(o), in);
+            case Layers.AddRmsNorm _ -> sumAnd(rmsNorm(new Host[] {results[0], in[2]}, after(results)), in);
+            case Layers.AddLayerNorm _ -> sumAnd(layerNorm(new Host[] {results[0], in[2], in[3]}, after(results)), in);
             default -> // as Tolerances declares them: copies, indices, and what is defined to the bit
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
+    }
+
+    /** The slopes of the activations of layers are hardly above 1, so what they are given is what they err against. */
+    private static Layers.Linear withoutActivation(Layers.Linear op) {
+        return new Layers.Linear(op.weights(), op.bias(), Fn.IDENTITY, op.residual(), op.to(), op.int8());
+    }
+
+    private static Host[] after(Host[] results) {
+        return Arrays.copyOfRange(results, 1, results.length);
+    }
+
+    /** x + y is one operation; its norm errs as that of any other. */
+    private static double[][] sumAnd(double[][] norm, Host[] in) {
+        double[] sum = new double[in[0].size()];
+        for (int i = 0; i < sum.length; i++) {
+            sum[i] = Math.abs(in[0].at(i)) + Math.abs(in[1].at(i));
+        }
+        double[][] all = new double[1 + norm.length][];
+        all[0] = sum;
+        System.arraycopy(norm, 0, all, 1, norm.length);
+        return all;
     }
 
     private static double[][] absolute(Device reference, Op op, Host[] in) {
@@ -77,7 +102,7 @@ final class Magnitudes {
     /** 1 + tanh cancels for negative x, so GELU errs against |x|; sin and cos against 1; the others against their value. */
     private static double magnitude(Fn fn, double x) {
         return switch (fn) {
-            case EXP, RSQRT, RECIPROCAL, SIGMOID, SILU -> Math.abs(fn.apply(x));
+            case IDENTITY, EXP, RSQRT, RECIPROCAL, SIGMOID, SILU -> Math.abs(fn.apply(x));
             case SIN, COS -> 1;
             case GELU_TANH -> Math.abs(x);
         };
@@ -86,7 +111,7 @@ final class Magnitudes {
     /** The slope of a sigmoid s is s (1 - s), whose difference cancels for large x: it errs against s. */
     private static double slope(Fn fn, double x) {
         return switch (fn) {
-            case EXP, RSQRT, RECIPROCAL -> Math.abs(fn.slope(x));
+            case IDENTITY, EXP, RSQRT, RECIPROCAL -> Math.abs(fn.slope(x));
             case SIGMOID -> fn.apply(x);
             case SIN, COS -> 1;
             case SILU -> {
@@ -292,6 +317,21 @@ final class Magnitudes {
             all[2][i] = v;
         }
         return all;
+    }
+
+    /** The inputs of attention with a cache in eight bits as those with one in float32. */
+    private static Host[] decoded(Host[] in) {
+        if (in.length < 8) {
+            return in;
+        }
+        Host[] wide = Arrays.copyOf(in, 6);
+        for (int k = 1; k <= 2; k++) {
+            Host codes = in[k];
+            Host scales = in[5 + k];
+            int d = (int) codes.shape().last();
+            wide[k] = Host.of(new Spec(DType.F32, codes.shape()), i -> codes.at(i) * scales.at(i / d));
+        }
+        return wide;
     }
 
     /** Walks queries and the keys they see, as the definition of attention does. */

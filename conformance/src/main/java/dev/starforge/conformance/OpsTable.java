@@ -6,6 +6,7 @@ import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Backward;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -71,10 +72,11 @@ public final class OpsTable {
         return table.toString().replace("|  |", "| |").replace("|  |", "| |");
     }
 
-    /** Whether the operation has a gradient rule of its own. */
+    /** Whether the operation has a gradient rule of its own, or is recorded as its parts, which have. */
     static boolean hasGradient(Class<?> op) {
         try {
-            return op.getMethod("gradient", Ops.class, Backward.class).getDeclaringClass() == op;
+            return Layers.class.isAssignableFrom(op)
+                    || op.getMethod("gradient", Ops.class, Backward.class).getDeclaringClass() == op;
         } catch (NoSuchMethodException impossible) {
             throw new IllegalStateException(op + " is not an operation", impossible);
         }

@@ -5,7 +5,9 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -86,7 +88,7 @@ final class Tolerances {
                         ? exact("moves elements among zeros")
                         : sum(1, last(in), "at worst a row's elements are all added to one");
             case Plain.Mask _, Plain.Fill _ -> exact("writes constants and copies");
-            case Plain.Cast _, Plain.Store _ ->
+            case Plain.Cast _, Plain.Store _, Decoding.StoreInt8 _ ->
                 exact("rounding to nearest even has one right answer, and so has decoding");
             case Plain.Argmax _, Routing.Route _, Routing.Group _ -> exact("an index is right or wrong");
             case Plain.Add _, Plain.Mul _ -> once(1, "one IEEE operation");
@@ -135,6 +137,14 @@ final class Tolerances {
                         28,
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
                         "the scores again; sums over keys or queries");
+            case Layers.Linear o ->
+                sum(
+                        12 + 2 * parts(o) * rounding(o.to()) / U,
+                        last(in),
+                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
+                                + " and may be on the other side of a tie");
+            case Layers.AddRmsNorm o -> bound(new Fused.RmsNorm(o.eps()), in);
+            case Layers.AddLayerNorm o -> bound(new Fused.LayerNorm(o.eps()), in);
             case Adapters _ ->
                 sum(6, 2 * (last(in[1]) + last(in[3])), "two products, one after the other; a scale and a sum");
         };
@@ -193,6 +203,11 @@ final class Tolerances {
         return weights.isQuantized()
                 ? sum(2, summed, "decoded weights are exact float32; then as with those")
                 : sum(2, summed, "each product is rounded once, or not at all; then the sum");
+    }
+
+    /** What follows a product, the last of which is stored. */
+    private static int parts(Layers.Linear op) {
+        return (op.bias() ? 1 : 0) + (op.fn() == Fn.IDENTITY ? 0 : 1) + (op.residual() ? 1 : 0);
     }
 
     private static Bound exact(String reason) {

@@ -7,6 +7,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -48,7 +49,7 @@ final class Typed {
         long elements = 0;
         for (int i = 0; i < c.inputs().size(); i++) {
             Spec spec = c.inputs().get(i).spec();
-            float32 &= spec.dtype() == DType.F32 || spec.dtype() == DType.I32;
+            float32 &= spec.dtype() == DType.F32 || !isActivation(c.op(), i);
             any |= isActivation(c.op(), i) && spec.dtype() == DType.F32;
             elements += spec.shape().size();
         }
@@ -78,6 +79,7 @@ final class Typed {
         return switch (op) {
             case Plain.MatMul o -> new Plain.MatMul(o.transposeA(), o.transposeB(), type, o.int8());
             case Routing.ExpertMatMul o -> new Routing.ExpertMatMul(o.transposeB(), type, o.int8());
+            case Layers.Linear o -> new Layers.Linear(o.weights(), o.bias(), o.fn(), o.residual(), type, o.int8());
             case Plain.ScatterAdd o -> new Plain.ScatterAdd(o.height(), type);
             case Plain.Fill o -> new Plain.Fill(new Spec(type, o.spec().shape()), o.value());
             case Plain.Cast _ -> new Plain.Cast(type);
@@ -106,10 +108,12 @@ final class Typed {
                     Fused.CrossEntropyGrad _ -> false;
             case Training.Accumulate _ -> input == 1;
             case Plain.Store _ -> input == 0 || input == 2;
+            case Decoding.StoreInt8 _ -> input == 3;
             case Training.Dropout _, Training.Noise _, Fused.LayerNorm _, Fused.RmsNorm _, Fused.Rope _ -> input == 0;
             case Fused.LayerNormGrad _ -> input == 0 || input == 5;
             case Fused.RmsNormGrad _ -> input == 0 || input == 3;
-            case Adapters _ -> input < 2;
+            case Adapters _, Layers.AddLayerNorm _, Layers.AddRmsNorm _ -> input < 2;
+            case Layers.Linear o -> input <= o.weights() || o.residual() && input == o.residualInput();
             case Fused.Attention _ -> input < 3;
             case Fused.AttentionGrad _ -> input < 3 || input == 6 || input == 8;
             case Plain _, Routing _, Fused.Gated _, Fused.GatedGrad _ -> true;

@@ -14,6 +14,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Trainer;
@@ -201,9 +202,11 @@ final class ModelInvariantsTest {
     /** All but those on tables of adapters, which are for serving. */
     static List<Class<? extends Op>> fusedOps() {
         List<Class<? extends Op>> classes = new ArrayList<>();
-        for (Class<?> permitted : Fused.class.getPermittedSubclasses()) {
-            if (permitted.isRecord()) {
-                classes.add(permitted.asSubclass(Op.class));
+        for (Class<?> family : List.of(Fused.class, Layers.class)) {
+            for (Class<?> permitted : family.getPermittedSubclasses()) {
+                if (permitted.isRecord()) {
+                    classes.add(permitted.asSubclass(Op.class));
+                }
             }
         }
         return classes;

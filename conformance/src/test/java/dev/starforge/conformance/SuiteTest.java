@@ -12,6 +12,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -197,6 +198,7 @@ final class SuiteTest {
             boolean product = c.op() instanceof Plain.MatMul
                     || c.op() instanceof Routing.ExpertMatMul
                     || c.op() instanceof Routing.ExpertOuter
+                    || c.op() instanceof Layers.Linear
                     || c.op() instanceof Fused.Attention
                     || c.op() instanceof Fused.AttentionGrad;
             if (product

@@ -35,15 +35,24 @@ final class TinyModel implements AutoCloseable {
     private final Scope weights;
 
     TinyModel(String name, String backend, int threads, Precision precision) {
+        this(name, backend, threads, precision, true);
+    }
+
+    private TinyModel(String name, String backend, int threads, Precision precision, boolean adapted) {
         this.precision = precision;
         folder = GOLDEN.resolve(name);
         device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of("target", "kernels")));
         weights = new Scope(device);
         try (ModelFiles files = ModelFiles.open(folder);
                 LoraAdapter adapter = LoraAdapter.open(folder.resolve("adapter"), weights)) {
-            model = files.load(weights, precision, adapter);
+            model = adapted ? files.load(weights, precision, adapter) : files.load(weights, precision);
             parameters = adapter.parameters();
         }
+    }
+
+    /** The model without its adapter. */
+    static TinyModel base(String name, String backend) {
+        return new TinyModel(name, backend, 0, Precision.FLOAT32, false);
     }
 
     TinyModel(String name, String backend) {

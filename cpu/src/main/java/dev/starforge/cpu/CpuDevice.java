@@ -34,7 +34,9 @@ import dev.starforge.tensor.host.Pieces;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -179,12 +181,39 @@ final class CpuDevice implements Device {
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in).scratch();
             case Fused.AttentionGrad o -> attention(o, in).scratch();
+            case Layers.Linear o -> scratch(o, in);
             case Adapters o -> Lora.scratch(in[0].shape(), in[3].shape());
+            case Decoding.StoreInt8 o -> Scratch.STRIPS;
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
             case Training o -> Scratch.STRIPS;
             case Fused o -> Scratch.STRIPS;
         };
+    }
+
+    private static Scratch scratch(Layers.Linear op, Spec... in) {
+        Scratch most = Scratch.STRIPS;
+        for (int i = 0; i < op.weights(); i++) {
+            most = most.or(product(op.product(), in[0], in[1 + i]).scratch());
+        }
+        return most;
+    }
+
+    /** What follows a product goes over it once more while it is in the cache: beside reading the weights, that is nothing. */
+    private void linear(Layers.Linear op, Spec[] specs, View[] in, View[] out) {
+        for (int i = 0; i < op.weights(); i++) {
+            View y = out[i];
+            multiply(op.product(), new Spec[] {specs[0], specs[1 + i]}, new View[] {in[0], in[1 + i]}, y);
+            if (op.bias()) {
+                Elementwise.add(workers, Broadcast.ROW, y, in[op.biasOf(1 + i)], y);
+            }
+            if (op.fn() != Fn.IDENTITY) {
+                Elementwise.map(workers, op.fn(), y, y);
+            }
+            if (op.residual()) {
+                Elementwise.add(workers, Broadcast.SAME, in[op.residualInput()], y, y);
+            }
+        }
     }
 
     private static Product product(Plain.MatMul op, Spec a, Spec b) {
@@ -295,6 +324,7 @@ final class CpuDevice implements Device {
             case Plain.Norm o -> AdamW.norm(workers, in, out[0]);
             case Plain.AdamW o -> AdamW.step(workers, o, in);
             case Decoding.Sample o -> new Sample(in, out).run(workers);
+            case Decoding.StoreInt8 o -> Rows.storeInt8(workers, in, inputs[0].dim(0));
             case Training.Accumulate o -> Elementwise.add(workers, Broadcast.SAME, in[0], in[1], in[0]);
             case Training.Dropout o -> Dropout.run(workers, o, in, out[0]);
             case Training.Noise o -> Dropout.noise(workers, o, in, out[0]);
@@ -310,6 +340,16 @@ final class CpuDevice implements Device {
             case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
             case Fused.Attention o -> attention(o, specs).run(workers, in, out);
             case Fused.AttentionGrad o -> attention(o, specs).run(workers, in, out);
+            case Layers.Linear o -> linear(o, specs, in, out);
+            case Layers.AddRmsNorm o -> {
+                Elementwise.add(workers, Broadcast.SAME, in[0], in[1], out[0]);
+                RmsNorm.forward(workers, o.eps(), new View[] {out[0], in[2]}, new View[] {out[1], out[2]});
+            }
+            case Layers.AddLayerNorm o -> {
+                Elementwise.add(workers, Broadcast.SAME, in[0], in[1], out[0]);
+                LayerNorm.forward(
+                        workers, o.eps(), new View[] {out[0], in[2], in[3]}, new View[] {out[1], out[2], out[3]});
+            }
             case Adapters.Lora o -> Lora.rows(workers, in, out[0]);
             case Adapters.ExpertLora o -> Lora.experts(workers, in, out[0]);
         }

@@ -10,6 +10,7 @@ import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -69,6 +70,7 @@ public final class Dispatch {
             case Fused.CrossEntropyGrad o -> Support.NATIVE;
             case Fused.Attention o -> head(in);
             case Fused.AttentionGrad o -> head(in);
+            case Layers o -> Support.NATIVE;
             case Adapters o -> Support.EXPANDED;
         };
     }
@@ -76,6 +78,8 @@ public final class Dispatch {
     private static Support quantized(Op op, Spec... in) {
         boolean taken = switch (op) {
             case Plain.MatMul _ -> in[1].shape().rank() == 2 && Tiles.has(in[1]);
+            case Layers.Linear o ->
+                Arrays.stream(in, 1, 1 + o.weights()).allMatch(w -> !w.dtype().isQuantized() || Tiles.has(w));
             case Plain.Gather _ -> Tiles.has(in[0]);
             case Plain.Cast o -> o.to() == DType.F32 && Tiles.has(in[0]);
             default -> false;
@@ -92,6 +96,11 @@ public final class Dispatch {
         return switch (op) {
             case Plain.Norm _ -> WORKSPACE;
             case Plain.MatMul o -> Products.workspace(o, in[0], in[1]);
+            case Layers.Linear o ->
+                Arrays.stream(in, 1, 1 + o.weights())
+                        .mapToLong(w -> Products.workspace(o.product(), in[0], w))
+                        .max()
+                        .orElse(0);
             case Fused.Attention _ -> Flash.workspace(in);
             default -> 0;
         };
@@ -168,6 +177,7 @@ public final class Dispatch {
                         .tensors(in[0], out[0])
                         .i32(in[0].shape().last())
                         .groups(in[0].shape().rows());
+            case Decoding.StoreInt8 o -> rows.storeInt8(in);
             case Decoding.Sample o ->
                 call(Kernel.SAMPLE)
                         .tensors(in)
@@ -215,21 +225,9 @@ public final class Dispatch {
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
                         .groups(Training.AdamW8.blocks(in[0].shape()));
-            case Fused.LayerNorm o ->
-                call(Kernel.LAYER_NORM)
-                        .tensors(in)
-                        .tensors(out)
-                        .i64(in[0].shape().last())
-                        .f32(o.eps())
-                        .groups(in[0].shape().rows());
+            case Fused.LayerNorm o -> norm(Kernel.LAYER_NORM, o.eps(), in, out);
             case Fused.LayerNormGrad o -> layerNormGrad(in, out);
-            case Fused.RmsNorm o ->
-                call(Kernel.RMS_NORM)
-                        .tensors(in)
-                        .tensors(out)
-                        .i64(in[0].shape().last())
-                        .f32(o.eps())
-                        .groups(in[0].shape().rows());
+            case Fused.RmsNorm o -> norm(Kernel.RMS_NORM, o.eps(), in, out);
             case Fused.RmsNormGrad o -> rmsNormGrad(in, out);
             case Fused.Rope o -> rope(o, in, out[0]);
             case Fused.Gated o ->
@@ -244,15 +242,11 @@ public final class Dispatch {
             case Fused.CrossEntropyGrad o ->
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
             case Fused.Attention o when flash.takes(in) -> flash.run(o, in, out);
-            case Fused.Attention o ->
-                heads(call(Kernel.ATTENTION).tensors(in).tensors(out), in[0], in[1])
-                        .i32(in[5].dim(0))
-                        .i32(in[5].dim(1))
-                        .i32(o.block())
-                        .i32(o.window())
-                        .f32(o.scale())
-                        .groups(in[0].dim(0), in[0].dim(1), 1);
+            case Fused.Attention o -> attention(o, in, out);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
+            case Layers.Linear o -> products.linear(o, in, out);
+            case Layers.AddLayerNorm o -> norm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);
+            case Layers.AddRmsNorm o -> norm(Kernel.ADD_RMS_NORM, o.eps(), in, out);
             case Adapters o -> throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
         }
     }
@@ -269,6 +263,15 @@ public final class Dispatch {
     /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
     private void eachRow(Kernel kernel, Tensor x, Tensor... tensors) {
         call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
+    }
+
+    private void norm(Kernel kernel, float eps, Tensor[] in, Tensor[] out) {
+        call(kernel)
+                .tensors(in)
+                .tensors(out)
+                .i64(in[0].shape().last())
+                .f32(eps)
+                .groups(in[0].shape().rows());
     }
 
     private void broadcast(Kernel kernel, Op op, Tensor[] in, Tensor out) {
@@ -344,6 +347,22 @@ public final class Dispatch {
         return call.i32(q.dim(1)).i32(k.dim(1)).i32(q.dim(2));
     }
 
+    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse; scales that are not there are not read. */
+    private void attention(Fused.Attention op, Tensor[] in, Tensor[] out) {
+        boolean scaled = in.length == 8;
+        Call call = call(Kernel.ATTENTION).tensors(Arrays.copyOf(in, 6));
+        call.tensors(scaled ? in[6] : out[1], scaled ? in[7] : out[1])
+                .tensors(out)
+                .flag(scaled);
+        heads(call, in[0], in[1])
+                .i32(in[5].dim(0))
+                .i32(in[5].dim(1))
+                .i32(op.block())
+                .i32(op.window())
+                .f32(op.scale())
+                .groups(in[0].dim(0), in[0].dim(1), 1);
+    }
+
     /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
     private void attentionGrad(Fused.AttentionGrad op, Tensor[] in, Tensor[] out) {
         long sequences = in[5].dim(0);
@@ -376,6 +395,7 @@ public final class Dispatch {
             case COS -> 5;
             case SILU -> 6;
             case GELU_TANH -> 7;
+            case IDENTITY -> 8;
         };
     }
 }

@@ -5,8 +5,11 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
+import java.util.Arrays;
 
 /** Launches of products, and of what a mixture of experts needs around its own. */
 final class Products {
@@ -21,6 +24,9 @@ final class Products {
      * reading the weight and goes to the kernel for few rows.
      */
     private static final int FEW_ROWS = 32;
+
+    /** Weights of one launch: queries, keys and values. */
+    private static final int TOGETHER = 3;
 
     private static final long MAX_BATCHES = 65535;
 
@@ -45,7 +51,7 @@ final class Products {
             return;
         }
         if (isProjected(op, a.spec(), b.spec()) && (b.dtype().isQuantized() || Call.aligned(b))) {
-            project(a, b, c);
+            project(new Layers.Linear(1, false, Fn.IDENTITY, false, c.dtype(), false), new Tensor[] {a, b}, new Tensor[] {c}, 0, 1);
         } else if (b.dtype().isQuantized()) {
             Scope scratch = launcher.scratch();
             scratch.mark();
@@ -77,31 +83,32 @@ final class Products {
                 && b.shape().last() % Tiles.PIECE == 0;
     }
 
-    private void project(Tensor x, Tensor w, Tensor y) {
-        DType mma = w.dtype().isQuantized() ? x.dtype() == DType.F16 ? DType.F16 : DType.BF16 : w.dtype();
+    /** One launch for weights from..to-1 of one type; what is not there is a buffer that the kernel does not read. */
+    private void project(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
+        Tensor x = in[0];
+        DType w = in[1 + from].dtype();
+        DType mma = w.isQuantized() ? x.dtype() == DType.F16 ? DType.F16 : DType.BF16 : w;
         int parts = mma == x.dtype() ? 1 : x.dtype() == DType.F32 ? 3 : 2;
         long rows = x.dim(0);
         int eights = 1;
         while (eights * (8 / parts) < rows && 8 * eights < MOST_COLUMNS) {
             eights *= 2;
         }
-        long tiles = Call.groups(w.dim(0), Tiles.ROWS);
-        long turns = Call.groups(tiles, (long) RESIDENT * launcher.multiprocessors());
         Call call = new Call(launcher, Kernel.PROJECT)
                 .define("MMA", Variant.spelled(mma))
                 .define("NT", eights)
-                .define("PARTS", parts);
-        if (w.dtype().isQuantized()) {
-            call.define("FORMAT", w.dtype().name());
-            call.define("CODE_PARTS", Weights.isNf4(w.dtype()) && x.dtype() == DType.F32 ? 3 : 1);
+                .define("PARTS", parts)
+                .unaligned("UNALIGNED_X", x);
+        if (w.isQuantized()) {
+            call.define("FORMAT", w.name());
+            call.define("CODE_PARTS", Weights.isNf4(w) && x.dtype() == DType.F32 ? 3 : 1);
         }
-        call.unaligned("UNALIGNED_W", w)
-                .unaligned("UNALIGNED_X", x)
-                .tensors(x, w, y)
-                .i32(rows)
-                .i32(w.dim(0))
-                .i32(w.dim(1))
-                .groups(Call.groups(tiles, turns), Call.groups(rows, eights * (8L / parts)), 1);
+        if (!Arrays.stream(in, 1 + from, 1 + to).allMatch(Call::aligned)) {
+            call.define("UNALIGNED_W", 1);
+        }
+        long tiles = arguments(call, op, in, out, from, to, Tiles.ROWS);
+        long turns = Call.groups(tiles, (long) RESIDENT * launcher.multiprocessors());
+        call.groups(Call.groups(tiles, turns), Call.groups(rows, eights * (8L / parts)), 1);
     }
 
     private void dense(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
@@ -126,6 +133,98 @@ final class Products {
                     .flag(op.transposeB())
                     .groups(Call.groups(columns, TILE), Call.groups(rows, TILE), Math.min(batches, MAX_BATCHES));
         }
+    }
+
+    /** Weights of one type together, as many as kernels have parameters for; each by itself elsewhere. */
+    void linear(Layers.Linear op, Tensor[] in, Tensor[] out) {
+        boolean together = op.weights() <= TOGETHER;
+        boolean projected = true;
+        for (int i = 0; i < op.weights(); i++) {
+            Tensor w = in[1 + i];
+            together &= w.dtype() == in[1].dtype();
+            projected &=
+                    isProjected(op.product(), in[0].spec(), w.spec()) && (w.dtype().isQuantized() || Call.aligned(w));
+        }
+        int step = together ? op.weights() : 1;
+        for (int i = 0; i < op.weights(); i += step) {
+            if (projected) {
+                project(op, in, out, i, i + step);
+            } else if (in[0].dim(0) > FEW_ROWS || in[1 + i].dtype().isQuantized()) {
+                for (int weight = i; weight < i + step; weight++) {
+                    product(op, in, out, weight);
+                }
+            } else {
+                portable(op, in, out, i, i + step);
+            }
+        }
+    }
+
+    /** One weight by the maker's library, and what follows by a kernel of ours; without one, all by ours. */
+    private void product(Layers.Linear op, Tensor[] in, Tensor[] out, int weight) {
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Tensor[] dense = in.clone();
+        if (in[1 + weight].dtype().isQuantized()) {
+            dense[1 + weight] = scratch.allocate(new Spec(in[0].dtype(), in[1 + weight].shape()));
+            weights.dequantize(in[1 + weight], dense[1 + weight]);
+        }
+        Tensor y = out[weight];
+        if (Call.size(y) > 0 && launcher.product(op.product(), in[0], dense[1 + weight], y)) {
+            new Call(launcher, Kernel.FINISH)
+                    .tensors(
+                            y,
+                            op.bias() ? in[op.biasOf(1 + weight)] : y,
+                            op.residual() ? in[op.residualInput()] : y)
+                    .i64(Call.size(y))
+                    .i64(y.dim(1))
+                    .flag(op.bias())
+                    .i32(Dispatch.code(op.fn()))
+                    .flag(op.residual())
+                    .elements(op.bias() || op.fn() != Fn.IDENTITY || op.residual() ? Call.size(y) : 0);
+        } else {
+            portable(op, dense, out, weight, weight + 1);
+        }
+        scratch.release();
+    }
+
+    private void portable(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
+        long rows = in[0].dim(0);
+        boolean few = rows <= FEW_ROWS;
+        int tile = few ? FEW : TILE;
+        Call call = new Call(launcher, few ? Kernel.LINEAR_FEW : Kernel.LINEAR);
+        long tiles = arguments(call, op, in, out, from, to, tile);
+        call.groups(tiles, Call.groups(rows, tile), 1);
+    }
+
+    /** Weights from..to-1 with all that goes with them; how many tiles they have. What a kernel is not given it does not read. */
+    private static long arguments(Call call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to, int tile) {
+        Tensor[] matrices = new Tensor[TOGETHER];
+        Tensor[] biases = new Tensor[TOGETHER];
+        Tensor[] results = new Tensor[TOGETHER];
+        long[] columns = new long[TOGETHER];
+        long tiles = 0;
+        for (int i = 0; i < TOGETHER; i++) {
+            int weight = Math.min(from + i, to - 1);
+            matrices[i] = in[1 + weight];
+            results[i] = out[weight];
+            biases[i] = op.bias() ? in[op.biasOf(1 + weight)] : results[i];
+            columns[i] = from + i < to ? results[i].dim(1) : 0;
+            tiles += Call.groups(columns[i], tile);
+        }
+        call.tensors(in[0])
+                .tensors(matrices)
+                .tensors(biases)
+                .tensors(op.residual() ? in[op.residualInput()] : results[0])
+                .tensors(results)
+                .i32(in[0].dim(0))
+                .i32(in[0].dim(1))
+                .i32(columns[0])
+                .i32(columns[1])
+                .i32(columns[2])
+                .flag(op.bias())
+                .i32(Dispatch.code(op.fn()))
+                .flag(op.residual());
+        return tiles;
     }
 
     void expertMatmul(boolean transposeB, Tensor x, Tensor w, Tensor offsets, Tensor y) {

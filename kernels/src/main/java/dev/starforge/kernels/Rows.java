@@ -36,6 +36,17 @@ final class Rows {
                 .groups(Call.size(x) == 0 ? 0 : Call.size(rows));
     }
 
+    /** (codes, scales, rows, x). */
+    void storeInt8(Tensor[] in) {
+        new Call(launcher, Kernel.STORE_INT8)
+                .tensors(in)
+                .i64(Call.size(in[2]))
+                .i32(in[0].dim(1))
+                .i32(in[0].dim(2))
+                .i64(in[0].dim(0))
+                .groups(Call.size(in[2]), in[0].dim(1), 1);
+    }
+
     /** One group for each row of whichever there are fewer: of x, or of y. */
     void scatterAdd(long height, Tensor x, Tensor rows, Tensor y) {
         boolean byHeight = height <= Call.size(rows);

@@ -61,6 +61,7 @@ public record Variant(Kernel kernel, List<String> defines) {
             case F16 -> "f16";
             case BF16 -> "bf16";
             case I32 -> "i32";
+            case I8 -> "i8";
             default -> throw new DeviceException("kernels: none reads or writes " + type);
         };
     }

@@ -6,8 +6,11 @@ import dev.starforge.tensor.Tensor;
 
 /** Where attention finds keys and values. A model appends this step's and attends over what comes back. */
 public interface KvCache {
-    /** Keys and values [R, heads, D] in the layout that the batch's tables describe, this step's included. */
-    record Kv(Tensor k, Tensor v) {}
+    /** Keys and values in the layout that the batch's tables describe, this step's included, however they are kept. */
+    interface Kv {
+        /** Attention of q[N, H, D] over them. */
+        Tensor attend(Ops ops, Tensor q, Batch batch, float scale, int window);
+    }
 
     Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch);
 
@@ -17,5 +20,5 @@ public interface KvCache {
     }
 
     /** No memory of earlier steps: each sequence begins in this one. What training uses, so that gradients flow. */
-    KvCache NONE = (ops, layer, k, v, batch) -> new Kv(k, v);
+    KvCache NONE = (ops, layer, k, v, batch) -> (o, q, b, scale, window) -> o.attend(q, k, v, b, scale, window);
 }

@@ -43,8 +43,9 @@ public enum DType {
     GPTQ_128(128, (rows, columns) -> gptq(rows, columns, 128)),
     /** The same with one group to a row, AutoGPTQ's group size -1. */
     GPTQ_CHANNEL(32, (rows, columns) -> gptq(rows, columns, Math.max(1, columns))),
-    /** What planes are made of besides; no tensor that an operation takes. */
+    /** Codes of cached keys and values, whose scales lie apart; and what planes are made of. */
     I8(1, 1),
+    /** What planes are made of besides; no tensor that an operation takes. */
     U8(1, 1);
 
     private interface Layout {

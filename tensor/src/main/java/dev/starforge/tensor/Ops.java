@@ -1,11 +1,14 @@
 package dev.starforge.tensor;
 
 import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiFunction;
 
@@ -84,6 +87,17 @@ public interface Ops {
         return run(product, cast(x, precision().compute()), computed(weight));
     }
 
+    /**
+     * x through weights [out, in] in one pass, with what follows in the same one; {@code rest} are biases and the residual, as
+     * {@link Layers.Linear} has them, and factors are of the types that {@link #project} takes.
+     */
+    default List<Tensor> linear(Layers.Linear op, Tensor x, List<Tensor> weights, List<Tensor> rest) {
+        List<Tensor> in = new ArrayList<>(List.of(cast(x, precision().compute())));
+        weights.forEach(weight -> in.add(computed(weight)));
+        in.addAll(rest);
+        return List.of(runAll(op, in.toArray(Tensor[]::new)));
+    }
+
     /** Each expert's own x times its weight of [E, out, in]; rows of an expert are where {@code offsets} say. */
     default Tensor projectExperts(Tensor x, Tensor weights, Tensor offsets) {
         Op product = new Routing.ExpertMatMul(
@@ -133,12 +147,39 @@ public interface Ops {
         runAll(new Plain.Store(), cache, rows, x);
     }
 
+    /** The same in eight bits; see {@link Decoding.StoreInt8}. */
+    default void storeInt8(Tensor codes, Tensor scales, Tensor rows, Tensor x) {
+        runAll(new Decoding.StoreInt8(), codes, scales, rows, x);
+    }
+
+    /** What was stored in eight bits, codes[R, H, D] times scales[R, H], in float32. */
+    default Tensor decoded(Tensor codes, Tensor scales) {
+        Shape heads = Shape.of(scales.shape().size(), codes.shape().last());
+        Tensor wide = run(new Plain.Cast(DType.F32), reshape(codes, heads));
+        return reshape(mul(wide, reshape(scales, Shape.of(heads.dim(0), 1))), codes.shape());
+    }
+
     default Tensor layerNorm(Tensor x, Tensor w, Tensor b, float eps) {
         return run(new Fused.LayerNorm(eps), x, w, b);
     }
 
     default Tensor rmsNorm(Tensor x, Tensor w, float eps) {
         return run(new Fused.RmsNorm(eps), x, w);
+    }
+
+    /** A residual stream and what the next layer reads of it. */
+    record Residual(Tensor stream, Tensor norm) {}
+
+    /** x + y and its norm. */
+    default Residual addLayerNorm(Tensor x, Tensor y, Tensor w, Tensor b, float eps) {
+        Tensor[] out = runAll(new Layers.AddLayerNorm(eps), x, y, w, b);
+        return new Residual(out[0], out[1]);
+    }
+
+    /** x + y and its norm. */
+    default Residual addRmsNorm(Tensor x, Tensor y, Tensor w, float eps) {
+        Tensor[] out = runAll(new Layers.AddRmsNorm(eps), x, y, w);
+        return new Residual(out[0], out[1]);
     }
 
     default Tensor rope(Tensor x, Tensor positions, Tensor frequencies, float magnitude) {

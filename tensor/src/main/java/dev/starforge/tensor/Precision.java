@@ -11,7 +11,7 @@ package dev.starforge.tensor;
  * @param int8Activations whether a product with quantized weights may round its activations to eight bits, where that is
  *     faster: for generating text, never for training
  * @param residual the stream between blocks
- * @param kv cached keys and values
+ * @param kv cached keys and values; I8 has a scale for every row and head
  * @param gradient gradients of 16-bit activations; those of float32 ones are float32
  * @param optimizer optimizer state
  * @param rotary what rotary frequencies are rounded to; F32 is right, the others reproduce runs of programs that cast
@@ -35,7 +35,9 @@ public record Precision(
         }
         float16OrWider("compute", compute);
         float16OrWider("residual", residual);
-        float16OrWider("KV cache", kv);
+        if (kv != DType.I8) {
+            float16OrWider("KV cache", kv);
+        }
         float16OrWider("gradient", gradient);
         float16OrWider("rotary frequencies", rotary);
         if (optimizer != DType.F32) {

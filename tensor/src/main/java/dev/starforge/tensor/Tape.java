@@ -2,6 +2,7 @@ package dev.starforge.tensor;
 
 import dev.starforge.tensor.op.Backward;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
@@ -57,6 +58,9 @@ public final class Tape implements Ops {
                 throw new TensorException(op.name() + ": would overwrite input " + i + " " + in[i]
                         + ", which the backward pass still needs");
             }
+        }
+        if (any && op instanceof Layers fused) {
+            return scope().within(() -> fused.expand(this, in));
         }
         Tensor[] out = ops.runAll(op, in);
         if (any) {

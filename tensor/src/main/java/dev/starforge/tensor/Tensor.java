@@ -65,6 +65,14 @@ public final class Tensor {
         return new Tensor(part, block, Math.addExact(offset, Math.multiplyExact(element, dtype().bytes())));
     }
 
+    /** The same bits as elements of another plain type that has as many bytes: how numbers of two types go in one copy. */
+    public Tensor as(DType type) {
+        if (dtype().isQuantized() || type.isQuantized() || dtype().bytes() != type.bytes()) {
+            throw new ShapeException("view of " + spec + " as " + type + ": expected a plain type of as many bytes");
+        }
+        return new Tensor(new Spec(type, shape()), block, offset);
+    }
+
     private void requireMatrices(long element, Spec part) {
         long matrix = spec.height() * spec.shape().last();
         boolean same = part.height() == spec.height()

@@ -134,6 +134,7 @@ final class EmulatedDevice implements Device, Launcher {
             case F16 -> 'h';
             case BF16 -> 'b';
             case I32 -> 'i';
+            case I8 -> 's';
             default -> throw new DeviceException("emulator: " + type + " has no kernel");
         };
     }

@@ -45,6 +45,9 @@ public final class Attention extends AttentionLayout {
 
     private static final int TOGETHER = 1024;
 
+    /** A cache in eight bits has its scales so many inputs later. */
+    private static final int SCALES = 5;
+
     private final int width; // d, for whole vectors of any machine
     private final int sharing; // queries of a chunk
     private final int stretches; // that a table has room for
@@ -71,7 +74,7 @@ public final class Attention extends AttentionLayout {
         return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
 
-    /** (q, k, v, starts, positions, tables) -> y, lse. */
+    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse. */
     public void run(Workers workers, View[] in, View[] out) {
         Pieces pieces = queryPieces(in[3], sharing);
         if (!few()) {
@@ -219,12 +222,12 @@ public final class Attention extends AttentionLayout {
             for (int kv = 0; kv < c.groups; kv++) {
                 int y = state + kv * c.rows * (width + 2);
                 if (!c.f16 || !dotsF16(in[1], in[5], c, kv, t, next, s)) {
-                    fetch(in[1], in[5], c, kv, t, next, s, c.k + start * width);
+                    fetch(in, 1, c, kv, t, next, s, c.k + start * width);
                     HeadTile.dots(s, c.q + kv * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
                 }
                 soften(in[4], c, t, next, s, y);
                 if (!c.f16 || !collectF16(in[2], in[5], c, kv, t, next, s, y)) {
-                    fetch(in[2], in[5], c, kv, t, next, s, c.v + start * width);
+                    fetch(in, 2, c, kv, t, next, s, c.v + start * width);
                     HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
                 }
             }
@@ -366,12 +369,17 @@ public final class Attention extends AttentionLayout {
     }
 
     /** Keys or values t..next-1 of a sequence, run by run, each followed by zeros to the width of a row. */
-    private void fetch(View x, View tables, Chunk c, int kv, int t, int next, float[] s, int to) {
+    private void fetch(View[] in, int input, Chunk c, int kv, int t, int next, float[] s, int to) {
+        View tables = in[5];
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
-            HeadTile.load(x, key(tables, c.sequence, i, c.kvHead + kv), end - i, kvHeads * d, d, width, s, at);
+            long from = key(tables, c.sequence, i, c.kvHead + kv);
+            HeadTile.load(in[input], from, end - i, kvHeads * d, d, width, s, at);
+            for (int row = 0; row < end - i && in[input].dtype == DType.I8; row++) {
+                scale(s, at + row * width, width, in[SCALES + input].at(from / d + (long) row * kvHeads));
+            }
             at += (end - i) * width;
         }
     }

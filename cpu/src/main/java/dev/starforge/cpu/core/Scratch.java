@@ -20,6 +20,11 @@ public record Scratch(long shared, long each, long ints) {
         this(shared, each, 0);
     }
 
+    /** What suffices for both, one after the other. */
+    public Scratch or(Scratch other) {
+        return new Scratch(Math.max(shared, other.shared), Math.max(each, other.each), Math.max(ints, other.ints));
+    }
+
     public long bytes(int threads) {
         return Float.BYTES * floats(threads) + Integer.BYTES * ints;
     }

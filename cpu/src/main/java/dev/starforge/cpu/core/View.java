@@ -10,6 +10,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
@@ -30,6 +31,8 @@ public final class View {
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     public static final VectorSpecies<Short> SHORTS =
             VectorSpecies.of(short.class, VectorShape.forBitSize(Lanes.WIDTH * Short.SIZE));
+    private static final VectorSpecies<Byte> BYTES =
+            VectorSpecies.of(byte.class, VectorShape.forBitSize(Math.max(64, Lanes.WIDTH * Byte.SIZE)));
     private static final float TWO_TO_112 = 0x1p112f;
 
     public final MemorySegment segment;
@@ -121,6 +124,7 @@ public final class View {
                     s[at + i] = index(from + i);
                 }
             }
+            case I8 -> loadI8(segment, from, count, s, at);
             default -> loadBlocks(from, count, s, at);
         }
     }
@@ -282,6 +286,21 @@ public final class View {
             MemorySegment.copy(segment, ValueLayout.JAVA_BYTE, from, block, to, panels().bytes());
         } else {
             panels().unpack(segment, start + panel * row, k, (int) (inMatrix - panel), block, to);
+        }
+    }
+
+    private static void loadI8(MemorySegment x, long offset, int count, float[] s, int at) {
+        HostMemory.guard(x, offset);
+        int whole = BYTES.loopBound(count);
+        for (int i = 0; i < whole; i += BYTES.length()) {
+            ByteVector bytes = ByteVector.fromMemorySegment(BYTES, x, offset + i, ByteOrder.LITTLE_ENDIAN);
+            for (int part = 0; part < BYTES.length() / Lanes.WIDTH; part++) {
+                FloatVector floats = (FloatVector) bytes.convertShape(VectorOperators.B2F, FLOATS, part);
+                floats.intoArray(s, at + i + part * Lanes.WIDTH);
+            }
+        }
+        for (int i = whole; i < count; i++) {
+            s[at + i] = x.get(ValueLayout.JAVA_BYTE, offset + i);
         }
     }
 

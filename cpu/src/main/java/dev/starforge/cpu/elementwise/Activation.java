@@ -3,6 +3,7 @@ package dev.starforge.cpu.elementwise;
 import dev.starforge.cpu.core.Exp;
 import dev.starforge.cpu.core.Lanes;
 import dev.starforge.tensor.op.Fn;
+import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
@@ -24,6 +25,7 @@ final class Activation {
     /** s[x..x+n-1] to fn of it, with as much scratch at t. */
     static void apply(Fn fn, float[] s, int x, int t, int n) {
         switch (fn) {
+            case IDENTITY -> {}
             case EXP -> Exp.run(s, x, n);
             case RSQRT -> rsqrt(s, x, n);
             case RECIPROCAL -> reciprocal(s, x, n);
@@ -51,6 +53,7 @@ final class Activation {
     /** s[x..x+n-1] to the slope of fn there, with as much scratch at t. */
     static void slope(Fn fn, float[] s, int x, int t, int n) {
         switch (fn) {
+            case IDENTITY -> Arrays.fill(s, x, x + n, 1);
             case EXP -> Exp.run(s, x, n);
             case RSQRT -> rsqrtSlope(s, x, n);
             case RECIPROCAL -> reciprocalSlope(s, x, n);

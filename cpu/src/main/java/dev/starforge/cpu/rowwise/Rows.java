@@ -7,7 +7,9 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Plain.Sum;
+import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.List;
 
@@ -146,6 +148,48 @@ public final class Rows {
                 cache.store(rows.index(n) * width + column, count, s, at);
             }
         });
+    }
+
+    /** (codes, scales, rows, x): a head at a time, the rows in their order. */
+    public static void storeInt8(Workers workers, View[] in, long height) {
+        check("StoreInt8", in[2], height);
+        View scales = in[1];
+        long heads = scales.last;
+        int d = Math.toIntExact(in[0].last);
+        workers.run(heads, (head, s, at) -> {
+            for (long n = 0; n < in[2].size; n++) {
+                long to = in[2].index(n) * heads + head;
+                float most = 0;
+                for (int i = 0; i < d; i += STRIP) {
+                    int count = Math.min(STRIP, d - i);
+                    in[3].load((n * heads + head) * d + i, count, s, at);
+                    most = Math.max(most, largest(s, at, count));
+                }
+                scales.set(to, Math.min(most / Decoding.StoreInt8.MOST, 65504f));
+                float scale = scales.at(to);
+                for (int i = 0; i < d; i += STRIP) {
+                    int count = Math.min(STRIP, d - i);
+                    in[3].load((n * heads + head) * d + i, count, s, at);
+                    encode(s, at, count, scale, in[0], to * d + i);
+                }
+            }
+        });
+    }
+
+    private static float largest(float[] s, int x, int n) {
+        float most = 0;
+        for (int i = x; i < x + n; i++) {
+            most = Math.max(most, Math.abs(s[i]));
+        }
+        return most;
+    }
+
+    private static void encode(float[] s, int x, int n, float scale, View codes, long to) {
+        for (int i = 0; i < n; i++) {
+            double code = scale == 0 ? 0 : Math.rint(s[x + i] / scale);
+            codes.segment.set(ValueLayout.JAVA_BYTE, to + i, (byte)
+                    Math.clamp(code, -Decoding.StoreInt8.MOST, Decoding.StoreInt8.MOST));
+        }
     }
 
     public static void slice(Workers workers, long from, long height, View x, View y) {

@@ -173,6 +173,10 @@ public final class DeepSeekV2 implements Model {
         Tensor apply(Ops ops, Tensor x) {
             return ops.rmsNorm(x, weight, eps);
         }
+
+        Ops.Residual add(Ops ops, Tensor x, Tensor y) {
+            return ops.addRmsNorm(x, y, weight, eps);
+        }
     }
 
     private record Block(Norm before, Attention attention, Norm between, Feed feed, List<Parameter> matrices)
@@ -191,8 +195,9 @@ public final class DeepSeekV2 implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
-            return ops.add(h, feed.forward(ops, between.apply(ops, h)));
+            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
+            Ops.Residual h = between.add(ops, x, y);
+            return ops.add(h.stream(), feed.forward(ops, h.norm()));
         }
     }
 
@@ -268,7 +273,7 @@ public final class DeepSeekV2 implements Model {
                     ops.reshape(key, Shape.of(key.dim(0), s.ropeDim())));
             Tensor keys = join(ops, ops.columns(kv, 0, s.nopeDim()), ops.permute(spread, 1, 0, 2));
             KvCache.Kv cached = cache.append(ops, layer, keys, value, batch);
-            Tensor y = ops.attend(join(ops, qNope, qRope), cached.k(), cached.v(), batch, s.scale(), 0);
+            Tensor y = cached.attend(ops, join(ops, qNope, qRope), batch, s.scale(), 0);
             return ops.columns(y, 0, s.value());
         }
 
@@ -285,7 +290,7 @@ public final class DeepSeekV2 implements Model {
             q = join(ops, ops.permute(q, 1, 0, 2), qRope);
             Tensor row = join(ops, ops.splitHeads(latent, 1), key);
             KvCache.Kv cached = cache.append(ops, layer, row, row, batch);
-            Tensor y = ops.columns(ops.attend(q, cached.k(), cached.v(), batch, s.scale(), 0), 0, s.latent());
+            Tensor y = ops.columns(cached.attend(ops, q, batch, s.scale(), 0), 0, s.latent());
             y = ops.run(new Plain.MatMul(false, true, y.dtype()), ops.permute(y, 1, 0, 2), toValues);
             return ops.permute(y, 1, 0, 2);
         }
@@ -312,7 +317,8 @@ public final class DeepSeekV2 implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x) {
-            return down.apply(ops, ops.gated(Fn.SILU, gate.apply(ops, x), up.apply(ops, x)));
+            List<Tensor> gateUp = Projection.all(ops, x, gate, up);
+            return down.apply(ops, ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
         }
     }
 

@@ -126,6 +126,10 @@ public final class Mixtral implements Model {
         Tensor apply(Ops ops, Tensor x) {
             return ops.rmsNorm(x, weight, eps);
         }
+
+        Ops.Residual add(Ops ops, Tensor x, Tensor y) {
+            return ops.addRmsNorm(x, y, weight, eps);
+        }
     }
 
     private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
@@ -142,8 +146,9 @@ public final class Mixtral implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
-            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
+            Ops.Residual h = between.add(ops, x, y);
+            return ops.add(h.stream(), mlp.forward(ops, h.norm()));
         }
     }
 
@@ -170,14 +175,15 @@ public final class Mixtral implements Model {
         }
 
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
-            Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
-            Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
+            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
+            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, settings.window());
+            Tensor y = kv.attend(ops, q, batch, scale, settings.window());
             return output.apply(ops, ops.joinHeads(y));
         }
     }

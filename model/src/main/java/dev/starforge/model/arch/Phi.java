@@ -132,7 +132,7 @@ public final class Phi implements Model {
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
             Tensor h = norm.apply(ops, x);
-            return ops.add(x, ops.add(attention.forward(ops, h, batch, cache), mlp.forward(ops, h)));
+            return ops.add(x, mlp.addTo(ops, attention.forward(ops, h, batch, cache), h));
         }
     }
 
@@ -159,14 +159,15 @@ public final class Phi implements Model {
         }
 
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
-            Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
-            Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
+            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
+            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, 0);
+            Tensor y = kv.attend(ops, q, batch, scale, 0);
             return output.apply(ops, ops.joinHeads(y));
         }
     }
@@ -178,8 +179,8 @@ public final class Phi implements Model {
                     w.projection(path + ".fc2", s.inner(), s.width(), true));
         }
 
-        Tensor forward(Ops ops, Tensor x) {
-            return down.apply(ops, ops.map(Fn.GELU_TANH, up.apply(ops, x)));
+        Tensor addTo(Ops ops, Tensor residual, Tensor x) {
+            return down.addTo(ops, residual, up.activate(ops, Fn.GELU_TANH, x));
         }
     }
 }

@@ -122,6 +122,10 @@ public final class Phi3 implements Model {
         Tensor apply(Ops ops, Tensor x) {
             return ops.rmsNorm(x, weight, eps);
         }
+
+        Ops.Residual add(Ops ops, Tensor x, Tensor y) {
+            return ops.addRmsNorm(x, y, weight, eps);
+        }
     }
 
     private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
@@ -138,8 +142,8 @@ public final class Phi3 implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
-            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
+            return mlp.addTo(ops, between.add(ops, x, y));
         }
     }
 
@@ -167,7 +171,7 @@ public final class Phi3 implements Model {
             key = rotary.rotate(ops, key, batch);
             KvCache.Kv cached = cache.append(ops, layer, key, value, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = ops.attend(query, cached.k(), cached.v(), batch, scale, settings.window());
+            Tensor y = cached.attend(ops, query, batch, scale, settings.window());
             return output.apply(ops, ops.joinHeads(y));
         }
     }
@@ -180,12 +184,12 @@ public final class Phi3 implements Model {
                     w.projection(path + ".down_proj", s.inner(), s.width(), false));
         }
 
-        Tensor forward(Ops ops, Tensor x) {
+        Tensor addTo(Ops ops, Ops.Residual h) {
             int inner = settings.inner();
-            Tensor both = gateUp.apply(ops, x);
+            Tensor both = gateUp.apply(ops, h.norm());
             Tensor gate = ops.columns(both, 0, inner);
             Tensor up = ops.columns(both, inner, 2 * inner);
-            return down.apply(ops, ops.gated(Fn.SILU, gate, up));
+            return down.addTo(ops, h.stream(), ops.gated(Fn.SILU, gate, up));
         }
     }
 }

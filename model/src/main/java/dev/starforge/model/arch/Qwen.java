@@ -98,6 +98,10 @@ public final class Qwen implements Model {
         Tensor apply(Ops ops, Tensor x) {
             return ops.rmsNorm(x, weight, eps);
         }
+
+        Ops.Residual add(Ops ops, Tensor x, Tensor y) {
+            return ops.addRmsNorm(x, y, weight, eps);
+        }
     }
 
     private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
@@ -114,8 +118,8 @@ public final class Qwen implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
-            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
+            return mlp.addTo(ops, between.add(ops, x, y));
         }
     }
 
@@ -140,7 +144,7 @@ public final class Qwen implements Model {
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            return output.apply(ops, ops.joinHeads(ops.attend(q, kv.k(), kv.v(), batch, scale, 0)));
+            return output.apply(ops, ops.joinHeads(kv.attend(ops, q, batch, scale, 0)));
         }
     }
 
@@ -153,8 +157,9 @@ public final class Qwen implements Model {
                     w.projection(path + ".c_proj", s.inner(), s.width(), false));
         }
 
-        Tensor forward(Ops ops, Tensor x) {
-            return down.apply(ops, ops.gated(Fn.SILU, gate.apply(ops, x), up.apply(ops, x)));
+        Tensor addTo(Ops ops, Ops.Residual h) {
+            List<Tensor> gateUp = Projection.all(ops, h.norm(), gate, up);
+            return down.addTo(ops, h.stream(), ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
         }
     }
 }

@@ -145,6 +145,10 @@ public final class Qwen2Moe implements Model {
         Tensor apply(Ops ops, Tensor x) {
             return ops.rmsNorm(x, weight, eps);
         }
+
+        Ops.Residual add(Ops ops, Tensor x, Tensor y) {
+            return ops.addRmsNorm(x, y, weight, eps);
+        }
     }
 
     private record Block(Norm before, Attention attention, Norm between, Feed mlp, List<Parameter> matrices)
@@ -161,8 +165,9 @@ public final class Qwen2Moe implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
-            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
+            Ops.Residual h = between.add(ops, x, y);
+            return ops.add(h.stream(), mlp.forward(ops, h.norm()));
         }
     }
 
@@ -189,15 +194,16 @@ public final class Qwen2Moe implements Model {
         }
 
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
-            Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
-            Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
+            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
+            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
             int window = layer >= settings.windowFrom() ? settings.window() : 0;
-            Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, window);
+            Tensor y = kv.attend(ops, q, batch, scale, window);
             return output.apply(ops, ops.joinHeads(y));
         }
     }
@@ -221,7 +227,8 @@ public final class Qwen2Moe implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x) {
-            return down.apply(ops, ops.gated(Fn.SILU, gate.apply(ops, x), up.apply(ops, x)));
+            List<Tensor> gateUp = Projection.all(ops, x, gate, up);
+            return down.apply(ops, ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
         }
     }
 
@@ -249,7 +256,7 @@ public final class Qwen2Moe implements Model {
             Tensor best = ops.run(new Routing.Route(settings.chosen(), 1, 1, 1), scores);
             Tensor shares = ops.run(new Plain.Pick(), scores, best);
             shares = settings.normalized() ? ExpertStack.normalized(ops, shares, 0) : shares;
-            Tensor always = ops.mul(shared.forward(ops, x), ops.map(Fn.SIGMOID, sharedGate.apply(ops, x)));
+            Tensor always = ops.mul(shared.forward(ops, x), sharedGate.activate(ops, Fn.SIGMOID, x));
             return ops.add(experts.forward(ops, x, best, shares), always);
         }
     }

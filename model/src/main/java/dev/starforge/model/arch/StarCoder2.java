@@ -133,6 +133,10 @@ public final class StarCoder2 implements Model {
         Tensor apply(Ops ops, Tensor x) {
             return ops.layerNorm(x, weight, bias, eps);
         }
+
+        Ops.Residual add(Ops ops, Tensor x, Tensor y) {
+            return ops.addLayerNorm(x, y, weight, bias, eps);
+        }
     }
 
     private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
@@ -149,8 +153,8 @@ public final class StarCoder2 implements Model {
 
         @Override
         public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = ops.add(x, attention.forward(ops, before.apply(ops, x), batch, cache));
-            return ops.add(h, mlp.forward(ops, between.apply(ops, h)));
+            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
+            return mlp.addTo(ops, between.add(ops, x, y));
         }
     }
 
@@ -177,14 +181,15 @@ public final class StarCoder2 implements Model {
         }
 
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor q = ops.splitHeads(query.apply(ops, x), settings.heads());
-            Tensor k = ops.splitHeads(key.apply(ops, x), settings.kvHeads());
-            Tensor v = ops.splitHeads(value.apply(ops, x), settings.kvHeads());
+            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
+            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
             float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = ops.attend(q, kv.k(), kv.v(), batch, scale, settings.window());
+            Tensor y = kv.attend(ops, q, batch, scale, settings.window());
             return output.apply(ops, ops.joinHeads(y));
         }
     }
@@ -196,8 +201,8 @@ public final class StarCoder2 implements Model {
                     w.projection(path + ".c_proj", s.inner(), s.width(), s.bias()));
         }
 
-        Tensor forward(Ops ops, Tensor x) {
-            return down.apply(ops, ops.map(Fn.GELU_TANH, up.apply(ops, x)));
+        Tensor addTo(Ops ops, Ops.Residual h) {
+            return down.addTo(ops, h.stream(), up.activate(ops, Fn.GELU_TANH, h.norm()));
         }
     }
 }

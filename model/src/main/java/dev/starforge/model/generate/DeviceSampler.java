@@ -2,7 +2,7 @@ package dev.starforge.model.generate;
 
 import dev.starforge.model.generate.Engine.Choice;
 import dev.starforge.model.generate.Engine.Chosen;
-import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -15,9 +15,13 @@ import java.util.List;
 
 /**
  * Chooses tokens where the logits are, so that only tokens come back. Uses of tokens are counted there, too, one row of the
- * vocabulary for each text that has penalties.
+ * vocabulary for each text that has penalties. What it is told goes with the upload of a step, and what it answers is one
+ * read, whatever was asked for.
  */
 final class DeviceSampler {
+    /** Seed, low and high, and the index of the token. */
+    private static final int DRAW = 3;
+
     private final Device device;
     private final int vocabulary;
     private final Tensor uses; // [histories, V]
@@ -41,45 +45,74 @@ final class DeviceSampler {
         device.write(uses.view((long) history * vocabulary, Shape.of(vocabulary)), row);
     }
 
-    Chosen sample(EagerOps ops, Tensor logits, List<Choice> choices, int top) {
-        int rows = choices.size();
-        float[] settings = new float[rows * Setting.COUNT];
-        int[] draws = new int[3 * rows];
-        int[] histories = new int[rows];
-        for (int i = 0; i < rows; i++) {
+    /** Numbers that say how to choose after so many rows: settings, then what draws are keyed by, then histories. */
+    static int numbers(int rows) {
+        return rows * (Setting.COUNT + DRAW + 1);
+    }
+
+    /** Fills these in, from {@code at} on; rows without a choice are skipped. */
+    static void fill(int[] numbers, int at, int rows, List<Choice> choices) {
+        int draws = at + rows * Setting.COUNT;
+        int histories = draws + rows * DRAW;
+        Arrays.fill(numbers, at, at + numbers(rows), 0);
+        Arrays.fill(numbers, histories, histories + rows, Decoding.SKIPPED);
+        for (int i = 0; i < choices.size(); i++) {
             Choice choice = choices.get(i);
-            System.arraycopy(choice.sampling().row(), 0, settings, i * Setting.COUNT, Setting.COUNT);
-            draws[3 * i] = (int) choice.sampling().seed();
-            draws[3 * i + 1] = (int) (choice.sampling().seed() >>> 32);
-            draws[3 * i + 2] = choice.index();
-            histories[i] = choice.history();
+            float[] settings = choice.sampling().row();
+            for (int k = 0; k < settings.length; k++) {
+                numbers[at + i * Setting.COUNT + k] = Float.floatToRawIntBits(settings[k]);
+            }
+            numbers[draws + i * DRAW] = (int) choice.sampling().seed();
+            numbers[draws + i * DRAW + 1] = (int) (choice.sampling().seed() >>> 32);
+            numbers[draws + i * DRAW + 2] = choice.index();
+            numbers[histories + i] = choice.history();
         }
-        return ops.scope().within(() -> {
-            Scope scope = ops.scope();
-            Tensor[] chosen = ops.runAll(
-                    new Decoding.Sample(top),
-                    logits,
-                    written(scope, Shape.of(rows, Setting.COUNT), settings),
-                    written(scope, Shape.of(rows, 3), draws),
-                    written(scope, Shape.of(rows), histories),
-                    uses,
-                    scope.allocate(Spec.i32(rows, 0)),
-                    scope.allocate(Spec.f32(rows, 0)),
-                    scope.allocate(Spec.i32(rows, 0)));
-            return new Chosen(
-                    device.ints(chosen[0]), device.floats(chosen[1]), device.ints(chosen[2]), device.floats(chosen[3]));
-        });
     }
 
-    private Tensor written(Scope scope, Shape shape, float... values) {
-        Tensor tensor = scope.allocate(Spec.f32(shape.dims()));
-        device.write(tensor, values);
-        return tensor;
+    /** What is chosen after so many rows, with the {@code top} likeliest of each. */
+    static Spec result(int rows, int top) {
+        return Spec.i32(rows * (2L + 2L * top));
     }
 
-    private Tensor written(Scope scope, Shape shape, int... values) {
-        Tensor tensor = scope.allocate(Spec.i32(shape.dims()));
-        device.write(tensor, values);
-        return tensor;
+    /** Chooses after each row of logits as {@code numbers} say, and leaves all of that in one {@code result}. */
+    void run(Tensor logits, Tensor numbers, Tensor result, int top) {
+        long rows = logits.dim(0);
+        long draws = rows * Setting.COUNT;
+        Tensor none = numbers.view(0, Shape.of(rows, 0));
+        Tensor[] in = {
+            logits,
+            numbers.view(0, Shape.of(rows, Setting.COUNT)).as(DType.F32),
+            numbers.view(draws, Shape.of(rows, DRAW)),
+            numbers.view(draws + rows * DRAW, Shape.of(rows)),
+            uses,
+            none,
+            none.as(DType.F32),
+            none
+        };
+        Tensor[] out = {
+            result.view(0, Shape.of(rows)),
+            result.view(rows, Shape.of(rows)).as(DType.F32),
+            result.view(2 * rows, Shape.of(rows, top)),
+            result.view((2 + top) * rows, Shape.of(rows, top)).as(DType.F32)
+        };
+        device.run(new Decoding.Sample(top), in, out);
+    }
+
+    /** The first {@code count} of so many rows. */
+    Chosen read(Tensor result, int rows, int count, int top) {
+        int[] all = device.ints(result);
+        return new Chosen(
+                Arrays.copyOf(all, count),
+                floats(all, rows, count),
+                Arrays.copyOfRange(all, 2 * rows, 2 * rows + count * top),
+                floats(all, (2 + top) * rows, count * top));
+    }
+
+    private static float[] floats(int[] bits, int from, int count) {
+        float[] floats = new float[count];
+        for (int i = 0; i < count; i++) {
+            floats[i] = Float.intBitsToFloat(bits[from + i]);
+        }
+        return floats;
     }
 }

@@ -25,6 +25,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -49,6 +50,9 @@ public final class Engine implements AutoCloseable {
 
     private static final int NARROWEST_TABLE = 8;
 
+    /** In place of how many of the likeliest tokens to tell: the step leaves logits. */
+    private static final int NONE_CHOSEN = -1;
+
     private final Model model;
     private final Device device;
     private final Scope session;
@@ -59,15 +63,16 @@ public final class Engine implements AutoCloseable {
     private final int blocks;
     private final DeviceSampler sampler;
     private final Map<Size, Recorded> recorded = new HashMap<>();
-    private Logits last;
+    private Result last;
 
     /** What makes two steps of single tokens the same recording. */
-    private record Size(int sequences, int tableWidth, int regime) {}
+    private record Size(int sequences, int tableWidth, int regime, int top) {}
 
-    private record Recorded(Staging staging, Tensor rows, Tensor logits) {}
+    /** Where a recorded step has its inputs and its result, and what it does with its logits. */
+    private record Recorded(Staging staging, Tensor result, Consumer<Tensor> then) {}
 
-    /** The logits [R, V] of a step, and the recording they are of. */
-    private record Logits(Tensor tensor, @Nullable Size size) {}
+    /** The logits [R, V] of a step or the tokens it chose, and the recording they are of. */
+    private record Result(Tensor tensor, @Nullable Size size) {}
 
     /**
      * The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them, which may be
@@ -93,7 +98,7 @@ public final class Engine implements AutoCloseable {
             cache = new KvTensors(model.facts().caches(), blocks, BLOCK, precision.kv(), session);
             sampler = new DeviceSampler(device, session, model.facts().vocabulary(), histories);
             step.mark();
-            last = new Logits(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
+            last = new Result(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
         } catch (RuntimeException | Error failure) {
             step.close();
             session.close();
@@ -233,6 +238,28 @@ public final class Engine implements AutoCloseable {
      * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
      */
     public void step(List<Piece> pieces) {
+        run(pieces, List.of(), NONE_CHOSEN);
+    }
+
+    /**
+     * The same, and chooses a token after each row that is wanted, in the order of the pieces: all of it in one upload and one
+     * read, and where every sequence has one token in one recording.
+     *
+     * @param top how many of the likeliest tokens to tell of each row
+     */
+    public Chosen step(List<Piece> pieces, List<Choice> choices, int top) {
+        int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
+        if (choices.size() != wanted || top < 0) {
+            throw new TensorException("step: " + choices.size() + " choices and the " + top + " likeliest tokens after "
+                    + wanted + " rows of logits: expected as many choices, and 0 or more");
+        }
+        run(pieces, choices, top);
+        Tensor result = last.tensor;
+        return sampler.read(result, (int) (result.dim(0) / (2 + 2L * top)), wanted, top);
+    }
+
+    /** Leaves logits, or what was chosen after them. */
+    private void run(List<Piece> pieces, List<Choice> choices, int top) {
         int regime = requireFit(pieces);
         List<BlockPool.Append> appended = append(pieces);
         int width = pieces.stream()
@@ -247,22 +274,34 @@ public final class Engine implements AutoCloseable {
         if (singles) {
             int sequences = powerOfTwo(pieces.size(), 1);
             int columns = Math.max(width, Math.min(blocks, powerOfTwo(width, NARROWEST_TABLE)));
-            Size size = new Size(sequences, columns, regime);
+            Size size = new Size(sequences, columns, regime, top);
             Recorded recording = recorded.computeIfAbsent(size, this::recording);
-            upload(recording.staging, pieces, appended);
-            last = new Logits(recording.logits.view(0, Shape.of(pieces.size(), recording.logits.dim(1))), size);
+            upload(recording.staging, pieces, appended, choices);
+            Tensor whole = recording.result;
+            Tensor result = top == NONE_CHOSEN ? whole.view(0, Shape.of(pieces.size(), whole.dim(1))) : whole;
+            last = new Result(result, size);
             repeat();
         } else {
             int tokens = pieces.stream().mapToInt(Piece::count).sum();
             int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
             Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime);
-            upload(staging, pieces, appended);
-            last = new Logits(step.within(() -> model.forward(ops, staging.batch(), cache)), null);
+            upload(staging, pieces, appended, choices);
+            last = new Result(step.within(() -> computed(staging, wanted, top)), null);
         }
         for (Piece piece : pieces) {
             piece.sequence.place.publish();
             piece.sequence.place.releaseUnseen(piece.wanted);
         }
+    }
+
+    private Tensor computed(Staging staging, int wanted, int top) {
+        Tensor logits = model.forward(ops, staging.batch(), cache);
+        if (top == NONE_CHOSEN) {
+            return logits;
+        }
+        Tensor result = step.allocate(DeviceSampler.result(wanted, top));
+        sampler.run(logits, staging.choiceNumbers(), result, top);
+        return result;
     }
 
     private static int powerOfTwo(int atLeast, int smallest) {
@@ -309,8 +348,9 @@ public final class Engine implements AutoCloseable {
         return appended;
     }
 
-    private void upload(Staging staging, List<Piece> pieces, List<BlockPool.Append> appended) {
+    private void upload(Staging staging, List<Piece> pieces, List<BlockPool.Append> appended, List<Choice> choices) {
         staging.clear();
+        staging.choose(choices);
         for (int i = 0; i < pieces.size(); i++) {
             Sequence sequence = pieces.get(i).sequence;
             int count = pieces.get(i).count;
@@ -329,10 +369,15 @@ public final class Engine implements AutoCloseable {
     private Recorded recording(Size size) {
         int n = size.sequences;
         Staging staging = new Staging(session, n, n, size.tableWidth, BLOCK, n, size.regime);
+        if (size.top != NONE_CHOSEN) {
+            Tensor result = session.allocate(DeviceSampler.result(n, size.top));
+            return new Recorded(
+                    staging, result, logits -> sampler.run(logits, staging.choiceNumbers(), result, size.top));
+        }
         Tensor rows = session.allocate(Spec.i32(n));
         device.write(rows, IntStream.range(0, n).toArray());
-        Tensor logits = session.allocate(Spec.f32(n, model.facts().vocabulary()));
-        return new Recorded(staging, rows, logits);
+        Tensor kept = session.allocate(Spec.f32(n, model.facts().vocabulary()));
+        return new Recorded(staging, kept, logits -> ops.store(kept, rows, logits));
     }
 
     /** Runs the last step of single tokens again, from the same inputs. */
@@ -346,13 +391,16 @@ public final class Engine implements AutoCloseable {
                 recording.staging,
                 () -> step.within(() -> {
                     Batch batch = recording.staging.batch();
-                    ops.store(recording.logits, recording.rows, model.forward(ops, batch, cache));
+                    recording.then.accept(model.forward(ops, batch, cache));
                     return batch;
                 }));
     }
 
-    /** The logits of the last step, a row for each that was wanted; valid until the next. */
+    /** The logits of the last step, a row for each that was wanted; valid until the next. A step that chooses keeps none. */
     public Tensor logits() {
+        if (last.tensor.dtype() != DType.F32) {
+            throw new TensorException("logits: the last step chose tokens and kept none; step without choices instead");
+        }
         return last.tensor;
     }
 
@@ -371,11 +419,6 @@ public final class Engine implements AutoCloseable {
      * @param topIds the most likely tokens of each row, as many as were asked for
      */
     public record Chosen(int[] tokens, float[] logprobs, int[] topIds, float[] topLogprobs) {}
-
-    /** Chooses a token after each row of the last step, and tells the {@code top} most likely. */
-    public Chosen sample(List<Choice> choices, int top) {
-        return sampler.sample(ops, last.tensor, choices, top);
-    }
 
     /** Begins to count the tokens of a text, and what was generated of it, under a number below {@code histories}. */
     public void remember(int history, int[] prompt, int[] generated) {

@@ -7,6 +7,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * A {@link Batch} of one size and the numbers to fill it with: its tensors are views of a single one, so that a step has a
@@ -19,6 +20,7 @@ final class Staging {
     private final int tokens;
     private final int sequences;
     private final int width;
+    private final int wanted;
     private int filledTokens;
     private int filledSequences;
     private int filledRows;
@@ -28,7 +30,8 @@ final class Staging {
         this.tokens = tokens;
         this.sequences = sequences;
         this.width = width;
-        numbers = new int[4 * tokens + 2 * sequences + 1 + sequences * width + wanted];
+        this.wanted = wanted;
+        numbers = new int[choices() + DeviceSampler.numbers(wanted)];
         all = scope.allocate(Spec.i32(numbers.length));
         batch = new Batch(
                 all.view(0, Shape.of(tokens)),
@@ -59,8 +62,21 @@ final class Staging {
         return adapters() + sequences;
     }
 
+    private int choices() {
+        return rows() + wanted;
+    }
+
     Batch batch() {
         return batch;
+    }
+
+    /** How to choose after each row that has logits. */
+    Tensor choiceNumbers() {
+        return all.view(choices(), Shape.of(DeviceSampler.numbers(wanted)));
+    }
+
+    void choose(List<Engine.Choice> choices) {
+        DeviceSampler.fill(numbers, choices(), wanted, choices);
     }
 
     void clear() {

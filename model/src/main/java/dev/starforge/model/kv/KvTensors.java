@@ -8,7 +8,6 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -18,8 +17,8 @@ import java.util.List;
  * first and stays finite, since attention multiplies masked rows by zero.
  */
 public final class KvTensors implements KvCache {
-    private final List<Tensor> keys = new ArrayList<>();
-    private final List<Tensor> values = new ArrayList<>();
+    private final List<CacheRows> keys = new ArrayList<>();
+    private final List<CacheRows> values = new ArrayList<>();
     private final int blocks;
     private final int blockSize;
     private final boolean latent;
@@ -30,16 +29,10 @@ public final class KvTensors implements KvCache {
         latent = layers.stream().allMatch(LayerCache::latent);
         long rows = (blocks + 1L) * blockSize;
         for (LayerCache layer : layers) {
-            Spec spec = new Spec(type, Shape.of(rows, layer.kvHeads(), layer.headDim()));
-            keys.add(zero(scope, spec));
-            values.add(layer.latent() ? keys.getLast() : zero(scope, spec));
+            Shape shape = Shape.of(rows, layer.kvHeads(), layer.headDim());
+            keys.add(CacheRows.allocate(scope, type, shape));
+            values.add(layer.latent() ? keys.getLast() : CacheRows.allocate(scope, type, shape));
         }
-    }
-
-    private static Tensor zero(Scope scope, Spec spec) {
-        Tensor tensor = scope.allocate(spec);
-        scope.device().run(new Plain.Fill(spec, 0), new Tensor[0], new Tensor[] {tensor});
-        return tensor;
     }
 
     /** The block that is nobody's. */
@@ -54,8 +47,8 @@ public final class KvTensors implements KvCache {
     /** Bytes of one block over all layers. */
     public static long blockBytes(List<LayerCache> layers, int blockSize, DType type) {
         return layers.stream()
-                .mapToLong(layer ->
-                        (layer.latent() ? 1L : 2L) * type.bytes((long) blockSize * layer.kvHeads() * layer.headDim()))
+                .mapToLong(layer -> (layer.latent() ? 1 : 2)
+                        * CacheRows.bytes(type, (long) blockSize * layer.kvHeads(), layer.headDim()))
                 .sum();
     }
 
@@ -63,11 +56,11 @@ public final class KvTensors implements KvCache {
     public void copy(Ops ops, List<BlockPool.Copy> copies) {
         for (BlockPool.Copy copy : copies) {
             ops.scope().within(() -> {
-                Tensor from = rows(ops, copy.from(), copy.rows());
+                long from = (long) copy.from() * blockSize;
                 Tensor to = rows(ops, copy.to(), copy.rows());
                 for (int layer = 0; layer < keys.size(); layer++) {
                     move(ops, keys.get(layer), from, to);
-                    if (values.get(layer) != keys.get(layer)) {
+                    if (!latent) {
                         move(ops, values.get(layer), from, to);
                     }
                 }
@@ -86,10 +79,10 @@ public final class KvTensors implements KvCache {
         return tensor;
     }
 
-    private static void move(Ops ops, Tensor cache, Tensor from, Tensor to) {
+    private static void move(Ops ops, CacheRows cache, long from, Tensor to) {
         ops.scope().within(() -> {
-            ops.store(cache, to, ops.gather(cache, from));
-            return cache.spec();
+            cache.store(ops, to, cache.read(ops, from, to.dim(0)));
+            return to.spec();
         });
     }
 
@@ -100,10 +93,12 @@ public final class KvTensors implements KvCache {
 
     @Override
     public Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch) {
-        ops.store(keys.get(layer), batch.slots(), k);
+        CacheRows cachedKeys = keys.get(layer);
+        CacheRows cachedValues = values.get(layer);
+        cachedKeys.store(ops, batch.slots(), k);
         if (!latent) {
-            ops.store(values.get(layer), batch.slots(), v);
+            cachedValues.store(ops, batch.slots(), v);
         }
-        return new Kv(keys.get(layer), values.get(layer));
+        return (o, q, b, scale, window) -> CacheRows.attend(o, q, cachedKeys, cachedValues, b, scale, window);
     }
 }

@@ -6,12 +6,30 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Plain;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 
-/** x[N, in] -> y[N, out]. Quantization and LoRA swap the projection, never the model that uses it. */
+/**
+ * x[N, in] -> y[N, out]. Quantization and LoRA swap the projection, never the model that uses it.
+ *
+ * <p>Every projection begins with the product of x and one matrix, perhaps with a bias: that part can be one operation with
+ * those of others, or with what a model does next. What adapters add comes after it, by {@link #update}, so that neither
+ * they nor files see what goes together.
+ */
 public sealed interface Projection {
+    /** The matrix [out, in] that x meets first, and after it the bias [out] if there is one. */
+    List<Tensor> operands();
+
+    /** What becomes of y, the product with {@link #operands}. */
+    Tensor update(Ops ops, Tensor x, Tensor y);
+
     /** The result in type {@code to}. */
-    Tensor apply(Ops ops, Tensor x, DType to);
+    default Tensor apply(Ops ops, Tensor x, DType to) {
+        return update(ops, x, products(ops, x, to, this).getFirst());
+    }
 
     /** The result in the type that the run computes in. */
     default Tensor apply(Ops ops, Tensor x) {
@@ -23,14 +41,101 @@ public sealed interface Projection {
         return apply(ops, x, DType.F32);
     }
 
+    /** fn of the result, in the type that the run computes in. */
+    default Tensor activate(Ops ops, Fn fn, Tensor x) {
+        return ops.map(fn, apply(ops, x));
+    }
+
+    /** A residual and the result, in the type of the residual. */
+    default Tensor addTo(Ops ops, Tensor residual, Tensor x) {
+        return ops.add(residual, apply(ops, x));
+    }
+
+    /** What each makes of the same x, in the type that the run computes in. */
+    static List<Tensor> all(Ops ops, Tensor x, Projection... projections) {
+        List<Tensor> ys = new ArrayList<>(products(ops, x, ops.precision().compute(), projections));
+        for (int i = 0; i < projections.length; i++) {
+            ys.set(i, projections[i].update(ops, x, ys.get(i)));
+        }
+        return ys;
+    }
+
+    /** The products that projections begin with: in one operation if all have biases or none has. */
+    private static List<Tensor> products(Ops ops, Tensor x, DType to, Projection... projections) {
+        List<Tensor> weights = new ArrayList<>();
+        List<Tensor> biases = new ArrayList<>();
+        for (Projection each : projections) {
+            List<Tensor> operands = each.operands();
+            weights.add(operands.getFirst());
+            biases.addAll(operands.subList(1, operands.size()));
+        }
+        if (weights.size() == 1 && biases.isEmpty()) {
+            return List.of(ops.project(x, weights.getFirst(), to));
+        }
+        if (!biases.isEmpty() && biases.size() != weights.size()) {
+            return Arrays.stream(projections)
+                    .map(each -> products(ops, x, to, each).getFirst())
+                    .toList();
+        }
+        Layers.Linear op = new Layers.Linear(
+                weights.size(),
+                !biases.isEmpty(),
+                Fn.IDENTITY,
+                false,
+                to,
+                ops.precision().int8Activations());
+        return ops.linear(op, x, weights, biases);
+    }
+
     /** The matrix [out, in] that {@link #apply} multiplies with in float32, for those who need its parts. */
     Tensor weight(Ops ops);
 
-    /** x W^T. */
-    record Linear(Tensor matrix) implements Projection {
+    /** x W^T, plus a bias if there is one: the product itself, which nothing is added to. */
+    record Linear(Tensor matrix, List<Tensor> bias) implements Projection {
+        public Linear {
+            bias = List.copyOf(bias);
+            if (bias.size() > 1) {
+                throw new TensorException("Linear: expected one bias or none, got " + bias.size());
+            }
+        }
+
+        public Linear(Tensor matrix) {
+            this(matrix, List.of());
+        }
+
         @Override
-        public Tensor apply(Ops ops, Tensor x, DType to) {
-            return ops.project(x, matrix, to);
+        public List<Tensor> operands() {
+            List<Tensor> operands = new ArrayList<>(List.of(matrix));
+            operands.addAll(bias);
+            return operands;
+        }
+
+        @Override
+        public Tensor update(Ops ops, Tensor x, Tensor y) {
+            return y;
+        }
+
+        @Override
+        public Tensor activate(Ops ops, Fn fn, Tensor x) {
+            return linear(ops, fn, ops.precision().compute(), x, List.of());
+        }
+
+        @Override
+        public Tensor addTo(Ops ops, Tensor residual, Tensor x) {
+            return linear(ops, Fn.IDENTITY, residual.dtype(), x, List.of(residual));
+        }
+
+        private Tensor linear(Ops ops, Fn fn, DType to, Tensor x, List<Tensor> residual) {
+            List<Tensor> rest = new ArrayList<>(bias);
+            rest.addAll(residual);
+            Layers.Linear op = new Layers.Linear(
+                    1,
+                    !bias.isEmpty(),
+                    fn,
+                    !residual.isEmpty(),
+                    to,
+                    ops.precision().int8Activations());
+            return ops.linear(op, x, List.of(matrix), rest).getFirst();
         }
 
         @Override
@@ -39,11 +144,16 @@ public sealed interface Projection {
         }
     }
 
-    /** What another projection gives, plus a bias. */
+    /** What another projection gives, plus a bias that is none of its business. */
     record Biased(Projection base, Tensor bias) implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x, DType to) {
-            return ops.add(base.apply(ops, x, to), bias);
+        public List<Tensor> operands() {
+            return base.operands();
+        }
+
+        @Override
+        public Tensor update(Ops ops, Tensor x, Tensor y) {
+            return ops.add(base.update(ops, x, y), bias);
         }
 
         @Override
@@ -55,9 +165,14 @@ public sealed interface Projection {
     /** What another projection gives, plus scale * (x A^T) B^T (Hu et al. 2021); {@code site} is where training drops. */
     record LoraLinear(Projection base, Tensor a, Tensor b, float scale, int site) implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x, DType to) {
+        public List<Tensor> operands() {
+            return base.operands();
+        }
+
+        @Override
+        public Tensor update(Ops ops, Tensor x, Tensor y) {
             Tensor update = ops.project(ops.project(ops.dropout(x, site), a), b);
-            return ops.add(base.apply(ops, x, to), ops.scale(update, scale));
+            return ops.add(base.update(ops, x, y), ops.scale(update, scale));
         }
 
         @Override
@@ -77,8 +192,13 @@ public sealed interface Projection {
      */
     record LoraTable(Projection base, Tensor a, Tensor b, Tensor scales) implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x, DType to) {
-            return ops.lora(base.apply(ops, x, to), x, a, b, scales);
+        public List<Tensor> operands() {
+            return base.operands();
+        }
+
+        @Override
+        public Tensor update(Ops ops, Tensor x, Tensor y) {
+            return ops.lora(base.update(ops, x, y), x, a, b, scales);
         }
 
         @Override
@@ -95,15 +215,20 @@ public sealed interface Projection {
     record DoraLinear(Projection base, Tensor a, Tensor b, Tensor magnitude, float scale, int site)
             implements Projection {
         @Override
-        public Tensor apply(Ops ops, Tensor x, DType to) {
+        public List<Tensor> operands() {
+            return base.operands();
+        }
+
+        @Override
+        public Tensor update(Ops ops, Tensor x, Tensor y) {
             Tensor factor = ops.block(magnitude, (o, m) -> factor(o, m));
             Tensor dropped = ops.dropout(x, site);
             Tensor update = ops.scale(ops.project(ops.project(dropped, a), b), scale);
-            Tensor plain = base.apply(ops, x, to);
+            Tensor plain = base.update(ops, x, y);
             if (dropped == x) {
                 return ops.mul(ops.add(plain, update), factor);
             }
-            Tensor other = base.apply(ops, dropped, to);
+            Tensor other = base.apply(ops, dropped, y.dtype());
             Tensor scaled = ops.mul(ops.add(other, update), factor);
             return ops.add(ops.add(plain, ops.scale(other, -1)), scaled);
         }

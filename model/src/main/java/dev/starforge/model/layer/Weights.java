@@ -58,12 +58,9 @@ public final class Weights {
 
     /** A projection from {@code in} to {@code out} channels, with its bias if {@code bias} says so. */
     public Projection projection(String path, int in, int out, boolean bias) {
-        Projection projection =
-                new Projection.Linear(matrix(path + ".weight", Shape.of(out, in), w -> List.of(projecting(w))));
-        if (bias) {
-            projection = new Projection.Biased(projection, vector(path + ".bias", out));
-        }
-        return adapter.apply(path, projection, in, out);
+        Tensor matrix = matrix(path + ".weight", Shape.of(out, in), w -> List.of(projecting(w)));
+        List<Tensor> biases = bias ? List.of(vector(path + ".bias", out)) : List.of();
+        return adapter.apply(path, new Projection.Linear(matrix, biases), in, out);
     }
 
     /** A table to gather rows of, which a model may also project with. */

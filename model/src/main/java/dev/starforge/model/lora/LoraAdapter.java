@@ -154,8 +154,9 @@ public final class LoraAdapter implements AutoCloseable {
                     made.add(new Update(path, a, b, scale, 0, false));
                     return new Projection.LoraLinear(base, a, b, scale, site);
                 }
-                return base instanceof Projection.Biased(Projection inner, Tensor bias)
-                        ? new Projection.Biased(dora(path, inner, rank, scale, site, in, out), bias)
+                return base instanceof Projection.Linear(Tensor matrix, List<Tensor> bias) && !bias.isEmpty()
+                        ? new Projection.Biased(
+                                dora(path, new Projection.Linear(matrix), rank, scale, site, in, out), bias.getFirst())
                         : dora(path, base, rank, scale, site, in, out);
             }
 

@@ -72,22 +72,38 @@ final class Batcher {
         dropCancelled();
         admit();
         List<Piece> pieces = pieces();
-        if (pieces.isEmpty()) {
-            return;
+        if (!pieces.isEmpty()) {
+            generate(pieces);
         }
-        List<Text> texts = running.stream()
-                .filter(text -> pieces.stream()
-                        .anyMatch(piece -> piece.sequence() == text.sequence().orElseThrow()))
+    }
+
+    private void generate(List<Piece> pieces) {
+        List<Text> finishing = pieces.stream()
+                .filter(piece -> piece.wanted() > 0)
+                .map(piece -> running.stream()
+                        .filter(text -> text.sequence().orElseThrow() == piece.sequence())
+                        .findFirst()
+                        .orElseThrow())
                 .toList();
+        int top = finishing.stream()
+                .mapToInt(text -> Math.max(0, text.request.logprobs()))
+                .max()
+                .orElse(0);
+        Chosen chosen;
         try {
-            compute(pieces);
+            chosen = compute(pieces, finishing, top);
         } catch (OutOfBlocksException full) {
             preempt(full);
             return;
         }
-        choose(texts.stream()
-                .filter(text -> text.sequence().orElseThrow().pending() == 0)
-                .toList());
+        for (int row = 0; row < finishing.size(); row++) {
+            Text text = finishing.get(row);
+            if (text.request.maxTokens() == 0) {
+                end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
+            } else {
+                deliver(text, token(chosen, row, top, text.request.logprobs()));
+            }
+        }
     }
 
     private void dropCancelled() {
@@ -142,13 +158,14 @@ final class Batcher {
         return pieces;
     }
 
-    private void compute(List<Piece> pieces) {
+    private Chosen compute(List<Piece> pieces, List<Text> finishing, int top) {
         long begin = nanos.getAsLong();
-        engine.step(pieces);
+        Chosen chosen = engine.step(pieces, finishing.stream().map(Text::choice).toList(), top);
         int tokens = pieces.stream().mapToInt(Piece::count).sum();
         if (tokens > 2 * pieces.size()) { // mostly prompts
             pieceSize.took(nanos.getAsLong() - begin, tokens);
         }
+        return chosen;
     }
 
     private void preempt(OutOfBlocksException full) {
@@ -160,30 +177,6 @@ final class Batcher {
         preemptions++;
         leave(youngest);
         waiting.addFirst(youngest);
-    }
-
-    /** The next token of each text whose last logits are there. */
-    private void choose(List<Text> texts) {
-        List<Text> wanting =
-                texts.stream().filter(text -> text.request.maxTokens() > 0).toList();
-        texts.stream()
-                .filter(text -> text.request.maxTokens() == 0)
-                .forEach(text -> end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens())));
-        if (wanting.isEmpty()) {
-            return;
-        }
-        int top = wanting.stream()
-                .mapToInt(text -> Math.max(0, text.request.logprobs()))
-                .max()
-                .orElse(0);
-        Chosen chosen = engine.sample(texts.stream().map(Text::choice).toList(), top);
-        for (int row = 0; row < texts.size(); row++) {
-            if (texts.get(row).request.maxTokens() > 0) {
-                deliver(
-                        texts.get(row),
-                        token(chosen, row, top, texts.get(row).request.logprobs()));
-            }
-        }
     }
 
     private static Token token(Chosen chosen, int row, int top, int wanted) {

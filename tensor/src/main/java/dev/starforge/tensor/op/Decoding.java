@@ -11,6 +11,39 @@ import dev.starforge.tensor.TokenWeights;
  * {@link Plain}: every backend runs it itself.
  */
 public sealed interface Decoding extends Op {
+    /**
+     * (codes i8[R, H, D] and scales f16[R, H] overwritten, rows i32[N], x[N, H, D]): writes x[n] to row rows[n] in eight bits, a
+     * scale to each head. The scale is max |x| / 127 in float32, then the nearest f16 that is finite; a code is x / scale,
+     * rounded to even and at most 127 either way, or 0 where the scale is. What is read back and stored again has the same
+     * bits. No output.
+     */
+    record StoreInt8() implements Decoding {
+        public static final int MOST = 127;
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 4, in);
+            codes(this, in[0], in[1]);
+            Check.type(this, DType.I32, in[2]);
+            Check.isFloat(this, in[3]);
+            Check.same(this, in[0].shape().withFirst(in[2].shape().size()), in[3].shape());
+            return new Spec[0];
+        }
+
+        @Override
+        public boolean mutates(int input) {
+            return input < 2;
+        }
+    }
+
+    /** Cached rows in eight bits: codes[R, H, D], scales[R, H]. */
+    static void codes(Op op, Spec codes, Spec scales) {
+        Check.type(op, DType.I8, codes);
+        Check.type(op, DType.F16, scales);
+        Check.rank(op, 3, codes);
+        Check.same(op, Shape.of(codes.shape().dim(0), codes.shape().dim(1)), scales.shape());
+    }
+
     /** In place of a slot: the row has no history, so nothing is penalized and nothing counted. */
     int NO_HISTORY = -1;
 

@@ -4,6 +4,18 @@ package dev.starforge.tensor.op;
  * Elementwise functions, defined here in double. Backends approximate them in float32; this is what they approximate.
  */
 public enum Fn {
+    /** What it is given: a layer without an activation. */
+    IDENTITY {
+        @Override
+        public double apply(double x) {
+            return x;
+        }
+
+        @Override
+        public double slope(double x) {
+            return 1;
+        }
+    },
     EXP {
         @Override
         public double apply(double x) {

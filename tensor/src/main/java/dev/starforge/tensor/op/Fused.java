@@ -41,7 +41,8 @@ public sealed interface Fused extends Op
                 Fused.CrossEntropyGrad,
                 Fused.Attention,
                 Fused.AttentionGrad,
-                Adapters {
+                Adapters,
+                Layers {
     /** All outputs, computed by other operations. */
     Tensor[] expand(Ops ops, Tensor... in);
 
@@ -367,7 +368,8 @@ public sealed interface Fused extends Op
      *
      * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s lies in row
      * tables[s, p / block] * block + p % block. The query at position t sees positions max(0, t - window + 1)..t, or 0..t
-     * when window is 0. k and v are of one type, q of its own, which is that of y. Every row of k and v is finite, also
+     * when window is 0. k and v are of one type, q of its own, which is that of y. If that type is i8 two more inputs follow:
+     * the scales f16[R, Hk] of k and of v, as {@link Decoding.StoreInt8} has them. Every row of k and v is finite, also
      * those that no query sees. Packed training is block 1 and a table of row numbers; there no
      * row may belong to two sequences, so that its gradient has one writer.
      */
@@ -378,11 +380,17 @@ public sealed interface Fused extends Op
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 6, in);
+            boolean codes = in.length > 1 && in[1].dtype() == DType.I8;
+            Check.count(this, codes ? 8 : 6, in);
             Check.isFloat(this, in[0]);
             Check.rank(this, 3, in[0]);
             Check.rank(this, 3, in[1]);
-            Check.isFloat(this, in[1]);
+            if (codes) {
+                Decoding.codes(this, in[1], in[6]);
+                Decoding.codes(this, in[2], in[7]);
+            } else {
+                Check.isFloat(this, in[1]);
+            }
             Check.type(this, in[1].dtype(), in[2]);
             Check.same(this, in[1].shape(), in[2].shape());
             Shape q = in[0].shape();
@@ -412,8 +420,11 @@ public sealed interface Fused extends Op
                     ops.run(Permute.of(1, 2, 0, 3), ops.reshape(wide(ops, in[0]), Shape.of(n, hk, group, d))),
                     Shape.of(hk, group * n, d));
             Shape perKey = Shape.of(keys, hk, d);
-            Tensor k = ops.reshape(ops.run(new Gather(), ops.reshape(in[1], blocks), table), perKey);
-            Tensor v = ops.reshape(ops.run(new Gather(), ops.reshape(in[2], blocks), table), perKey);
+            boolean codes = in[1].dtype() == DType.I8;
+            Tensor cachedK = codes ? ops.decoded(in[1], in[6]) : in[1];
+            Tensor cachedV = codes ? ops.decoded(in[2], in[7]) : in[2];
+            Tensor k = ops.reshape(ops.run(new Gather(), ops.reshape(cachedK, blocks), table), perKey);
+            Tensor v = ops.reshape(ops.run(new Gather(), ops.reshape(cachedV, blocks), table), perKey);
             Tensor scores = ops.scale(ops.run(new MatMul(false, true), q, ops.run(Permute.of(1, 0, 2), k)), scale);
             Tensor masked =
                     ops.run(new Mask(window, block), ops.reshape(scores, Shape.of(h, n, keys)), in[3], in[4], in[5]);

@@ -507,7 +507,7 @@ public sealed interface Plain extends Op {
     }
 
     /**
-     * Stores the elements in another type, rounding to nearest even; i32 becomes the float nearest to it, a quantized tensor
+     * Stores the elements in another type, rounding to nearest even; i32 and i8 become the float nearest, a quantized tensor
      * float32. What was rounded from float32 keeps its gradient in float32, which is how weights that are trained stay so.
      */
     record Cast(DType to) implements Plain {
@@ -520,7 +520,7 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 1, in);
-            if (in[0].dtype() != DType.I32) {
+            if (in[0].dtype() != DType.I32 && in[0].dtype() != DType.I8) {
                 Check.weight(this, in[0]);
             }
             if (in[0].dtype().isQuantized() && to != DType.F32) {

@@ -15,8 +15,10 @@ final class Attention {
     private final View starts;
     private final View positions;
     private final View tables;
+    private final boolean codes;
 
     Attention(double scale, int window, int block, Shape q, Shape k, View[] in) {
+        this.codes = in.length == 8;
         this.scale = scale;
         this.window = window;
         this.block = block;
@@ -39,12 +41,17 @@ final class Attention {
         return (row * kvHeads + head / group) * d;
     }
 
+    /** What codes of eight bits are worth: the scale of their row and head, if they are such. */
+    private double scaleOf(int input, long key) {
+        return codes ? in[input].at(key / d) : 1;
+    }
+
     private double score(long n, int head, long key) {
         double dot = 0;
         for (int i = 0; i < d; i++) {
             dot += in[0].at((n * heads + head) * d + i) * in[1].at(key + i);
         }
-        return dot * scale;
+        return dot * scale * scaleOf(6, key);
     }
 
     void forward(View y, View lse) {
@@ -71,7 +78,7 @@ final class Attention {
             double p = Math.exp(score(n, head, key) - max);
             sum += p;
             for (int i = 0; i < d; i++) {
-                weighted[i] += p * in[2].at(key + i);
+                weighted[i] += p * scaleOf(7, key) * in[2].at(key + i);
             }
         }
         for (int i = 0; i < d; i++) {

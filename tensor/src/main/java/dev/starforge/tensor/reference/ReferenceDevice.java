@@ -10,7 +10,9 @@ import dev.starforge.tensor.host.Pieces;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
@@ -110,6 +112,7 @@ final class ReferenceDevice implements Device {
             case Plain.Norm o -> AdamW.norm(in, out[0]);
             case Plain.AdamW o -> AdamW.step(o, in);
             case Decoding.Sample o -> Sample.run(in, out);
+            case Decoding.StoreInt8 o -> Rows.storeInt8(in, inputs[0].dim(0));
             case Training.Accumulate o -> Elementwise.accumulate(in[0], in[1]);
             case Training.Dropout o -> Dropout.run(o, in, out[0]);
             case Training.Noise o -> Dropout.noise(o, in, out[0]);
@@ -129,8 +132,33 @@ final class ReferenceDevice implements Device {
             case Fused.AttentionGrad o ->
                 new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
                         .gradient(in[6], in[7], in[8], out);
+            case Layers.Linear o -> linear(o, inputs, in, out);
+            case Layers.AddRmsNorm o -> {
+                Elementwise.add(in[0], in[1], Broadcast.SAME, out[0]);
+                RmsNorm.forward(o.eps(), new View[] {out[0], in[2]}, new View[] {out[1], out[2]});
+            }
+            case Layers.AddLayerNorm o -> {
+                Elementwise.add(in[0], in[1], Broadcast.SAME, out[0]);
+                LayerNorm.forward(o.eps(), new View[] {out[0], in[2], in[3]}, new View[] {out[1], out[2], out[3]});
+            }
             case Adapters.Lora o -> Lora.rows(in, out[0]);
             case Adapters.ExpertLora o -> Lora.experts(in, out[0]);
+        }
+    }
+
+    private static void linear(Layers.Linear op, Tensor[] inputs, View[] in, View[] out) {
+        for (int i = 0; i < op.weights(); i++) {
+            View y = out[i];
+            MatMul.run(false, true, inputs[0].shape(), inputs[1 + i].shape(), in[0], in[1 + i], y);
+            if (op.bias()) {
+                Elementwise.add(y, in[op.biasOf(1 + i)], Broadcast.ROW, y);
+            }
+            if (op.fn() != Fn.IDENTITY) {
+                Elementwise.map(op.fn(), y, y);
+            }
+            if (op.residual()) {
+                Elementwise.add(in[op.residualInput()], y, Broadcast.SAME, y);
+            }
         }
     }
 

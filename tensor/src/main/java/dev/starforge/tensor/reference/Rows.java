@@ -2,6 +2,7 @@ package dev.starforge.tensor.reference;
 
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Plain.Sum;
 import java.util.List;
 
@@ -133,6 +134,33 @@ final class Rows {
             long row = row("Store", rows, n, height);
             for (long i = 0; i < width; i++) {
                 cache.set(row * width + i, x.at(n * width + i));
+            }
+        }
+    }
+
+    /** Scales are float32 until they are stored, as the operation says. */
+    static void storeInt8(View[] in, long height) {
+        View codes = in[0];
+        View scales = in[1];
+        View x = in[3];
+        long heads = scales.last;
+        long d = codes.last;
+        for (long n = 0; n < in[2].size; n++) {
+            long row = row("StoreInt8", in[2], n, height);
+            for (long h = 0; h < heads; h++) {
+                long from = (n * heads + h) * d;
+                float most = 0;
+                for (long i = 0; i < d; i++) {
+                    most = Math.max(most, (float) Math.abs(x.at(from + i)));
+                }
+                scales.set(row * heads + h, Math.min(most / Decoding.StoreInt8.MOST, 65504f));
+                float scale = (float) scales.at(row * heads + h);
+                for (long i = 0; i < d; i++) {
+                    double code = scale == 0 ? 0 : Math.rint((float) x.at(from + i) / scale);
+                    codes.set(
+                            (row * heads + h) * d + i,
+                            Math.clamp(code, -Decoding.StoreInt8.MOST, Decoding.StoreInt8.MOST));
+                }
             }
         }
     }

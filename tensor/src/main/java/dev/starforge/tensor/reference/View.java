@@ -41,6 +41,7 @@ final class View {
             case F32 -> segment.get(F32, 4 * i);
             case F16, BF16 -> dtype.widen(segment.get(B16, 2 * i));
             case I32 -> segment.get(I32, 4 * i);
+            case I8 -> segment.get(ValueLayout.JAVA_BYTE, i);
             default -> decoded(i / last)[(int) (i % last)];
         };
     }
@@ -77,6 +78,7 @@ final class View {
             case F32 -> segment.set(F32, 4 * i, (float) value);
             case F16, BF16 -> segment.set(B16, 2 * i, dtype.narrow((float) value));
             case I32 -> segment.set(I32, 4 * i, (int) value);
+            case I8 -> segment.set(ValueLayout.JAVA_BYTE, i, (byte) value);
             default -> throw new TensorException("set: an element of " + dtype + " cannot be set alone");
         }
     }

@@ -86,6 +86,7 @@ final class GoldenModel {
                 "greedy_match",
                 "greedy_compared",
                 "replays_identical",
+                "shared_steps_identical",
                 "base_loss_error",
                 "adapter_logits_max_abs_error",
                 "adapter_loss_error",
@@ -216,7 +217,9 @@ final class GoldenModel {
                     identical &= Arrays.equals(first, generator.logits());
                 }
                 report.put("replays_identical", identical);
-                pass &= identical;
+                boolean shared = SharedSteps.identical(model, device, precision, fallback, prompt);
+                report.put("shared_steps_identical", shared);
+                pass &= identical && shared;
             }
         }
     }

@@ -1,0 +1,79 @@
+package dev.starforge.conformance;
+
+import static dev.starforge.conformance.Cases.NORMAL;
+import static dev.starforge.conformance.Cases.drawn;
+import static dev.starforge.conformance.Cases.g;
+import static dev.starforge.conformance.Cases.x;
+
+import dev.starforge.conformance.Case.Input;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Layers;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Products with what follows them, one weight and several, few rows and many; sums with their norms. */
+final class LayerCases {
+    private final List<Case> cases = new ArrayList<>();
+
+    private LayerCases() {
+        for (boolean bias : new boolean[] {false, true}) {
+            linear(5, 7, bias, Fn.IDENTITY, false, 13, 3, 3);
+            linear(1, 130, bias, Fn.IDENTITY, false, 11, 67);
+            linear(7, 13, bias, Fn.SILU, false, 130);
+            linear(2, 67, bias, Fn.GELU_TANH, false, 7, 5);
+            linear(3, 258, bias, Fn.IDENTITY, true, 11);
+            linear(11, 5, bias, Fn.GELU_TANH, true, 13);
+            linear(37, 67, bias, Fn.IDENTITY, true, 70);
+            linear(48, 33, bias, Fn.SILU, false, 65, 66, 7);
+            linear(0, 5, bias, Fn.SILU, false, 3, 2);
+            linear(3, 0, bias, Fn.IDENTITY, true, 5);
+            linear(5, 7, bias, Fn.IDENTITY, false, 3, 0, 2, 4);
+        }
+        linear(50, 1030, true, Fn.GELU_TANH, false, 300);
+        mixed(DType.F32, DType.F16, DType.BF16, DType.F32);
+        mixed(DType.F32, DType.Q8_0, DType.F32, DType.Q4_0);
+        mixed(DType.BF16, DType.BF16, DType.Q8_0);
+        for (long[] dims : new long[][] {{5, 7}, {11, 130}, {2, 3, 13}, {7}, {0, 5}, {67, 258}, {2, 5003}}) {
+            long c = dims[dims.length - 1];
+            norms(g(dims), g(dims), x(c));
+        }
+        norms(drawn(NORMAL, DType.BF16, 5, 13), x(5, 13), x(13));
+        norms(x(5, 13), drawn(NORMAL, DType.F16, 5, 13), x(13));
+    }
+
+    static List<Case> all() {
+        return new LayerCases().cases;
+    }
+
+    private void linear(long rows, long in, boolean bias, Fn fn, boolean residual, long... outs) {
+        List<Input> inputs = new ArrayList<>(List.of(g(rows, in)));
+        for (long out : outs) {
+            inputs.add(g(out, in));
+        }
+        for (int i = 0; i < outs.length && bias; i++) {
+            inputs.add(g(outs[i]));
+        }
+        if (residual) {
+            inputs.add(g(rows, outs[0]));
+        }
+        boolean small = rows * in < 1000;
+        List<Input> all = small ? inputs : inputs.stream().map(Cases::frozen).toList();
+        cases.add(new Case(new Layers.Linear(outs.length, bias, fn, residual, DType.F32, false), all, ""));
+    }
+
+    /** Weights of different types, as some files have them for queries, keys and values. */
+    private void mixed(DType x, DType... weights) {
+        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, x, 5, 64)));
+        for (int i = 0; i < weights.length; i++) {
+            inputs.add(drawn(NORMAL, weights[i], 7 + 26L * i, 64));
+        }
+        cases.add(new Case(new Layers.Linear(weights.length, false, Fn.IDENTITY, false, x, false), inputs, ""));
+    }
+
+    private void norms(Input x, Input y, Input w) {
+        float eps = 1e-5f;
+        cases.add(new Case(new Layers.AddRmsNorm(eps), List.of(x, y, w), ""));
+        cases.add(new Case(new Layers.AddLayerNorm(eps), List.of(x, y, w, w), ""));
+    }
+}

@@ -1,0 +1,152 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Choice;
+import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Op;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** What a step of single tokens asks of its device: one upload, one recording, one read of what was chosen. */
+final class DecodeStepTest {
+    /** Counts what the host has to do with a device. */
+    private static final class CountingDevice extends ForwardingDevice {
+        private int writes;
+        private int reads;
+        private int waits;
+        private int operations;
+        private int replays;
+
+        CountingDevice(Device device) {
+            super(device);
+        }
+
+        @Override
+        public void write(Tensor to, ByteBuffer from) {
+            writes++;
+            super.write(to, from);
+        }
+
+        @Override
+        public void read(Tensor from, ByteBuffer to) {
+            reads++;
+            super.read(from, to);
+        }
+
+        @Override
+        public void synchronize() {
+            waits++;
+            super.synchronize();
+        }
+
+        @Override
+        public void run(Op op, Tensor[] in, Tensor[] out) {
+            operations++;
+            super.run(op, in, out);
+        }
+
+        @Override
+        public void replay(Object key, Runnable step) {
+            replays++;
+            super.replay(key, step);
+        }
+    }
+
+    private static final Sampling SAMPLING = new Sampling(0.8, 20, 1, 0, 1, 1, 0, 0, 7);
+
+    private static List<Piece> pieces(List<Engine.Sequence> sequences) {
+        return sequences.stream().map(s -> new Piece(s, s.pending(), 1)).toList();
+    }
+
+    private static List<Choice> choices(List<Engine.Sequence> sequences) {
+        return sequences.stream()
+                .map(s -> new Choice(SAMPLING, s.length(), Decoding.NO_HISTORY))
+                .toList();
+    }
+
+    @Test
+    void isOneUploadOneReplayAndOneRead() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu")) {
+            CountingDevice device = new CountingDevice(tiny.device);
+            try (Engine engine = new Engine(tiny.model, device, Precision.FLOAT32, Fallback.FORBIDDEN, 16)) {
+                List<Engine.Sequence> all = new ArrayList<>();
+                for (int s = 0; s < 3; s++) {
+                    all.add(engine.open(5 + s, 6, 7));
+                }
+                for (int step = 0; step < 8; step++) {
+                    device.writes = 0;
+                    device.reads = 0;
+                    device.waits = 0;
+                    device.operations = 0;
+                    device.replays = 0;
+                    Engine.Chosen chosen = engine.step(pieces(all), choices(all), 2);
+                    assertThat(List.of(device.writes, device.reads, device.waits))
+                            .as("uploads, reads and waits of step " + step)
+                            .containsExactly(1, 1, 0);
+                    if (step > 0) { // the prompts are no step of single tokens
+                        assertThat(device.replays).isEqualTo(1);
+                    }
+                    if (step > 2) { // the first such step runs, the second is recorded
+                        assertThat(device.operations)
+                                .as("operations from the host")
+                                .isZero();
+                    }
+                    for (int s = 0; s < all.size(); s++) {
+                        all.get(s).add(chosen.tokens()[s]);
+                    }
+                }
+            }
+        }
+    }
+
+    /** What a step chooses is what the host's sampler draws from the logits of the same step. */
+    @Test
+    void choosesWhatTheHostWould() {
+        try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
+                Engine chooses = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 16);
+                Engine tells = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 16)) {
+            List<Engine.Sequence> ours = List.of(chooses.open(5, 6, 7), chooses.open(9, 8), chooses.open(1));
+            List<Engine.Sequence> theirs = List.of(tells.open(5, 6, 7), tells.open(9, 8), tells.open(1));
+            for (int step = 0; step < 5; step++) {
+                List<Choice> greedy = ours.stream()
+                        .map(s -> new Choice(Sampling.GREEDY, s.length(), Decoding.NO_HISTORY))
+                        .toList();
+                Engine.Chosen chosen = chooses.step(pieces(ours), greedy, 3);
+                tells.step(pieces(theirs));
+                float[] logits = tiny.device.floats(tells.logits());
+                for (int s = 0; s < 3; s++) {
+                    float[] row = tiny.rows(logits, s, s + 1);
+                    int best = 0;
+                    for (int id = 1; id < row.length; id++) {
+                        best = row[id] > row[best] ? id : best;
+                    }
+                    assertThat(chosen.tokens()[s]).isEqualTo(best);
+                    assertThat(chosen.topIds()[3 * s]).isEqualTo(best);
+                    assertThat(chosen.topLogprobs()[3 * s]).isEqualTo(chosen.logprobs()[s]);
+                    assertThat(chosen.topLogprobs()[3 * s + 1]).isLessThanOrEqualTo(chosen.logprobs()[s]);
+                    ours.get(s).add(best);
+                    theirs.get(s).add(best);
+                }
+            }
+            assertThatThrownBy(chooses::logits)
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("chose tokens and kept none");
+            assertThatThrownBy(() -> chooses.step(pieces(ours), List.of(), 0))
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("0 choices");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.kv.KvTensors;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.device.Fallback;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Keys and values in eight bits: near to sixteen, in half the memory, and the same whoever holds a block. */
+final class KvInt8Test {
+    private static Engine engine(TinyModel tiny, DType kv) {
+        return new Engine(tiny.model, tiny.device, Precision.FLOAT32.withKv(kv), Fallback.FORBIDDEN, 12);
+    }
+
+    /** Logits after a prompt and after each of some tokens that follow it. */
+    private static float[] logits(TinyModel tiny, DType kv) {
+        int[] ids = tiny.sequence(0);
+        try (Engine engine = engine(tiny, kv);
+                Engine.Sequence sequence = engine.open(Arrays.copyOf(ids, ids.length - 3))) {
+            engine.step(List.of(new Piece(sequence, ids.length - 3, ids.length - 3)));
+            float[] all = tiny.device.floats(engine.logits());
+            for (int i = ids.length - 3; i < ids.length; i++) {
+                sequence.add(ids[i]);
+                engine.step(List.of(new Piece(sequence, 1, 1)));
+                float[] row = tiny.device.floats(engine.logits());
+                all = Arrays.copyOf(all, all.length + row.length);
+                System.arraycopy(row, 0, all, all.length - row.length, row.length);
+            }
+            return all;
+        }
+    }
+
+    /**
+     * The largest difference of each position, in proportion to the range of all logits. Where experts are chosen, a position
+     * may be given to others than before, and then it says nothing of a cache: there the middle of all positions is taken.
+     */
+    @ParameterizedTest
+    @CsvSource({
+        "starcoder2, 1",
+        "llama2, 1",
+        "llama3, 1",
+        "mistral, 1",
+        "phi, 1",
+        "phi3, 1",
+        "phi3-longrope, 1",
+        "qwen2, 1",
+        "qwen2-yarn, 1",
+        "qwen3, 1",
+        "deepseek_v2, 0.5",
+        "deepseek_v3, 0.5",
+        "mixtral, 0.5",
+        "qwen2_moe, 0.5",
+        "qwen3_moe, 0.5"
+    })
+    void logitsAreWithinAHundredthOfTheirRange(String name, double share) {
+        try (TinyModel tiny = TinyModel.base(name, "cpu")) {
+            float[] half = logits(tiny, DType.F16);
+            float[] eight = logits(tiny, DType.I8);
+            int v = tiny.model.facts().vocabulary();
+            double[] apart = new double[half.length / v];
+            double least = Double.POSITIVE_INFINITY;
+            double most = Double.NEGATIVE_INFINITY;
+            for (int i = 0; i < half.length; i++) {
+                least = Math.min(least, half[i]);
+                most = Math.max(most, half[i]);
+                apart[i / v] = Math.max(apart[i / v], Math.abs(half[i] - eight[i]));
+            }
+            Arrays.sort(apart);
+            System.out.printf(
+                    "int8 KV, %s: %.5f of the range at most, %.5f in the middle%n",
+                    name, apart[apart.length - 1] / (most - least), apart[apart.length / 2] / (most - least));
+            assertThat(apart[(int) Math.ceil(share * apart.length) - 1])
+                    .isPositive()
+                    .isLessThan(1e-2 * (most - least));
+        }
+    }
+
+    @Test
+    void aForkThatCopiesABlockHasTheSameBits() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine engine = engine(tiny, DType.I8)) {
+            Engine.Sequence one = engine.open(3, 1, 4, 1, 5, 9, 2, 6);
+            engine.step(List.of(new Piece(one, 8, 1)));
+            Engine.Sequence two = one.fork();
+            one.add(5);
+            two.add(5);
+            engine.step(List.of(new Piece(one, 1, 1), new Piece(two, 1, 1)));
+            float[] rows = tiny.device.floats(engine.logits());
+            assertThat(tiny.rows(rows, 0, 1)).isEqualTo(tiny.rows(rows, 1, 2));
+        }
+    }
+
+    @Test
+    void aBlockTakesAByteForEachNumberAndTwoForEachHead() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu")) {
+            var layers = tiny.model.facts().caches();
+            long half = KvTensors.blockBytes(layers, 16, DType.F16);
+            long heads = 2L * 16 * layers.size() * layers.getFirst().kvHeads();
+            assertThat(KvTensors.blockBytes(layers, 16, DType.I8)).isEqualTo(half / 2 + 2 * heads);
+        }
+    }
+}

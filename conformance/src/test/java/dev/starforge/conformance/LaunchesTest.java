@@ -1,0 +1,104 @@
+package dev.starforge.conformance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Launch;
+import dev.starforge.kernels.Launcher;
+import dev.starforge.model.Batches;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
+import dev.starforge.model.PagedKvCache;
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Layers;
+import dev.starforge.tensor.op.Op;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** How many kernels a layer of a decode step is on a GPU, with its operations fused and apart: the table of docs/performance.md. */
+final class LaunchesTest {
+    /** Counts what the kernels of a GPU would be launched for, and computes it on the host. */
+    private static final class CountingDevice extends ForwardingDevice implements Launcher {
+        private final Dispatch dispatch = new Dispatch(this);
+        private int launches;
+
+        CountingDevice(Device host) {
+            super(host);
+        }
+
+        @Override
+        public Support supports(Op op, Spec... in) {
+            return Dispatch.supports(op, in);
+        }
+
+        @Override
+        public void run(Op op, Tensor[] in, Tensor[] out) {
+            dispatch.run(op, in, out);
+            super.run(op, in, out);
+        }
+
+        @Override
+        public void launch(Launch launch) {
+            launches++;
+        }
+
+        @Override
+        public void zero(Tensor tensor) {
+            launches++;
+        }
+
+        @Override
+        public void copy(Tensor from, Tensor to) {
+            launches++;
+        }
+    }
+
+    private static int launches(String name, Fallback fallback) {
+        try (CountingDevice device = new CountingDevice(
+                        Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels"))));
+                Scope weights = new Scope(device);
+                Scope step = new Scope(device);
+                ModelFiles files = ModelFiles.open(TinyModel.GOLDEN.resolve(name))) {
+            Model model = files.load(weights, Precision.FLOAT32);
+            PagedKvCache cache = new PagedKvCache(model.facts(), 4, DType.F32, weights);
+            Batch batch = Batches.cached(model, step, List.of(new Batches.Chunk(cache.sequence(), new int[] {1})));
+            EagerOps ops = device.ops(step, Precision.FLOAT32, fallback);
+            Tensor x = model.embed(ops, batch);
+            device.launches = 0;
+            model.blocks().getFirst().forward(ops, x, batch, cache);
+            return device.launches;
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "llama3, 17, 12",
+        "qwen2, 20, 12",
+        "qwen3, 19, 14",
+        "starcoder2, 21, 11",
+        "phi, 20, 11",
+        "phi3, 20, 18",
+    })
+    void aLayerIsFewerLaunches(String name, int apart, int fused) {
+        Set<Class<? extends Op>> off = Set.of(Layers.Linear.class, Layers.AddLayerNorm.class, Layers.AddRmsNorm.class);
+        int before = launches(name, new Fallback(true, off, line -> {}));
+        int after = launches(name, Fallback.FORBIDDEN);
+        System.out.println("launches a layer, " + name + ": " + before + " apart, " + after + " fused");
+        assertThat(List.of(before, after)).containsExactly(apart, fused);
+    }
+}

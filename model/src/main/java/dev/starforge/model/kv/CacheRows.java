@@ -1,0 +1,89 @@
+package dev.starforge.model.kv;
+
+import dev.starforge.tensor.Batch;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Plain;
+
+/** The keys or the values of a layer, [rows, heads, head dim], as they are kept; zero at first. */
+sealed interface CacheRows {
+    static CacheRows allocate(Scope scope, DType type, Shape shape) {
+        if (type != DType.I8) {
+            return new Floats(zero(scope, new Spec(type, shape)));
+        }
+        Tensor scales = zero(scope, new Spec(DType.F16, Shape.of(shape.dim(0), shape.dim(1))));
+        return new Codes(scope.allocate(new Spec(type, shape)), scales);
+    }
+
+    private static Tensor zero(Scope scope, Spec spec) {
+        Tensor tensor = scope.allocate(spec);
+        scope.device().run(new Plain.Fill(spec, 0), new Tensor[0], new Tensor[] {tensor});
+        return tensor;
+    }
+
+    /** The bytes of so many heads. */
+    static long bytes(DType type, long heads, long headDim) {
+        return type.bytes(heads * headDim) + (type == DType.I8 ? DType.F16.bytes(heads) : 0);
+    }
+
+    /** Writes x[N, heads, head dim] to rows i32[N]. */
+    void store(Ops ops, Tensor rows, Tensor x);
+
+    /** Rows {@code first} to {@code first + count - 1}, as {@link #store} takes them. */
+    Tensor read(Ops ops, long first, long count);
+
+    /** In a float type. */
+    record Floats(Tensor elements) implements CacheRows {
+        @Override
+        public void store(Ops ops, Tensor rows, Tensor x) {
+            ops.store(elements, rows, x);
+        }
+
+        @Override
+        public Tensor read(Ops ops, long first, long count) {
+            return part(elements, first, count);
+        }
+    }
+
+    /** In eight bits, with a scale for each row and head; where a scale is zero, codes may be anything. */
+    record Codes(Tensor codes, Tensor scales) implements CacheRows {
+        @Override
+        public void store(Ops ops, Tensor rows, Tensor x) {
+            ops.storeInt8(codes, scales, rows, x);
+        }
+
+        @Override
+        public Tensor read(Ops ops, long first, long count) {
+            return ops.decoded(part(codes, first, count), part(scales, first, count));
+        }
+    }
+
+    private static Tensor part(Tensor rows, long first, long count) {
+        long each = rows.shape().size() / rows.dim(0);
+        return rows.view(first * each, rows.shape().withFirst(count));
+    }
+
+    /** Attention of q over keys and values that are kept alike. */
+    static Tensor attend(Ops ops, Tensor q, CacheRows k, CacheRows v, Batch batch, float scale, int window) {
+        if (k instanceof Floats(Tensor keys) && v instanceof Floats(Tensor values)) {
+            return ops.attend(q, keys, values, batch, scale, window);
+        }
+        Codes keys = (Codes) k;
+        Codes values = (Codes) v;
+        return ops.run(
+                new Fused.Attention(scale, window, batch.block()),
+                q,
+                keys.codes,
+                values.codes,
+                batch.starts(),
+                batch.positions(),
+                batch.tables(),
+                keys.scales,
+                values.scales);
+    }
+}

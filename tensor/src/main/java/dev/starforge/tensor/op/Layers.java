@@ -1,0 +1,128 @@
+package dev.starforge.tensor.op;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Ops;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Plain.Map;
+import dev.starforge.tensor.op.Plain.MatMul;
+
+/**
+ * Neighbours in a transformer block that a backend may run in one pass over memory: a product and what is done to it before
+ * it is stored, products of the same x, a residual and the norm of the sum. They save launches and traffic, nothing else:
+ * every part is rounded to the type of its result as if it were stored, so that a fused one has the bits of its parts
+ * wherever sums are in the same order.
+ *
+ * <p>Therefore a tape records the expansion in their place. What the gradient of an activation or of a norm reads is then
+ * kept as it ever was, nothing is computed twice, and a block that runs again from a checkpoint has the same bits.
+ */
+public sealed interface Layers extends Fused {
+    /**
+     * (x[N, in], then {@code weights} matrices [out, in], each of a type of its own, then as many biases [out] if there are
+     * any, then the residual [N, out] if there is one) -> for each weight y[N, out] = fn(x W^T + bias) + residual.
+     *
+     * @param weights how many; a residual goes with one
+     * @param bias whether each has a bias
+     * @param fn the activation, or {@link Fn#IDENTITY}
+     * @param to the type of the outputs, and of the residual
+     * @param int8 as in {@link MatMul}
+     */
+    record Linear(int weights, boolean bias, Fn fn, boolean residual, DType to, boolean int8) implements Layers {
+        public Linear {
+            Check.isFloat("Linear", to);
+            if (weights < 1 || residual && weights > 1) {
+                throw new ShapeException("Linear: " + weights + " weights" + (residual ? " and a residual" : "")
+                        + ": expected one, or several without a residual");
+            }
+        }
+
+        /** The product without anything that follows it. */
+        public MatMul product() {
+            return new MatMul(false, true, to, int8);
+        }
+
+        /** Which input is the bias of the weight that input {@code weight} is, from 1 on. */
+        public int biasOf(int weight) {
+            return weights + weight;
+        }
+
+        /** Which input is the residual. */
+        public int residualInput() {
+            return 1 + weights + (bias ? weights : 0);
+        }
+
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, residualInput() + (residual ? 1 : 0), in);
+            Check.rank(this, 2, in[0]);
+            Spec[] out = new Spec[weights];
+            for (int i = 0; i < weights; i++) {
+                out[i] = product().outputs(in[0], in[1 + i])[0];
+                if (bias) {
+                    Check.type(this, DType.F32, in[biasOf(1 + i)]);
+                    Check.same(this, Shape.of(out[i].shape().last()), in[biasOf(1 + i)].shape());
+                }
+            }
+            if (residual) {
+                Check.type(this, to, in[residualInput()]);
+                Check.same(this, out[0].shape(), in[residualInput()].shape());
+            }
+            return out;
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Tensor[] out = new Tensor[weights];
+            for (int i = 0; i < weights; i++) {
+                Tensor y = ops.run(product(), in[0], in[1 + i]);
+                y = bias ? ops.add(y, in[biasOf(1 + i)]) : y;
+                y = fn == Fn.IDENTITY ? y : ops.run(new Map(fn), y);
+                out[i] = residual ? ops.add(in[residualInput()], y) : y;
+            }
+            return out;
+        }
+    }
+
+    /** (x[..., C], y of the same shape, w[C]) -> h = x + y in the type of x, then the outputs of {@link Fused.RmsNorm} of h. */
+    record AddRmsNorm(float eps) implements Layers {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            return sumAnd(this, new RmsNorm(eps).outputs(in[0], in[2]), in);
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Tensor h = ops.add(in[0], in[1]);
+            Tensor[] norm = ops.runAll(new RmsNorm(eps), h, in[2]);
+            return new Tensor[] {h, norm[0], norm[1]};
+        }
+    }
+
+    /** (x[..., C], y of the same shape, w[C], b[C]) -> h = x + y in the type of x, then the outputs of {@link Fused.LayerNorm}. */
+    record AddLayerNorm(float eps) implements Layers {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 4, in);
+            return sumAnd(this, new LayerNorm(eps).outputs(in[0], in[2], in[3]), in);
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            Tensor h = ops.add(in[0], in[1]);
+            Tensor[] norm = ops.runAll(new LayerNorm(eps), h, in[2], in[3]);
+            return new Tensor[] {h, norm[0], norm[1], norm[2]};
+        }
+    }
+
+    private static Spec[] sumAnd(Op op, Spec[] norm, Spec... in) {
+        Check.isFloat(op, in[1]);
+        Check.same(op, in[0].shape(), in[1].shape());
+        Spec[] all = new Spec[1 + norm.length];
+        all[0] = in[0];
+        System.arraycopy(norm, 0, all, 1, norm.length);
+        return all;
+    }
+}

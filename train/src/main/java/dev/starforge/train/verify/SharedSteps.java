@@ -1,0 +1,82 @@
+package dev.starforge.train.verify;
+
+import dev.starforge.model.Model;
+import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Choice;
+import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Decoding;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * Whether recorded steps give each of one to eight sequences the tokens that it has alone. Sequences leave one after
+ * another, so that a step recorded for eight serves fewer; the tokens are chosen on the device.
+ */
+final class SharedSteps {
+    private static final int SEQUENCES = 8;
+
+    /** Steps with all of them: prompts, one that runs, one that is recorded. */
+    private static final int TOGETHER = 3;
+
+    private final Engine engine;
+
+    private SharedSteps(Engine engine) {
+        this.engine = engine;
+    }
+
+    static boolean identical(Model model, Device device, Precision precision, Fallback fallback, int[] ids) {
+        List<int[]> prompts = new ArrayList<>();
+        for (int s = 0; s < SEQUENCES; s++) {
+            prompts.add(Arrays.copyOfRange(ids, s % 3, s % 3 + 2 + s / 3));
+        }
+        try (Engine engine = new Engine(model, device, precision, fallback, 2 * SEQUENCES)) {
+            SharedSteps steps = new SharedSteps(engine);
+            List<int[]> shared = steps.texts(prompts, "shared");
+            for (int s = 0; s < SEQUENCES; s++) {
+                int[] alone = steps.texts(List.of(prompts.get(s)), "alone " + s).getFirst();
+                int[] text = shared.get(s);
+                if (!Arrays.equals(text, Arrays.copyOf(alone, text.length))) {
+                    return false;
+                }
+            }
+            return true;
+        }
+    }
+
+    /** Prompts continued side by side, the first by the least; one alone by as much as the last. */
+    private List<int[]> texts(List<int[]> prompts, String salt) {
+        List<int[]> texts = new ArrayList<>(prompts);
+        List<Engine.Sequence> all = new ArrayList<>();
+        prompts.forEach(prompt -> all.add(engine.open(Engine.Adapter.BASE, salt, prompt)));
+        int first = 0; // that still runs
+        for (int round = 0; round < TOGETHER + SEQUENCES - 1; round++) {
+            List<Engine.Sequence> running = all.subList(first, all.size());
+            int[] tokens = step(running);
+            for (int i = 0; i < tokens.length; i++) {
+                running.get(i).add(tokens[i]);
+                int[] text = texts.get(first + i);
+                texts.set(first + i, Arrays.copyOf(text, text.length + 1));
+                texts.get(first + i)[text.length] = tokens[i];
+            }
+            if (round + 1 >= TOGETHER && first + 1 < all.size()) {
+                all.get(first++).close();
+            }
+        }
+        all.subList(first, all.size()).forEach(Engine.Sequence::close);
+        return texts;
+    }
+
+    private int[] step(List<Engine.Sequence> running) {
+        List<Piece> pieces =
+                running.stream().map(s -> new Piece(s, s.pending(), 1)).toList();
+        List<Choice> greedy = running.stream()
+                .map(s -> new Choice(Sampling.GREEDY, s.length(), Decoding.NO_HISTORY))
+                .toList();
+        return engine.step(pieces, greedy, 0).tokens();
+    }
+}
