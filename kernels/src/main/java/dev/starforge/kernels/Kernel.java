@@ -17,7 +17,7 @@ public enum Kernel {
     FILL("elementwise", "Fill", 0),
     MATMUL("matmul", "MatMul", 8704),
     MATMUL_FEW("matmul", "MatMulFew", 34816),
-    PROJECT("project", "Project", 37888, "epilogue", "mma", "tiles"),
+    PROJECT("project", "Project", 41984, "epilogue", "mma", "tiles"),
     DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "tiles"),
     GATHER_TILES("dequantize", "GatherTiles", 0, "mma", "tiles"),
     PACK_TILES("repack", "PackTiles", 0),
@@ -68,7 +68,7 @@ public enum Kernel {
     MASK("attention", "Mask", 0),
     ATTENTION("attention", "Attention", 8256),
     FLASH_ATTENTION("flash", "FlashAttention", 40992, "mma"),
-    DECODE_ATTENTION("decode", "DecodeAttention", 9216, "mma"),
+    DECODE_ATTENTION("decode", "DecodeAttention", 17408, "mma"),
     COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);

@@ -28,6 +28,12 @@ final class Products {
     /** Weights of one launch: queries, keys and values. */
     private static final int TOGETHER = 3;
 
+    /** Blocks whose scales take so many registers that fewer pieces fit. */
+    private static final int SUPER_BLOCK = 256;
+
+    /** Columns of a group of {@link Kernel#FINISH}. */
+    private static final int FINISHED = 8 * Launch.GROUP;
+
     private static final long MAX_BATCHES = 65535;
 
     /** Rows of a product that {@link Kernel#PROJECT} takes, in blocks of so many columns of mma. */
@@ -95,6 +101,7 @@ final class Products {
             eights *= 2;
         }
         Call call = new Call(launcher, Kernel.PROJECT)
+                .define("DEPTH", depth(w, x.dim(1)))
                 .define("MMA", Variant.spelled(mma))
                 .define("NT", eights)
                 .define("PARTS", parts)
@@ -159,6 +166,18 @@ final class Products {
         }
     }
 
+    /** Pieces on their way to a lane: as many as registers hold, if that divides those it has of a row. */
+    private static int depth(DType w, long terms) {
+        int most = w.isQuantized() && w.blockElements() < SUPER_BLOCK ? 6 : 4;
+        long turns = Call.groups(terms / Tiles.PIECE, 8);
+        for (int depth = most; depth > most / 2; depth--) {
+            if (turns % depth == 0) {
+                return depth;
+            }
+        }
+        return most;
+    }
+
     /** One weight by the maker's library, and what follows by a kernel of ours; without one, all by ours. */
     private void product(Layers.Linear op, Tensor[] in, Tensor[] out, int weight) {
         Scope scratch = launcher.scratch();
@@ -169,18 +188,22 @@ final class Products {
             weights.dequantize(in[1 + weight], dense[1 + weight]);
         }
         Tensor y = out[weight];
-        if (Call.size(y) > 0 && launcher.product(op.product(), in[0], dense[1 + weight], y)) {
+        if (Call.size(y) > 0 && y.dim(0) <= MAX_BATCHES && launcher.product(op.product(), in[0], dense[1 + weight], y)) {
             new Call(launcher, Kernel.FINISH)
                     .tensors(
                             y,
                             op.bias() ? in[op.biasOf(1 + weight)] : y,
                             op.residual() ? in[op.residualInput()] : y)
-                    .i64(Call.size(y))
-                    .i64(y.dim(1))
+                    .i32(y.dim(1))
                     .flag(op.bias())
                     .i32(Dispatch.code(op.fn()))
                     .flag(op.residual())
-                    .elements(op.bias() || op.fn() != Fn.IDENTITY || op.residual() ? Call.size(y) : 0);
+                    .groups(
+                            op.bias() || op.fn() != Fn.IDENTITY || op.residual()
+                                    ? Call.groups(y.dim(1), FINISHED)
+                                    : 0,
+                            y.dim(0),
+                            1);
         } else {
             portable(op, dense, out, weight, weight + 1);
         }
