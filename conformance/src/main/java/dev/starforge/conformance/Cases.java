@@ -56,6 +56,7 @@ final class Cases {
         for (DType type : DType.values()) {
             if (type.isQuantized()) {
                 quantized(type);
+                tiled(type);
             }
         }
     }
@@ -243,6 +244,27 @@ final class Cases {
         add(new Plain.ScatterAdd(13, DType.F32), drawn(NORMAL, type, 7, 5), ids(5, 0, 12, 5, 5, 1, 0));
         add(new Plain.Cast(type), g(7, 13));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 7, 13).wanted());
+    }
+
+    /** Weights as a GPU lays them out, in tiles of 16 rows: several tiles, few rows and many, more columns than eight simdgroups share. */
+    private void tiled(DType type) {
+        add(new Plain.MatMul(false, true), x(1, 1280), drawn(NORMAL, type, 48, 1280));
+        add(new Plain.MatMul(false, true, DType.BF16), drawn(NORMAL, DType.BF16, 9, 768), drawn(NORMAL, type, 32, 768));
+        add(new Plain.MatMul(false, true), x(67, 256), drawn(NORMAL, type, 16, 256));
+        add(new Plain.Gather(), drawn(NORMAL, type, 48, 512), ids(5, 0, 47, 33, 31, 32, 5));
+        add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 16, 256));
+        if (type == DType.Q4_0) {
+            add(new Plain.MatMul(false, true), x(3, 512), drawn(NORMAL, type, 48, 512));
+            add(
+                    new Plain.MatMul(false, true, DType.F16),
+                    drawn(NORMAL, DType.F16, 9, 768),
+                    drawn(NORMAL, type, 32, 768));
+            add(
+                    new Plain.MatMul(false, true, DType.BF16),
+                    drawn(NORMAL, DType.BF16, 67, 256),
+                    drawn(NORMAL, type, 16, 256));
+            add(new Plain.MatMul(false, false), g(5, 48), drawn(NORMAL, type, 48, 512));
+        }
     }
 
     /** Every operation that reads quantized weights, with one to three blocks in a row and heights around panels of 32. */
@@ -806,6 +828,10 @@ final class Cases {
             attend(type, 0, 4, 2, 2, 130, new int[] {5, 0}, new int[] {1, 20});
             attend(type, 0, 16, 4, 1, 128, new int[] {1, 130}, new int[] {1, 3});
         }
+        for (DType type : List.of(DType.F16, DType.BF16)) {
+            tiles(type, 0, new int[] {35, 70}, new int[] {21, 0});
+            tiles(type, 40, new int[] {150, 10}, empty, new int[] {1, 3});
+        }
         // packed training: every row a block of its own
         attend(DType.F32, 0, 1, 4, 2, 16, new int[] {7, 0}, new int[] {11, 0}, empty, new int[] {5, 0});
         attend(DType.F32, 5, 1, 2, 2, 5, new int[] {13, 0}, new int[] {7, 0});
@@ -829,6 +855,15 @@ final class Cases {
                 4,
                 drawn(cache, DType.F32, poisoned.rows(), 2, 16),
                 drawn(cache, DType.F32, poisoned.rows(), 2, 16));
+    }
+
+    /** So many queries that a GPU takes them in tiles, in the type of the cache. */
+    private void tiles(DType type, int window, int[]... sequences) {
+        Ragged ragged = Ragged.of(16, window, sequences);
+        Input cache = drawn(ragged.cache(128), type, ragged.rows(), 1, 128);
+        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, 128), cache, cache));
+        inputs.addAll(ragged.layout());
+        cases.add(new Case(new Fused.Attention(0.09f, window, 16), inputs, ragged.toString()));
     }
 
     private void attend(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {

@@ -95,8 +95,8 @@ final class Tolerances {
             case Plain.Affine _ -> once(2, "a product and a sum, fused or not");
             case Plain.Map _ -> once(8, "one transcendental (4), a sum, a quotient (2), a product");
             case Plain.MapGrad _ -> once(12, "one transcendental (4) and a polynomial in it and x");
-            case Plain.MatMul o -> product(in[1].dtype(), inner(o, in[0]));
-            case Routing.ExpertMatMul _ -> product(in[1].dtype(), last(in));
+            case Plain.MatMul o -> product(in[0].dtype(), in[1].dtype(), inner(o, in[0]));
+            case Routing.ExpertMatMul _ -> product(in[0].dtype(), in[1].dtype(), last(in));
             case Routing.ExpertOuter _ -> sum(2, rows(in), "as MatMul; at worst all rows are one expert's");
             case Plain.Sum o -> sum(1, o.over() == Plain.Sum.Over.LAST ? last(in) : rows(in), "nothing but the sum");
             case Plain.ScatterAdd _ -> sum(1, in[1].shape().size(), "at worst all rows are added to one");
@@ -129,9 +129,9 @@ final class Tolerances {
             case Fused.CrossEntropyGrad _ -> once(12, "a difference, exp (4), a difference, two products");
             case Fused.Attention o ->
                 sum(
-                        20,
+                        20 + (in[0].dtype() == DType.F32 ? 0 : rounding(in[0].dtype()) / U),
                         Math.max(head(in), keys(o.block(), in)),
-                        "an inner product of a head, softmax (12), a sum over keys");
+                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such values");
             case Fused.AttentionGrad o ->
                 sum(
                         28,
@@ -193,9 +193,12 @@ final class Tolerances {
     }
 
     /** A product with weights of this type, over sums of this length. */
-    private static Bound product(DType weights, long summed) {
+    private static Bound product(DType x, DType weights, long summed) {
         if (!weights.isWeight()) {
             throw new IllegalArgumentException("MatMul: no weights are " + weights);
+        }
+        if (weights.isQuantized() && x != DType.F32) {
+            return sum(2 + rounding(x) / U, summed, "decoded weights may be rounded to the type of activations");
         }
         return weights.isQuantized()
                 ? sum(2, summed, "decoded weights are exact float32; then as with those")

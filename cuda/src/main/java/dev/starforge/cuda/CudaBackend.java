@@ -20,6 +20,11 @@ import java.util.List;
 
 /** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
 public final class CudaBackend implements Backend {
+    /** The first compute capabilities with mma of bf16, and with programmatic dependent launch. */
+    static final int TENSOR_CORES = 8;
+
+    static final int DEPENDENT_LAUNCH = 9;
+
     private static final int NAME_BYTES = 256;
 
     @Override
@@ -57,7 +62,10 @@ public final class CudaBackend implements Backend {
             if (Nvrtc.LIBRARY instanceof Library.Missing missing) {
                 return Probe.missing(found.getFirst().name() + " is there, but " + missing.reason());
             }
-            return new Probe(found, found.getFirst().name());
+            String products = CublasLt.LIBRARY instanceof Library.Missing missing
+                    ? "; dense products by our own kernel, since " + missing.reason()
+                    : "";
+            return new Probe(found, found.getFirst().name() + products);
         } catch (DeviceException failure) {
             return Probe.missing(String.valueOf(failure.getMessage()));
         }
@@ -78,7 +86,7 @@ public final class CudaBackend implements Backend {
         return declare(index, out.getString(0), bytes, integrated, major, minor, driver);
     }
 
-    /** What this build declares of a GPU, here or described. Float32 is fastest with the kernels there are; bf16 from Ampere on. */
+    /** What this build declares of a GPU, here or described. bf16 is fastest where tensor cores take it, from Ampere on. */
     public static Probe.Found declare(
             int index, String name, long bytes, boolean integrated, int major, int minor, int driver) {
         return new Probe.Found(
@@ -86,9 +94,11 @@ public final class CudaBackend implements Backend {
                 name,
                 bytes,
                 integrated,
-                major >= 8 ? List.of(DType.F32, DType.BF16, DType.F16) : List.of(DType.F32, DType.F16),
-                "plain",
-                "kernels that tile queries against keys (flash attention) are not written yet",
+                major >= TENSOR_CORES ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
+                major >= TENSOR_CORES ? "flash" : "plain",
+                major >= TENSOR_CORES
+                        ? "tiles of queries on tensor cores in 16 bits and heads of 128; otherwise plain"
+                        : "tensor cores take bf16 from compute capability 8.0 on",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."
                         + driver % 1000 / 10);
     }

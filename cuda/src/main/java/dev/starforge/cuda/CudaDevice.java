@@ -1,9 +1,13 @@
 package dev.starforge.cuda;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -17,10 +21,12 @@ import dev.starforge.tensor.op.Op;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -43,10 +49,13 @@ final class CudaDevice implements Device {
     private final Thread owner = Thread.currentThread();
     private final Arena arena = Arena.ofConfined();
     private final MemorySegment result = arena.allocate(JAVA_LONG);
-    private final MemorySegment staging = arena.allocate(STAGING);
+    private final MemorySegment staging;
     private final long stream;
     private final Kernels kernels;
     private final CudaMemory workspace;
+    private final boolean tensorCores;
+    private final Optional<Gemm> gemm;
+    private final CudaLauncher launcher;
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
@@ -63,12 +72,26 @@ final class CudaDevice implements Device {
         CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), "open " + name());
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
-        kernels = new Kernels(
-                attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-                options.kernelCache());
-        workspace = allocate(Dispatch.WORKSPACE);
-        dispatch = new Dispatch(new CudaLauncher(kernels, stream, workspace, arena));
+        staging = pinned();
+        int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+        tensorCores = major >= CudaBackend.TENSOR_CORES;
+        kernels =
+                new Kernels(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
+        workspace = allocate(Math.max(Dispatch.WORKSPACE, Gemm.workspaceBytes()));
+        gemm = CublasLt.LIBRARY instanceof Library.Found
+                ? Optional.of(new Gemm(stream, workspace, arena))
+                : Optional.empty();
+        CudaLauncher.Chip chip = new CudaLauncher.Chip(
+                attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT), major >= CudaBackend.DEPENDENT_LAUNCH);
+        launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
+        dispatch = new Dispatch(launcher);
+    }
+
+    /** Host memory that the GPU copies from and to by itself. */
+    @SuppressWarnings("restricted") // the driver hands out an address of as many bytes as were asked for
+    private MemorySegment pinned() {
+        CudaDriver.check(CudaDriver.cuMemHostAlloc(result, STAGING, 0), "open " + name());
+        return result.get(ADDRESS, 0).reinterpret(STAGING);
     }
 
     private int attribute(int attribute) {
@@ -83,17 +106,18 @@ final class CudaDevice implements Device {
 
     @Override
     public Support supports(Op op, Spec... in) {
-        return Dispatch.supports(op, in);
+        Support answer = Dispatch.supports(op, in);
+        return tensorCores || Arrays.stream(in).noneMatch(each -> each.dtype().isQuantized()) ? answer : Support.NONE;
     }
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return Dispatch.workspace(op);
+        return workspace.bytes() + Dispatch.workspace(op, in);
     }
 
     @Override
     public long workspaceBytes() {
-        return Dispatch.WORKSPACE;
+        return workspace.bytes() + launcher.scratch().reservedBytes();
     }
 
     @Override
@@ -138,20 +162,37 @@ final class CudaDevice implements Device {
         if (source.byteSize() > to.bytes()) {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
-        long pointer = CudaMemory.pointer(to);
-        if (source.isNative()) {
-            upload(pointer, source);
-            return;
+        upload(CudaMemory.pointer(to), source);
+        if (Dispatch.isTiled(to.spec()) && source.byteSize() == to.bytes()) {
+            dispatch.pack(to);
         }
+    }
+
+    /** Pieces of a quantized tensor lie as in their file until the last one is there. */
+    @Override
+    public void write(Tensor to, long from, ByteBuffer piece) {
+        enter("write");
+        refuseInCapture("write " + to, "the host copies nothing inside a step");
+        MemorySegment source = MemorySegment.ofBuffer(piece);
+        if (from < 0 || source.byteSize() > to.bytes() - from) {
+            throw new ShapeException("write: " + source.byteSize() + " bytes at " + from + " of tensor " + to);
+        }
+        upload(CudaMemory.pointer(to) + from, source);
+        if (Dispatch.isTiled(to.spec()) && from + source.byteSize() == to.bytes()) {
+            dispatch.pack(to);
+        }
+    }
+
+    private void upload(long pointer, MemorySegment source) {
         for (long at = 0; at < source.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, source.byteSize() - at);
             MemorySegment.copy(source, at, staging, 0, bytes);
-            upload(pointer + at, staging.asSlice(0, bytes));
+            uploadNative(pointer + at, staging.asSlice(0, bytes));
         }
     }
 
     /** Waits, because the caller may change its buffer as soon as this returns. */
-    private void upload(long pointer, MemorySegment from) {
+    private void uploadNative(long pointer, MemorySegment from) {
         if (from.byteSize() > 0) {
             CudaDriver.check(
                     CudaDriver.cuMemcpyHtoDAsync_v2(pointer, from, from.byteSize(), stream), name() + ": write");
@@ -167,19 +208,37 @@ final class CudaDevice implements Device {
         if (target.byteSize() < from.bytes()) {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
         }
-        long pointer = CudaMemory.pointer(from);
-        if (target.isNative()) {
-            download(target.asSlice(0, from.bytes()), pointer);
-            return;
+        if (Dispatch.isTiled(from.spec())) {
+            readTiles(from, target);
+        } else {
+            download(target.asSlice(0, from.bytes()), CudaMemory.pointer(from));
         }
-        for (long at = 0; at < from.bytes(); at += STAGING) {
-            long bytes = Math.min(STAGING, from.bytes() - at);
-            download(staging.asSlice(0, bytes), pointer + at);
+    }
+
+    private void readTiles(Tensor from, MemorySegment target) {
+        Shape shape = Shape.of(from.dim(-2), from.dim(-1));
+        Scope scratch = launcher.scratch();
+        long at = 0;
+        for (long element = 0; element < from.shape().size(); element += shape.size()) {
+            Tensor matrix = from.view(element, shape);
+            scratch.mark();
+            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
+            dispatch.unpack(matrix, file);
+            download(target.asSlice(at, file.bytes()), CudaMemory.pointer(file));
+            at += file.bytes();
+            scratch.release();
+        }
+    }
+
+    private void download(MemorySegment target, long pointer) {
+        for (long at = 0; at < target.byteSize(); at += STAGING) {
+            long bytes = Math.min(STAGING, target.byteSize() - at);
+            downloadNative(staging.asSlice(0, bytes), pointer + at);
             MemorySegment.copy(staging, 0, target, at, bytes);
         }
     }
 
-    private void download(MemorySegment to, long pointer) {
+    private void downloadNative(MemorySegment to, long pointer) {
         if (to.byteSize() > 0) {
             CudaDriver.check(CudaDriver.cuMemcpyDtoHAsync_v2(to, pointer, to.byteSize(), stream), name() + ": read");
             synchronize();
@@ -283,6 +342,7 @@ final class CudaDevice implements Device {
             return;
         }
         enter("close");
+        launcher.close();
         closed = true;
         int failure = CudaDriver.cuStreamSynchronize(stream);
         for (long graph : graphs.values()) {
@@ -291,8 +351,10 @@ final class CudaDevice implements Device {
         for (Memory memory : reserved) {
             failure = first(failure, CudaDriver.cuMemFree_v2(((CudaMemory) memory).pointer()));
         }
+        failure = first(failure, CudaDriver.cuMemFreeHost(staging));
         failure = first(failure, CudaDriver.cuMemFree_v2(workspace.pointer()));
         failure = first(failure, kernels.unload());
+        gemm.ifPresent(Gemm::close);
         failure = first(failure, CudaDriver.cuStreamDestroy_v2(stream));
         failure = first(failure, CudaDriver.cuDevicePrimaryCtxRelease_v2(device));
         arena.close();

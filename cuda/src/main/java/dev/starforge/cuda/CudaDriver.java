@@ -19,6 +19,7 @@ import java.util.List;
 final class CudaDriver {
     static final int SUCCESS = 0;
     static final int OUT_OF_MEMORY = 2;
+    static final int ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
     static final int ATTRIBUTE_INTEGRATED = 18;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
@@ -51,6 +52,10 @@ final class CudaDriver {
             LIBRARY.handle("cuMemAlloc_v2", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG));
     private static final MethodHandle cuMemFree_v2 =
             LIBRARY.handle("cuMemFree_v2", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
+    private static final MethodHandle cuMemHostAlloc =
+            LIBRARY.handle("cuMemHostAlloc", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT));
+    private static final MethodHandle cuMemFreeHost =
+            LIBRARY.handle("cuMemFreeHost", FunctionDescriptor.of(JAVA_INT, ADDRESS));
     private static final MethodHandle cuMemcpyHtoDAsync_v2 = LIBRARY.handle(
             "cuMemcpyHtoDAsync_v2", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle cuMemcpyDtoHAsync_v2 = LIBRARY.handle(
@@ -70,6 +75,8 @@ final class CudaDriver {
             FunctionDescriptor.of(
                     JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT,
                     JAVA_LONG, ADDRESS, ADDRESS));
+    private static final MethodHandle cuLaunchKernelEx = LIBRARY.handle(
+            "cuLaunchKernelEx", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
     private static final MethodHandle cuStreamCreate =
             LIBRARY.handle("cuStreamCreate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT));
     private static final MethodHandle cuStreamDestroy_v2 =
@@ -224,6 +231,24 @@ final class CudaDriver {
         }
     }
 
+    // CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags);
+    static int cuMemHostAlloc(MemorySegment pointer, long bytes, int flags) {
+        try {
+            return (int) cuMemHostAlloc.invokeExact(pointer, bytes, flags);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuMemFreeHost(void *pointer);
+    static int cuMemFreeHost(MemorySegment pointer) {
+        try {
+            return (int) cuMemFreeHost.invokeExact(pointer);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
     // CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
     static int cuMemcpyHtoDAsync_v2(long to, MemorySegment from, long bytes, long stream) {
         try {
@@ -305,6 +330,15 @@ final class CudaDriver {
         try {
             return (int) cuLaunchKernel.invokeExact(
                     function, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes, stream, parameters, extra);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+    static int cuLaunchKernelEx(MemorySegment config, long function, MemorySegment parameters, MemorySegment extra) {
+        try {
+            return (int) cuLaunchKernelEx.invokeExact(config, function, parameters, extra);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

@@ -8,9 +8,14 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Optional;
 
 /**
  * Puts kernels on a stream. Arguments go into one block that is reused for every launch: the driver copies it before it
@@ -18,19 +23,62 @@ import java.lang.foreign.MemorySegment;
  */
 final class CudaLauncher implements Launcher {
     private static final int SLOTS = 64;
+    private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+    private static final long ATTRIBUTE_BYTES = 72;
+    private static final long CONFIG_BYTES = 56;
 
     private final Kernels kernels;
     private final long stream;
     private final CudaMemory workspace;
+    private final Device device;
+    private final Chip chip;
+    private final Scope scratch;
+    private final Scope constants;
+    private final Optional<Gemm> gemm;
     private final MemorySegment values;
     private final MemorySegment pointers;
+    private final MemorySegment config;
 
-    CudaLauncher(Kernels kernels, long stream, CudaMemory workspace, Arena arena) {
+    /** What launches depend on: how many multiprocessors there are, and whether one kernel may begin while another ends. */
+    record Chip(int multiprocessors, boolean dependentLaunch) {}
+
+    CudaLauncher(
+            Device device,
+            Chip chip,
+            Kernels kernels,
+            long stream,
+            CudaMemory workspace,
+            Optional<Gemm> gemm,
+            Arena arena) {
+        this.device = device;
+        this.chip = chip;
         this.kernels = kernels;
         this.stream = stream;
         this.workspace = workspace;
+        this.gemm = gemm;
+        scratch = new Scope(device);
+        constants = new Scope(device);
         values = arena.allocate(JAVA_LONG, SLOTS);
         pointers = arena.allocate(ADDRESS, SLOTS);
+        config = dependent(arena, stream);
+    }
+
+    /**
+     * A CUlaunchConfig with one attribute, programmatic stream serialization: the kernel may begin when all groups of the one
+     * before have let it, and waits for their memory itself.
+     */
+    private static MemorySegment dependent(Arena arena, long stream) {
+        MemorySegment attribute = arena.allocate(ATTRIBUTE_BYTES, JAVA_LONG.byteAlignment());
+        attribute.set(JAVA_INT, 0, PROGRAMMATIC_STREAM_SERIALIZATION);
+        attribute.set(JAVA_INT, 8, 1);
+        MemorySegment config = arena.allocate(CONFIG_BYTES, JAVA_LONG.byteAlignment());
+        config.set(JAVA_INT, 12, Launch.GROUP);
+        config.set(JAVA_INT, 16, 1);
+        config.set(JAVA_INT, 20, 1);
+        config.set(JAVA_LONG, 32, stream);
+        config.set(ADDRESS, 40, attribute);
+        config.set(JAVA_INT, 48, 1);
+        return config;
     }
 
     @Override
@@ -40,9 +88,19 @@ final class CudaLauncher implements Launcher {
             pointers.setAtIndex(ADDRESS, i, values.asSlice(8L * slot));
             slot += put(slot, launch.arguments().get(i));
         }
+        long function = kernels.function(launch.variant());
+        if (chip.dependentLaunch && launch.variant().kernel().overlaps()) {
+            config.set(JAVA_INT, 0, (int) launch.x());
+            config.set(JAVA_INT, 4, (int) launch.y());
+            config.set(JAVA_INT, 8, (int) launch.z());
+            CudaDriver.check(
+                    CudaDriver.cuLaunchKernelEx(config, function, pointers, MemorySegment.NULL),
+                    launch.variant().toString());
+            return;
+        }
         CudaDriver.check(
                 CudaDriver.cuLaunchKernel(
-                        kernels.function(launch.variant()),
+                        function,
                         (int) launch.x(),
                         (int) launch.y(),
                         (int) launch.z(),
@@ -90,5 +148,32 @@ final class CudaLauncher implements Launcher {
                             CudaMemory.pointer(to), CudaMemory.pointer(from), from.bytes(), stream),
                     "copy");
         }
+    }
+
+    @Override
+    public Scope scratch() {
+        return scratch;
+    }
+
+    @Override
+    public Tensor constant(int... numbers) {
+        Tensor tensor = constants.allocate(Spec.i32(numbers.length));
+        device.write(tensor, numbers);
+        return tensor;
+    }
+
+    @Override
+    public int multiprocessors() {
+        return chip.multiprocessors;
+    }
+
+    @Override
+    public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+        return gemm.isPresent() && gemm.get().run(op, a, b, c);
+    }
+
+    void close() {
+        scratch.close();
+        constants.close();
     }
 }

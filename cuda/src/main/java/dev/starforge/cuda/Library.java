@@ -1,6 +1,7 @@
 package dev.starforge.cuda;
 
 import dev.starforge.tensor.device.DeviceException;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -9,6 +10,12 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 
@@ -36,6 +43,45 @@ sealed interface Library {
             }
         }
         return new Missing(missing);
+    }
+
+    /**
+     * Where libraries of the CUDA toolkit may be: wherever the dynamic linker looks, the toolkit's own folders, and those
+     * that NVIDIA's Python packages bring, newest names first.
+     */
+    static List<String> places(String... names) {
+        List<Path> folders = new ArrayList<>(List.of(
+                Path.of("/usr/local/cuda/lib64"),
+                Path.of("/usr/local/cuda/targets/x86_64-linux/lib"),
+                Path.of("/usr/local/cuda/targets/sbsa-linux/lib"),
+                Path.of("/opt/cuda/lib64")));
+        for (String prefix : List.of("/usr/lib", "/usr/local/lib", "/opt/*/lib", "/opt/*/.venv/lib")) {
+            folders.addAll(matching(prefix + "/python3*/{site,dist}-packages/nvidia/*/lib"));
+        }
+        List<String> places = new ArrayList<>(List.of(names));
+        for (Path folder : folders) {
+            for (String name : names) {
+                places.add(folder.resolve(name).toString());
+            }
+        }
+        return places;
+    }
+
+    /** Folders by a pattern of their names, one level after the other. */
+    private static List<Path> matching(String pattern) {
+        List<Path> found = List.of(Path.of("/"));
+        for (String name : pattern.substring(1).split("/")) {
+            List<Path> deeper = new ArrayList<>();
+            for (Path folder : found) {
+                try (DirectoryStream<Path> inside = Files.newDirectoryStream(folder, name)) {
+                    inside.forEach(deeper::add);
+                } catch (IOException | DirectoryIteratorException unreadable) {
+                    continue; // nothing to find there
+                }
+            }
+            found = deeper;
+        }
+        return found.stream().sorted(Comparator.reverseOrder()).toList();
     }
 
     /** A handle on a C function; one that throws why not where the library or the function is missing. */

@@ -11,7 +11,6 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
 
 /** NVRTC, CUDA's run-time compiler, function by function under the names of its header, and {@link #compile}. */
@@ -19,8 +18,10 @@ final class Nvrtc {
     private static final int SUCCESS = 0;
 
     static final Library LIBRARY = Library.open(
-            "NVRTC was not found: no libnvrtc.so.13, libnvrtc.so.12 or libnvrtc.so, also not below /usr/local/cuda",
-            names());
+            "NVRTC was not found: no libnvrtc.so.13, libnvrtc.so.12 or libnvrtc.so, also not below /usr/local/cuda nor in a "
+                    + "Python environment",
+            Library.places(
+                    "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"));
 
     private static final MethodHandle nvrtcVersion =
             LIBRARY.handle("nvrtcVersion", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
@@ -43,17 +44,6 @@ final class Nvrtc {
             LIBRARY.handle("nvrtcGetErrorString", FunctionDescriptor.of(ADDRESS, JAVA_INT));
 
     private Nvrtc() {}
-
-    private static List<String> names() {
-        List<String> names = new ArrayList<>();
-        for (String folder : List.of("", "/usr/local/cuda/lib64/", "/usr/local/cuda/targets/x86_64-linux/lib/")) {
-            for (String name : List.of("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")) {
-                names.add(folder + name);
-            }
-        }
-        names.addAll(List.of("nvrtc64_130_0.dll", "nvrtc64_120_0.dll"));
-        return names;
-    }
 
     /** major.minor */
     static String version() {

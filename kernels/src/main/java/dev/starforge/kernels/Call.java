@@ -14,6 +14,7 @@ final class Call {
     private final Launcher launcher;
     private final Kernel kernel;
     private final List<Argument> arguments = new ArrayList<>();
+    private final List<String> defines = new ArrayList<>();
 
     Call(Launcher launcher, Kernel kernel) {
         this.launcher = launcher;
@@ -24,6 +25,12 @@ final class Call {
         for (Tensor tensor : tensors) {
             arguments.add(new Argument.Buffer(tensor));
         }
+        return this;
+    }
+
+    /** A macro, besides those that arguments' types are. */
+    Call define(String name, Object value) {
+        defines.add(name + " " + value);
         return this;
     }
 
@@ -72,8 +79,18 @@ final class Call {
     /** So many groups; none at all when one of the counts is 0, which is how empty outputs are computed. */
     void groups(long x, long y, long z) {
         if (x != 0 && y != 0 && z != 0) {
-            launcher.launch(new Launch(Signature.of(kernel).variant(arguments), arguments, x, y, z));
+            launcher.launch(new Launch(Signature.of(kernel).variant(arguments, defines), arguments, x, y, z));
         }
+    }
+
+    /** Whether sixteen bytes can be read at once. */
+    static boolean aligned(Tensor tensor) {
+        return tensor.offset() % 16 == 0;
+    }
+
+    /** A macro without a value, for a tensor where that is not so. */
+    Call unaligned(String name, Tensor tensor) {
+        return aligned(tensor) ? this : define(name, 1);
     }
 
     static long groups(long items, long each) {

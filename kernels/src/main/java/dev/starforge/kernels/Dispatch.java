@@ -1,5 +1,6 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
@@ -30,20 +31,27 @@ public final class Dispatch {
     private static final int NORM_PARTS = 512;
 
     private final Launcher launcher;
+    private final Weights weights;
     private final Products products;
     private final Rows rows;
+    private final Flash flash;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
-        products = new Products(launcher);
+        weights = new Weights(launcher);
+        products = new Products(launcher, weights);
         rows = new Rows(launcher);
+        flash = new Flash(launcher);
     }
 
-    /** What every backend of these kernels declares: all but attention with heads too large for it, and but block types. */
+    /**
+     * What every backend of these kernels declares: all but attention with heads too large for it, and of quantized weights
+     * those that lie in {@link Tiles}, as matrices.
+     */
     public static Support supports(Op op, Spec... in) {
         for (Spec spec : in) {
             if (spec.dtype().isQuantized()) {
-                return Support.NONE;
+                return quantized(op, in);
             }
         }
         return switch (op) {
@@ -67,13 +75,50 @@ public final class Dispatch {
         };
     }
 
+    private static Support quantized(Op op, Spec... in) {
+        boolean taken = switch (op) {
+            case Plain.MatMul _ -> in[1].shape().rank() == 2 && Tiles.has(in[1]);
+            case Layers.Linear o ->
+                Arrays.stream(in, 1, 1 + o.weights()).allMatch(w -> !w.dtype().isQuantized() || Tiles.has(w));
+            case Plain.Gather _ -> Tiles.has(in[0]);
+            case Plain.Cast o -> o.to() == DType.F32 && Tiles.has(in[0]);
+            default -> false;
+        };
+        return taken ? Support.NATIVE : Support.NONE;
+    }
+
     private static Support head(Spec... in) {
         return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
     }
 
     /** How much of the scratch memory an operation uses. */
-    public static long workspace(Op op) {
-        return op instanceof Plain.Norm ? WORKSPACE : 0;
+    public static long workspace(Op op, Spec... in) {
+        return switch (op) {
+            case Plain.Norm _ -> WORKSPACE;
+            case Plain.MatMul o -> Products.workspace(o, in[0], in[1]);
+            case Layers.Linear o ->
+                Arrays.stream(in, 1, 1 + o.weights())
+                        .mapToLong(w -> Products.workspace(o.product(), in[0], w))
+                        .max()
+                        .orElse(0);
+            case Fused.Attention _ -> Flash.workspace(in);
+            default -> 0;
+        };
+    }
+
+    /** Whether tensors lie in tiles here, and must be packed once they were written and unpacked when they are read. */
+    public static boolean isTiled(Spec w) {
+        return w.dtype().isQuantized() && Tiles.has(w);
+    }
+
+    /** What was written as a file has it becomes tiles. */
+    public void pack(Tensor w) {
+        weights.pack(w);
+    }
+
+    /** The bytes of a matrix of tiles as a file has them. */
+    public void unpack(Tensor matrix, Tensor file) {
+        weights.unpack(matrix, file);
     }
 
     /** Launches what computes {@code out}, on an operation that is supported. */
@@ -95,6 +140,8 @@ public final class Dispatch {
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
                         .elements(Call.size(out[0]));
+            case Plain.Cast _ when in[0].dtype().isQuantized() -> weights.dequantize(in[0], out[0]);
+            case Plain.Gather _ when in[0].dtype().isQuantized() -> weights.gather(in[0], in[1], out[0]);
             case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).elements(Call.size(out[0]));
             case Plain.Fill o ->
                 elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
@@ -194,6 +241,7 @@ public final class Dispatch {
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
+            case Fused.Attention o when flash.takes(in) -> flash.run(o, in, out);
             case Fused.Attention o -> attention(o, in, out);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
             case Layers.Linear o -> products.linear(o, in, out);

@@ -1,5 +1,8 @@
 package dev.starforge.kernels;
 
+import java.util.List;
+import java.util.stream.Stream;
+
 /**
  * Every kernel: the source file it is in, its name there, and the shared memory of a group. All have groups of
  * {@link Launch#GROUP} threads. The emulator holds the last column against what a kernel declares.
@@ -14,8 +17,14 @@ public enum Kernel {
     FILL("elementwise", "Fill", 0),
     MATMUL("matmul", "MatMul", 8704),
     MATMUL_FEW("matmul", "MatMulFew", 34816),
-    LINEAR("linear", "Linear", 8704),
-    LINEAR_FEW("linear", "LinearFew", 34816),
+    PROJECT("project", "Project", 41984, "epilogue", "mma", "tiles"),
+    DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "tiles"),
+    GATHER_TILES("dequantize", "GatherTiles", 0, "mma", "tiles"),
+    PACK_TILES("repack", "PackTiles", 0),
+    UNPACK_TILES("repack", "UnpackTiles", 0),
+    LINEAR("linear", "Linear", 8704, "epilogue"),
+    LINEAR_FEW("linear", "LinearFew", 34816, "epilogue"),
+    FINISH("linear", "Finish", 0, "epilogue"),
     PERMUTE("rows", "Permute", 0),
     SUM_LAST("rows", "SumLast", 32),
     SUM_LEADING("rows", "SumLeading", 1024),
@@ -58,22 +67,39 @@ public enum Kernel {
     CROSS_ENTROPY_GRAD("crossentropy", "CrossEntropyGrad", 0),
     MASK("attention", "Mask", 0),
     ATTENTION("attention", "Attention", 8256),
+    FLASH_ATTENTION("flash", "FlashAttention", 40992, "mma"),
+    DECODE_ATTENTION("decode", "DecodeAttention", 17408, "mma"),
+    COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
 
     private final String file;
     private final String symbol;
     private final int shared;
+    private final List<String> files;
 
-    Kernel(String file, String symbol, int shared) {
+    Kernel(String file, String symbol, int shared, String... before) {
         this.file = file;
         this.symbol = symbol;
         this.shared = shared;
+        files = Stream.of(Stream.of("common"), Stream.of(before), Stream.of(file))
+                .flatMap(each -> each)
+                .toList();
     }
 
     /** The base name of its source file. */
     public String file() {
         return file;
+    }
+
+    /** The source files that a program with it is made of, in order. */
+    List<String> files() {
+        return files;
+    }
+
+    /** Whether it begins while the kernel before it ends, and waits for that one itself, which its text says. */
+    public boolean overlaps() {
+        return Signature.of(this).overlaps();
     }
 
     /** Its name there, and in what is compiled. */

@@ -10,13 +10,14 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * A kernel's parameters, read out of its source: {@code IN(X, x), IN(float, w), OUT(X, y), ARG(i64, n)}. A type that is a
  * capital letter is a macro, and what the arguments are of says what it is: so a kernel's own text decides which types it
  * takes, and nobody has to say so again.
  */
-record Signature(Kernel kernel, List<Parameter> parameters) {
+record Signature(Kernel kernel, List<Parameter> parameters, boolean overlaps) {
     private static final Set<String> MACROS = Set.of("D", "W", "X", "Y");
     private static final Pattern PARAMETER = Pattern.compile("(IN|OUT|ARG)\\(([\\w ]+), (\\w+)\\)");
     private static final Map<Kernel, Signature> READ = new ConcurrentHashMap<>();
@@ -33,21 +34,29 @@ record Signature(Kernel kernel, List<Parameter> parameters) {
 
     private static Signature read(Kernel kernel) {
         Pattern definition = Pattern.compile("(?s)^KERNEL\\(" + kernel.symbol() + ", (.*?)\\) \\{$", Pattern.MULTILINE);
-        Matcher found = definition.matcher(Variant.source(kernel.file()));
+        String source = Variant.source(kernel.file());
+        Matcher found = definition.matcher(source);
         if (!found.find()) {
             throw new DeviceException(kernel.file() + ".kernel: no kernel " + kernel.symbol());
         }
+        String body = source.substring(found.end(), source.indexOf("\n}\n", found.end()));
         return new Signature(
                 kernel,
                 PARAMETER
                         .matcher(found.group(1))
                         .results()
                         .map(each -> new Parameter(each.group(2), each.group(3)))
-                        .toList());
+                        .toList(),
+                body.contains("OVERLAP();") || body.contains("AFTER_PREDECESSORS();"));
     }
 
     /** The variant that takes these arguments. */
     Variant variant(List<Argument> arguments) {
+        return variant(arguments, List.of());
+    }
+
+    /** The same with macros of its own. */
+    Variant variant(List<Argument> arguments, List<String> defines) {
         if (arguments.size() != parameters.size()) {
             throw new DeviceException(
                     kernel.symbol() + ": " + arguments.size() + " arguments for parameters " + names());
@@ -67,8 +76,11 @@ record Signature(Kernel kernel, List<Parameter> parameters) {
         types.values().removeIf(type -> type == DType.F32);
         return new Variant(
                 kernel,
-                types.entrySet().stream()
-                        .map(each -> each.getKey() + " " + Variant.spelled(each.getValue()))
+                Stream.concat(
+                                defines.stream(),
+                                types.entrySet().stream()
+                                        .map(each -> each.getKey() + " " + Variant.spelled(each.getValue())))
+                        .sorted()
                         .toList());
     }
 

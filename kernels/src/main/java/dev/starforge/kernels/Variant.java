@@ -36,7 +36,7 @@ public record Variant(Kernel kernel, List<String> defines) {
     public String program(String prelude) {
         StringBuilder program = new StringBuilder(prelude);
         defines.forEach(define -> program.append("#define ").append(define).append('\n'));
-        for (String file : List.of("common", kernel.file())) {
+        for (String file : kernel.files()) {
             program.append("#line 1 \"").append(file).append(".kernel\"\n").append(source(file));
         }
         return program.toString();

@@ -14,6 +14,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
@@ -54,7 +55,9 @@ public final class EmulatedBackend implements Backend {
     public void variants(Op op, Spec[] in, Set<Variant> needed) {
         try (Device device = open(new DeviceOptions(0, 0, Path.of("")));
                 Scope scope = new Scope(device)) {
-            new Dispatch(new Recorder(needed)).run(op, allocate(scope, in), allocate(scope, op.outputs(in)));
+            Dispatch dispatch = new Dispatch(new Recorder(needed, scope));
+            Tensor[] given = allocate(scope, in);
+            dispatch.run(op, given, allocate(scope, op.outputs(in)));
         }
     }
 
@@ -63,7 +66,7 @@ public final class EmulatedBackend implements Backend {
     }
 
     /** Runs nothing. */
-    private record Recorder(Set<Variant> launched) implements Launcher {
+    private record Recorder(Set<Variant> launched, Scope scratch) implements Launcher {
         @Override
         public void launch(Launch launch) {
             launched.add(launch.variant());
@@ -74,6 +77,21 @@ public final class EmulatedBackend implements Backend {
 
         @Override
         public void copy(Tensor from, Tensor to) {}
+
+        @Override
+        public Tensor constant(int... values) {
+            return scratch.allocate(Spec.i32(values.length));
+        }
+
+        @Override
+        public int multiprocessors() {
+            return 1;
+        }
+
+        @Override
+        public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+            return false;
+        }
     }
 
     /** Compiles programs side by side; others are compiled when they are first launched. */

@@ -11,6 +11,8 @@ import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
 import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -19,6 +21,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -40,6 +43,8 @@ final class EmulatedDevice implements Device, Launcher {
     private final UnaryOperator<String> edit;
     private final Dispatch dispatch = new Dispatch(this);
     private final EmulatedMemory workspace = EmulatedMemory.of(Dispatch.WORKSPACE);
+    private final Scope scratch = new Scope(this);
+    private final Scope constants = new Scope(this);
     private final Map<Variant, Emulator.Program> programs = new HashMap<>();
 
     /**
@@ -64,12 +69,12 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return Dispatch.workspace(op);
+        return Dispatch.workspace(op, in);
     }
 
     @Override
     public long workspaceBytes() {
-        return Dispatch.WORKSPACE;
+        return Dispatch.WORKSPACE + scratch.reservedBytes();
     }
 
     @Override
@@ -159,6 +164,29 @@ final class EmulatedDevice implements Device, Launcher {
     }
 
     @Override
+    public Scope scratch() {
+        return scratch;
+    }
+
+    @Override
+    public Tensor constant(int... values) {
+        Tensor tensor = constants.allocate(Spec.i32(values.length));
+        write(tensor, values);
+        return tensor;
+    }
+
+    /** Few, so that groups take several turns. */
+    @Override
+    public int multiprocessors() {
+        return 1;
+    }
+
+    @Override
+    public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+        return false;
+    }
+
+    @Override
     public Memory reserve(long bytes) {
         return EmulatedMemory.of(bytes);
     }
@@ -175,6 +203,9 @@ final class EmulatedDevice implements Device, Launcher {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
         EmulatedMemory.segment(to).copyFrom(source);
+        if (Dispatch.isTiled(to.spec())) {
+            dispatch.pack(to);
+        }
     }
 
     @Override
@@ -183,11 +214,27 @@ final class EmulatedDevice implements Device, Launcher {
         if (target.byteSize() < from.bytes()) {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
         }
-        target.copyFrom(EmulatedMemory.segment(from));
+        if (!Dispatch.isTiled(from.spec())) {
+            target.copyFrom(EmulatedMemory.segment(from));
+            return;
+        }
+        Shape shape = Shape.of(from.dim(-2), from.dim(-1));
+        long at = 0;
+        for (long element = 0; element < from.shape().size(); element += shape.size()) {
+            Tensor matrix = from.view(element, shape);
+            scratch.mark();
+            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
+            dispatch.unpack(matrix, file);
+            target.asSlice(at).copyFrom(EmulatedMemory.segment(file));
+            at += matrix.bytes();
+            scratch.release();
+        }
     }
 
     @Override
     public void close() {
+        scratch.close();
+        constants.close();
         workspace.arena().close();
     }
 }

@@ -44,6 +44,10 @@ struct Simdgroup {
     float result[SIMD];
     wide result_wide;
     unsigned ballot;
+    u32 a[SIMD][4];
+    u32 b[SIMD][2];
+    float* c[SIMD];
+    double exchanged[SIMD];
 };
 
 // Where the next shared array of a thread begins: all threads of a group declare the same ones.
@@ -304,6 +308,55 @@ extern "C" unsigned emulator_simd_ballot(bool says, const char* file, int line) 
         wait();
     }
     return group.ballot;
+}
+
+extern "C" void emulator_simd_all(double x, double (&all)[SIMD], const char* file, int line) {
+    Simdgroup& group = simdgroup();
+    group.x_wide[emulator_current.thread % SIMD] = x;
+    if (arrive(group.rendezvous, SIMD, "exchange", file, line)) {
+        memcpy(group.exchanged, group.x_wide, sizeof group.exchanged);
+        depart(group.rendezvous);
+    } else {
+        wait();
+    }
+    memcpy(all, group.exchanged, sizeof group.exchanged);
+}
+
+// The last lane to come adds up for all, sixteen terms in ascending order.
+extern "C" void emulator_mma(float* c, const u32* a, u32 b0, u32 b1, float (*widened)(unsigned short), const char* file,
+                             int line) {
+    Simdgroup& group = simdgroup();
+    unsigned lane = emulator_current.thread % SIMD;
+    memcpy(group.a[lane], a, sizeof group.a[lane]);
+    group.b[lane][0] = b0;
+    group.b[lane][1] = b1;
+    group.c[lane] = c;
+    if (!arrive(group.rendezvous, SIMD, "mma", file, line)) {
+        wait();
+        return;
+    }
+    float wide_a[16][16];
+    float wide_b[16][8];
+    for (int i = 0; i < SIMD; i++) {
+        int g = i / 4;
+        int t = i % 4;
+        for (int j = 0; j < 8; j++) {
+            wide_a[g + j / 2 % 2 * 8][2 * t + j / 4 * 8 + j % 2] = widened(group.a[i][j / 2] >> 16 * (j % 2));
+        }
+        for (int j = 0; j < 4; j++) {
+            wide_b[2 * t + j / 2 * 8 + j % 2][g] = widened(group.b[i][j / 2] >> 16 * (j % 2));
+        }
+    }
+    for (int i = 0; i < SIMD; i++) {
+        for (int j = 0; j < 4; j++) {
+            float sum = group.c[i][j];
+            for (int k = 0; k < 16; k++) {
+                sum += wide_a[i / 4 + j / 2 * 8][k] * wide_b[k][2 * (i % 4) + j % 2];
+            }
+            group.c[i][j] = sum;
+        }
+    }
+    depart(group.rendezvous);
 }
 
 // Fibers that have run nothing yet. The lowest page of a stack is not there, so that none grows into its neighbour.
