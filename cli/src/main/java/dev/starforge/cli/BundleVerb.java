@@ -4,6 +4,7 @@ import dev.starforge.cli.bundle.Bundle;
 import dev.starforge.cli.bundle.RuntimeImage;
 import dev.starforge.data.Hashes;
 import dev.starforge.data.Jackson;
+import dev.starforge.data.report.Shell;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.run.TunedModel;
 import java.io.IOException;
