@@ -24,6 +24,7 @@ import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -35,6 +36,7 @@ final class LaunchesTest {
     /** Counts what the kernels of a GPU would be launched for, and computes it on the host. */
     private static final class CountingDevice extends ForwardingDevice implements Launcher {
         private final Dispatch dispatch = new Dispatch(this);
+        private final Scope scratch = new Scope(this);
         private int launches;
 
         CountingDevice(Device host) {
@@ -66,6 +68,26 @@ final class LaunchesTest {
         public void copy(Tensor from, Tensor to) {
             launches++;
         }
+
+        @Override
+        public Scope scratch() {
+            return scratch;
+        }
+
+        @Override
+        public Tensor constant(int... values) {
+            return scratch.allocate(Spec.i32(values.length));
+        }
+
+        @Override
+        public int multiprocessors() {
+            return 1;
+        }
+
+        @Override
+        public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+            return false;
+        }
     }
 
     private static int launches(String name, Fallback fallback) {
@@ -90,9 +112,9 @@ final class LaunchesTest {
         "llama3, 17, 12",
         "qwen2, 20, 12",
         "qwen3, 19, 14",
-        "starcoder2, 21, 11",
-        "phi, 20, 11",
-        "phi3, 20, 18",
+        "starcoder2, 22, 11",
+        "phi, 21, 11",
+        "phi3, 19, 17",
     })
     void aLayerIsFewerLaunches(String name, int apart, int fused) {
         Set<Class<? extends Op>> off = Set.of(Layers.Linear.class, Layers.AddLayerNorm.class, Layers.AddRmsNorm.class);
