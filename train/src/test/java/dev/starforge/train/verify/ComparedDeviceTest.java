@@ -29,13 +29,6 @@ final class ComparedDeviceTest {
     }
 
     @Test
-    void theSameDeviceTwiceDiffersInNothing() {
-        assertThat(errors(reference()))
-                .hasSizeGreaterThan(15)
-                .allSatisfy((name, error) -> assertThat(error).isZero());
-    }
-
-    @Test
     void oneWrongElementOfOneOperationIsFound() {
         Device broken = new ForwardingDevice(reference()) {
             @Override
@@ -49,6 +42,7 @@ final class ComparedDeviceTest {
             }
         };
         Map<String, Double> errors = errors(broken);
+        assertThat(errors).hasSizeGreaterThan(15);
         assertThat(errors.get("LayerNorm")).isGreaterThan(0.01);
         assertThat(errors.entrySet().stream().filter(each -> each.getValue() > 0))
                 .hasSize(1);
