@@ -41,8 +41,7 @@ final class EmbeddedModel {
             }
             byte[] bytes = in.readAllBytes();
             Path folder = home.resolve("embedded");
-            Path file =
-                    folder.resolve(NAME + "-" + Hashes.sha256(bytes).substring(0, DIGITS) + ".gguf");
+            Path file = folder.resolve(NAME + "-" + Hashes.sha256(bytes).substring(0, DIGITS) + ".gguf");
             if (!Files.isRegularFile(file)) {
                 Files.createDirectories(folder);
                 Path partial = Files.createTempFile(folder, NAME, ".partial");

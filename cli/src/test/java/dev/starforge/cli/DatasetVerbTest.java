@@ -98,6 +98,36 @@ final class DatasetVerbTest {
         assertThat(grown.out()).contains("generation 1, 1 commits");
     }
 
+    /** Of a message that is longer than a document the beginning is kept; a subject that long leaves no room for the commit. */
+    @Test
+    void takesMessagesThatAreLongerThanADocument() throws IOException, InterruptedException {
+        for (String message : List.of("Long\n\n" + "words of a body ".repeat(100), "a very long subject ".repeat(60))) {
+            Files.writeString(
+                    repository().resolve("m" + message.length() + ".py"),
+                    "def long" + message.length() + "(value):\n    return value + " + message.length() + "\n");
+            git("git", "add", ".");
+            git("git", "commit", "-q", "-m", message);
+        }
+        Outcome built = run(
+                "dataset",
+                "--repo",
+                repository().toString(),
+                "--out",
+                out(),
+                "--tokenizer",
+                "train:400",
+                "--set",
+                "samples.context_length=128",
+                "--json");
+        assertThat(built.code()).as(built.err()).isZero();
+        assertThat(new JsonMapper()
+                        .readTree(built.out())
+                        .path("dropped")
+                        .path("too_long_sample")
+                        .intValue())
+                .isEqualTo(1);
+    }
+
     @Test
     void saysWhatIsWrong() throws IOException {
         String repo = repository().toString();

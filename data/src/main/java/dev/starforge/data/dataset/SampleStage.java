@@ -34,6 +34,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
     static final String CHUNK = "chunk-";
 
     private static final int LONGEST_BODY = 2000;
+    private static final double MESSAGE_SHARE = 0.75;
     private static final double PREFIX_SHARE = 0.6;
     private static final double CONTEXT_SHARE = 0.25;
     private static final int ROOM_FOR_MARKS = 32;
@@ -199,6 +200,14 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
                         .add(chunk));
         String body = task.body().length() > LONGEST_BODY ? task.body().substring(0, LONGEST_BODY) : task.body();
         int head = tokens(format.commit(config.name(), task.subject(), body, List.of()));
+        while (head > MESSAGE_SHARE * config.contextLength() && !body.isEmpty()) {
+            body = body.substring(0, body.length() / 2);
+            head = tokens(format.commit(config.name(), task.subject(), body, List.of()));
+        }
+        if (head >= config.contextLength() - 1) {
+            tooLong++;
+            return;
+        }
         Sizes sizes = new Sizes(task, body, head, config.contextLength() - head - 1);
         List<SampleFormat.ChangedFile> open = new ArrayList<>();
         List<String> blobs = new ArrayList<>();

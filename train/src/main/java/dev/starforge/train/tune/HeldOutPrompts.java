@@ -17,12 +17,12 @@ import java.util.Set;
 import java.util.stream.IntStream;
 
 /**
- * Beginnings for sample completions: the lines before what a held-out commit added to a function, which neither model has
- * seen. What was written there goes with them. A vocabulary without fill-in-the-middle has none.
+ * Beginnings for sample completions: the lines before what a held-out commit added to a function, and the first words of
+ * that, which neither model has seen. What was written there goes with them. A vocabulary without fill-in-the-middle has none.
  *
  * @param path of the file
- * @param before the last lines before the addition
- * @param added its first lines
+ * @param before the last lines before the addition, and where it begins
+ * @param added the rest of its first lines
  */
 record HeldOutPrompts(String path, String before, String added) {
     private static final String CHUNK = "chunk-";
@@ -71,8 +71,20 @@ record HeldOutPrompts(String path, String before, String added) {
             return Optional.empty();
         }
         List<String> last = lines.subList(Math.max(0, lines.size() - LINES_BEFORE), lines.size());
-        return Optional.of(
-                new HeldOutPrompts(before.lines().findFirst().orElse(""), String.join("\n", last) + "\n", head(added)));
+        String written = added.replaceFirst("^(\\s*\\n)+", "");
+        int cut = cut(written);
+        return Optional.of(new HeldOutPrompts(
+                before.lines().findFirst().orElse(""),
+                String.join("\n", last) + "\n" + written.substring(0, cut),
+                head(written.substring(cut))));
+    }
+
+    /** After the first words of the first line, where somebody who types would wait for a completion. */
+    private static int cut(String text) {
+        int end = text.indexOf('\n') < 0 ? text.length() : text.indexOf('\n');
+        int begin = end - text.substring(0, end).stripLeading().length();
+        int space = text.indexOf(' ', begin + (end - begin) / 3);
+        return space > 0 && space < end ? space : begin + (end - begin) / 2;
     }
 
     private static String head(String text) {
