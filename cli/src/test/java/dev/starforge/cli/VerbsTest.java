@@ -242,7 +242,7 @@ final class VerbsTest {
                 .filter(verb -> !verb.getValue().getCommandSpec().usageMessage().hidden())
                 .map(Map.Entry::getKey)
                 .toList();
-        assertThat(verbs).hasSize(14);
+        assertThat(verbs).hasSize(15);
         PrintStream before = System.err;
         ByteArrayOutputStream warnings = new ByteArrayOutputStream();
         System.setErr(new PrintStream(warnings, true)); // where picocli complains about a text it cannot format
@@ -262,7 +262,7 @@ final class VerbsTest {
     @Test
     void aStartKnowsTheVerbItIsGivenAndOtherwiseAll() {
         Set<String> all = Main.commandLine().getSubcommands().keySet();
-        assertThat(all).contains("dataset", "generate").hasSize(15);
+        assertThat(all).contains("dataset", "generate").hasSize(16);
         for (String verb : all) {
             assertThat(Main.commandLine(verb, "--help").getSubcommands()).containsOnlyKeys(verb);
         }

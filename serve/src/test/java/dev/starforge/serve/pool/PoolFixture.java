@@ -146,6 +146,14 @@ final class PoolFixture implements AutoCloseable {
         }
     }
 
+    int requests() {
+        try {
+            return state().path("requests").intValue();
+        } catch (IOException failure) {
+            throw new AssertionError(failure);
+        }
+    }
+
     RawClient.Reply post(String path, String json) throws IOException {
         try (RawClient client = client()) {
             client.socket().setSoTimeout(60_000);

@@ -81,7 +81,14 @@ final class PoolSoak {
                 "first token, p50: %.2f ms through the pool, %.2f ms straight from the worker, %.2f ms added%n",
                 median(through), median(straight), added);
         Use before = use();
+        Duration busy = pool.info().totalCpuDuration().orElse(Duration.ZERO);
         clients(time, true);
+        busy = pool.info().totalCpuDuration().orElse(Duration.ZERO).minus(busy);
+        System.out.printf(
+                "processor time of the pool: %.1f s in %d s, about %d us a token%n",
+                busy.toMillis() / 1e3,
+                time.toSeconds(),
+                busy.toNanos() / 1000 / TOKENS / Math.max(1, ends.getOrDefault("whole", 0)));
         awaitReady(2);
         Use after = use();
         System.out.println("ends: " + ends);

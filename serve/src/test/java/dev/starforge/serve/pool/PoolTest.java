@@ -165,6 +165,33 @@ final class PoolTest {
             }
             assertThat(pool.complete("slow").status()).isEqualTo(200);
             assertThat(pool.worker(id).path("restarts").intValue()).isZero();
+            leaving(pool, URI.create(pool.worker(id).path("uri").asString()));
+        }
+    }
+
+    /** A client that leaves is passed on, and the worker gives the work up. */
+    private static void leaving(PoolFixture pool, URI worker) throws Exception {
+        String cancelled = "worker_requests_total{outcome=\"cancelled\"} ";
+        int before = metric(worker, cancelled);
+        try (RawClient client = pool.client()) {
+            client.post("/v1/completions", STREAM.replace('\'', '"')).openStream().event();
+        }
+        PoolFixture.await("it is cancelled", () -> metric(worker, cancelled) > before);
+        PoolFixture.await("nothing is under way", () -> pool.requests() == 0);
+    }
+
+    private static int metric(URI worker, String name) {
+        try (RawClient client = new RawClient(worker.getPort())) {
+            return client.get("/metrics")
+                    .reply()
+                    .body()
+                    .lines()
+                    .filter(line -> line.startsWith(name))
+                    .mapToInt(line -> Integer.parseInt(line.substring(name.length())))
+                    .findFirst()
+                    .orElseThrow();
+        } catch (IOException failure) {
+            throw new AssertionError(failure);
         }
     }
 

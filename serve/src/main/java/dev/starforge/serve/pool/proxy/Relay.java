@@ -163,9 +163,10 @@ public final class Relay {
         }
     }
 
-    private static Optional<Outcome> lost(Lease lease, AtomicBoolean gone, boolean last, IOException why) {
+    private static Optional<Outcome> lost(Lease lease, AtomicBoolean gone, boolean last, IOException why)
+            throws IOException {
         if (gone.get()) {
-            return Optional.of(Outcome.CANCELLED);
+            throw new IOException("the client left", why);
         }
         lease.suspect();
         if (last) {

@@ -12,6 +12,7 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -124,11 +125,14 @@ final class Upstream implements AutoCloseable {
 
     /** The next chunk, whole, so that no event is passed on in part; empty after the last. */
     Optional<byte[]> chunk() throws IOException {
-        String size = line().replaceFirst(";.*", "").strip();
-        if (!size.matches("[0-9a-fA-F]{1,7}")) {
-            throw new IOException("worker: expected the size of a chunk, got " + size.length() + " characters");
+        String size = line();
+        int extension = size.indexOf(';');
+        byte[] bytes;
+        try {
+            bytes = exactly(HexFormat.fromHexDigitsToLong(extension < 0 ? size : size.substring(0, extension)));
+        } catch (IllegalArgumentException malformed) {
+            throw new IOException("worker: expected the size of a chunk", malformed);
         }
-        byte[] bytes = exactly(Integer.parseInt(size, 16));
         line();
         return bytes.length == 0 ? Optional.empty() : Optional.of(bytes);
     }
@@ -152,11 +156,11 @@ final class Upstream implements AutoCloseable {
         return exactly(Integer.parseInt(length));
     }
 
-    private byte[] exactly(int count) throws IOException {
-        if (count > LONGEST_BODY) {
+    private byte[] exactly(long count) throws IOException {
+        if (count < 0 || count > LONGEST_BODY) {
             throw tooLong();
         }
-        byte[] bytes = in.readNBytes(count);
+        byte[] bytes = in.readNBytes((int) count);
         if (bytes.length < count) {
             throw new EOFException("worker: the connection ended within an answer");
         }
