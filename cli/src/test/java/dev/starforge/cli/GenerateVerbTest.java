@@ -433,6 +433,15 @@ final class GenerateVerbTest {
         return copy;
     }
 
+    @Test
+    void keysAndValuesMayBeOfEightBits() {
+        Outcome eight = generate(MODEL, "--prompt-ids", "5,6,7", "--device", "cpu", "--kv-dtype", "int8");
+        assertThat(eight.code()).as(eight.err()).isZero();
+        Outcome four = generate(MODEL, "--prompt-ids", "5,6,7", "--kv-dtype", "int4");
+        assertThat(four.code()).isEqualTo(2);
+        assertThat(four.err()).contains("--kv-dtype", "expected f32, bf16, f16 or int8, got int4");
+    }
+
     @ParameterizedTest
     @CsvSource({"reference, NaN, false", "cpu, NaN, false", "cpu, NaN, true", "reference, Infinity, true"})
     void logitsThatAreNotFiniteAreAnError(String device, float value, boolean all) throws IOException {

@@ -3,19 +3,25 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.conformance.emulator.EmulatedBackend;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Choice;
 import dev.starforge.model.generate.Engine.Piece;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.ForwardingDevice;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Op;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -148,5 +154,49 @@ final class DecodeStepTest {
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("0 choices");
         }
+    }
+
+    /** On the kernels of a GPU: a step for four sequences serves three, two for two and one for one, with the tokens each has alone. */
+    @Test
+    void sharedStepsHaveTheTokensOfEachAloneOnGpuKernels() {
+        try (Device device = new EmulatedBackend().open(new DeviceOptions(0, 0, Path.of("target", "kernels")));
+                Scope weights = new Scope(device);
+                ModelFiles files = ModelFiles.open(TinyModel.GOLDEN.resolve("llama3"))) {
+            Model model = files.load(weights, Precision.FLOAT32);
+            List<int[]> prompts = List.of(new int[] {5, 6, 7}, new int[] {9, 8}, new int[] {1});
+            List<List<Integer>> shared = texts(model, device, prompts);
+            for (int s = 0; s < prompts.size(); s++) {
+                List<Integer> alone =
+                        texts(model, device, List.of(prompts.get(s))).getFirst();
+                assertThat(alone).startsWith(shared.get(s).toArray(Integer[]::new));
+            }
+        }
+    }
+
+    /** Greedy tokens of some texts side by side, of which the first leaves after three steps, and then one after each. */
+    private static List<List<Integer>> texts(Model model, Device device, List<int[]> prompts) {
+        List<List<Integer>> texts = new ArrayList<>();
+        try (Engine engine = new Engine(model, device, Precision.FLOAT32, Fallback.FORBIDDEN, 4)) {
+            List<Engine.Sequence> running = new ArrayList<>();
+            for (int[] prompt : prompts) {
+                running.add(engine.open(prompt));
+                texts.add(new ArrayList<>());
+            }
+            for (int step = 0; step < 5 && !running.isEmpty(); step++) {
+                List<Choice> greedy = running.stream()
+                        .map(s -> new Choice(Sampling.GREEDY, s.length(), Decoding.NO_HISTORY))
+                        .toList();
+                int[] tokens = engine.step(pieces(running), greedy, 0).tokens();
+                int gone = texts.size() - running.size();
+                for (int s = 0; s < tokens.length; s++) {
+                    running.get(s).add(tokens[s]);
+                    texts.get(gone + s).add(tokens[s]);
+                }
+                if (step > 1 && running.size() > 1) {
+                    running.removeFirst().close();
+                }
+            }
+        }
+        return texts;
     }
 }

@@ -5,10 +5,10 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Plain;
 import java.util.List;
 import java.util.function.IntPredicate;
-import java.util.function.IntSupplier;
 
 /**
  * Continues one sequence with the most likely tokens, or with those that a sampler chooses: an {@link Engine} that serves one.
@@ -43,6 +43,26 @@ public final class Generator implements AutoCloseable {
     /** Feeds one token in a step that is recorded and replayed where the device can. */
     public void feedOne(int id) {
         feed(id);
+    }
+
+    /**
+     * Feeds tokens and tells the most likely one after them, the lowest among equals: chosen in the same step, so that one
+     * token comes back and no logits are kept.
+     *
+     * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
+     */
+    public int best(int... ids) {
+        sequence.add(ids);
+        Engine.Choice greedy = new Engine.Choice(Sampling.GREEDY, sequence.length(), Decoding.NO_HISTORY);
+        Engine.Piece all = new Engine.Piece(sequence, sequence.pending(), 1);
+        int best = engine.step(List.of(all), List.of(greedy), 0).tokens()[0];
+        if (best == Decoding.NO_TOKEN) {
+            int last = ids[ids.length - 1];
+            sequence.truncate(sequence.length() - 1);
+            feed(last);
+            throw unusable(logits());
+        }
+        return best;
     }
 
     /** Runs the last {@link #feedOne} again, from the same inputs. */
@@ -106,14 +126,32 @@ public final class Generator implements AutoCloseable {
 
     /** The prompt's most likely continuation, up to {@code count} tokens, each told to {@code each} until it says stop. */
     public void greedy(int[] prompt, int count, IntPredicate each) {
-        continued(prompt, this::next, count, each);
+        int[] fed = prompt;
+        for (int i = 0; i < count; i++) {
+            int id = best(fed);
+            if (!each.test(id)) {
+                return;
+            }
+            fed = new int[] {id};
+        }
     }
 
     /** The same with tokens that a sampler chooses; each is told before the next is computed. */
     public void generate(int[] prompt, Sampler sampler, int count, IntPredicate each) {
-        float[] row =
-                new float[sampler.sampling().isArgmax() ? 0 : model.facts().vocabulary()];
-        continued(prompt, row.length == 0 ? this::next : () -> sampled(sampler, row), count, each);
+        if (sampler.sampling().isArgmax()) {
+            greedy(prompt, count, each);
+            return;
+        }
+        float[] row = new float[model.facts().vocabulary()];
+        int[] fed = prompt;
+        for (int i = 0; i < count; i++) {
+            feed(fed);
+            int id = sampled(sampler, row);
+            if (!each.test(id)) {
+                return;
+            }
+            fed = new int[] {id};
+        }
     }
 
     private int sampled(Sampler sampler, float[] row) {
@@ -132,17 +170,6 @@ public final class Generator implements AutoCloseable {
         }
         if (!possible) {
             throw unusable(row);
-        }
-    }
-
-    private void continued(int[] prompt, IntSupplier choice, int count, IntPredicate each) {
-        feed(prompt);
-        for (int i = 0; i < count; i++) {
-            int id = choice.getAsInt();
-            if (!each.test(id) || i + 1 == count) {
-                return;
-            }
-            feedOne(id);
         }
     }
 

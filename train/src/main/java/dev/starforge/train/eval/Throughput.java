@@ -99,13 +99,11 @@ public record Throughput(
             double first = since(start);
             generator.rewind();
             if (depth > 0) {
-                generator.feed(ids(depth));
-                next = generator.next();
+                next = generator.best(ids(depth));
             }
             start = nanoTime.getAsLong();
             for (int i = 0; i < genTokens; i++) {
-                generator.feedOne(next);
-                next = generator.next();
+                next = generator.best(next);
             }
             return new Times(prefill, first, since(start));
         }

@@ -36,11 +36,13 @@ final class SharedSteps {
         }
         try (Engine engine = new Engine(model, device, precision, fallback, 2 * SEQUENCES)) {
             SharedSteps steps = new SharedSteps(engine);
-            List<int[]> shared = steps.texts(prompts, "shared");
+            List<int[]> shared = steps.texts(prompts, TOGETHER + SEQUENCES - 1, "shared");
             for (int s = 0; s < SEQUENCES; s++) {
-                int[] alone = steps.texts(List.of(prompts.get(s)), "alone " + s).getFirst();
                 int[] text = shared.get(s);
-                if (!Arrays.equals(text, Arrays.copyOf(alone, text.length))) {
+                List<int[]> prompt = List.of(prompts.get(s));
+                int count = text.length - prompt.getFirst().length;
+                if (!Arrays.equals(
+                        text, steps.texts(prompt, count, "alone " + s).getFirst())) {
                     return false;
                 }
             }
@@ -48,13 +50,13 @@ final class SharedSteps {
         }
     }
 
-    /** Prompts continued side by side, the first by the least; one alone by as much as the last. */
-    private List<int[]> texts(List<int[]> prompts, String salt) {
+    /** Prompts continued side by side in so many steps, of which the first takes part in the fewest. */
+    private List<int[]> texts(List<int[]> prompts, int count, String salt) {
         List<int[]> texts = new ArrayList<>(prompts);
         List<Engine.Sequence> all = new ArrayList<>();
         prompts.forEach(prompt -> all.add(engine.open(Engine.Adapter.BASE, salt, prompt)));
         int first = 0; // that still runs
-        for (int round = 0; round < TOGETHER + SEQUENCES - 1; round++) {
+        for (int round = 0; round < count; round++) {
             List<Engine.Sequence> running = all.subList(first, all.size());
             int[] tokens = step(running);
             for (int i = 0; i < tokens.length; i++) {
