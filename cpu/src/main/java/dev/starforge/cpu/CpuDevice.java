@@ -94,12 +94,12 @@ final class CpuDevice implements Device {
 
     @Override
     public Memory reserve(long bytes) {
-        return new HostMemory(bytes);
+        return machine.code().map(code -> new HostMemory(bytes, code::allocate)).orElseGet(() -> new HostMemory(bytes));
     }
 
     @Override
     public List<Memory> reserveAll(List<Long> bytes) {
-        return HostMemory.all(bytes);
+        return machine.code().isPresent() ? bytes.stream().map(this::reserve).toList() : HostMemory.all(bytes);
     }
 
     @Override

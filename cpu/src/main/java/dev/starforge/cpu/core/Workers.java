@@ -165,6 +165,9 @@ public final class Workers implements AutoCloseable {
 
     @Override
     public void close() {
+        if (closed) {
+            return;
+        }
         closed = true;
         scratch = new float[0];
         ints = new int[0];

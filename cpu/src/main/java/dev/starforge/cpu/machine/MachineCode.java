@@ -4,6 +4,7 @@ import dev.starforge.cpu.core.Lanes;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.HashMap;
 import java.util.Map;
@@ -59,7 +60,7 @@ public final class MachineCode implements AutoCloseable {
             return new Choice(
                     Optional.of(code), width == Width.ZMM ? "AVX-512 with VNNI" : "AVX2, no AVX-512 with VNNI");
         } catch (DeviceException | IllegalCallerException refused) {
-            return none(refused.getMessage());
+            return none(String.valueOf(refused.getMessage()));
         }
     }
 
@@ -102,6 +103,11 @@ public final class MachineCode implements AutoCloseable {
         Kernel kernel = kernel(new DotKey(type, k, depth), () -> DotKernel.assemble(width, type, k, depth));
         long blocks = (k + depth - 1) / depth;
         return new DotProduct(kernel, (long) k * type.bytes(), (long) k * Float.BYTES, blocks * DotKernel.LANE_BYTES);
+    }
+
+    /** Memory for tensors, see {@link CodePages#data}. */
+    public MemorySegment allocate(Arena arena, long bytes) {
+        return pages.data(arena, bytes);
     }
 
     /** What products of bytes can do at most. */

@@ -30,10 +30,19 @@ public final class HostMemory implements Memory {
     private final MemorySegment segment;
     private final Optional<FileRegion> file;
 
+    /** Where memory comes from that holds zeros, begins at a multiple of 64 and goes back when the arena closes. */
+    public interface Source {
+        MemorySegment allocate(Arena arena, long bytes);
+    }
+
     public HostMemory(long bytes) {
+        this(bytes, (arena, count) -> arena.allocate(count, ALIGNMENT));
+    }
+
+    public HostMemory(long bytes, Source source) {
         file = Optional.empty();
         try {
-            segment = arena.allocate(bytes, ALIGNMENT);
+            segment = source.allocate(arena, bytes);
         } catch (OutOfMemoryError full) {
             arena.close();
             throw new MemoryException("reserve " + bytes + " bytes of host memory: there is not as much", full);
