@@ -13,6 +13,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -47,6 +49,18 @@ final class ModelFilesTest {
                 LoraAdapter adapter = LoraAdapter.open(folder.resolve("adapter"), scope)) {
             model.load(scope, Precision.FLOAT32, adapter);
         }
+    }
+
+    @Test
+    void aLoadTellsHowFarItIs() {
+        List<Integer> told = new ArrayList<>();
+        try (Scope scope = new Scope(device);
+                ModelFiles model = ModelFiles.open(folder)) {
+            model.onProgress(told::add);
+            model.load(scope, Precision.FLOAT32);
+        }
+        assertThat(told).isSorted().hasSizeGreaterThan(10).endsWith(100);
+        assertThat(told.getFirst()).isLessThan(50);
     }
 
     @Test

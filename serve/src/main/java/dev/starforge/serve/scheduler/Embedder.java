@@ -22,21 +22,40 @@ final class Embedder {
     private final LongSupplier nanos;
     private final List<Part> parts = new ArrayList<>(); // the oldest first; those that have begun come first
 
-    /** A request: its texts, and where their vectors go. */
-    record Request(List<int[]> texts, Engine.Adapter adapter, CompletableFuture<List<float[]>> result) {}
+    /** A request: its texts, their vectors so far, and where they go when all are there. */
+    static final class Request {
+        private final List<int[]> texts;
+        private final Engine.Adapter adapter;
+        private final CompletableFuture<List<float[]>> result;
+        private final float[][] vectors;
+        private int left;
+
+        Request(List<int[]> texts, Engine.Adapter adapter, CompletableFuture<List<float[]>> result) {
+            this.texts = texts;
+            this.adapter = adapter;
+            this.result = result;
+            left = texts.size();
+            vectors = new float[left][];
+        }
+
+        void computed(int index, float[] vector) {
+            vectors[index] = vector;
+            if (--left == 0) {
+                result.complete(List.of(vectors));
+            }
+        }
+    }
 
     /** One text of a request, and the sum of its states so far. */
     private static final class Part {
         private final Request request;
         private final int index;
-        private final @Nullable float[][] vectors;
         private Engine.@Nullable Sequence sequence;
         private double[] sum = {};
 
-        Part(Request request, int index, @Nullable float[][] vectors) {
+        Part(Request request, int index) {
             this.request = request;
             this.index = index;
-            this.vectors = vectors;
         }
 
         int[] ids() {
@@ -78,9 +97,8 @@ final class Embedder {
     }
 
     void add(Request request) {
-        @Nullable float[][] vectors = new float[request.texts.size()][];
         for (int i = 0; i < request.texts.size(); i++) {
-            parts.add(new Part(request, i, vectors));
+            parts.add(new Part(request, i));
         }
     }
 
@@ -106,8 +124,10 @@ final class Embedder {
     }
 
     void endAll(String why) {
-        List<Part> all = List.copyOf(parts);
-        all.forEach(part -> fail(part, new EngineRefusal(EngineRefusal.Kind.DEAD, why)));
+        suspend();
+        parts.forEach(
+                part -> part.request.result.completeExceptionally(new EngineRefusal(EngineRefusal.Kind.DEAD, why)));
+        parts.clear();
     }
 
     /**
@@ -169,23 +189,10 @@ final class Embedder {
     }
 
     private void finish(Part part) {
-        part.vectors[part.index] = unit(part.sum);
+        float[] vector = unit(part.sum);
         part.suspend();
         parts.remove(part);
-        List<float[]> all = new ArrayList<>();
-        for (float[] vector : part.vectors) {
-            if (vector == null) {
-                return;
-            }
-            all.add(vector);
-        }
-        part.request.result.complete(all);
-    }
-
-    private void fail(Part part, RuntimeException why) {
-        part.suspend();
-        parts.remove(part);
-        part.request.result.completeExceptionally(why);
+        part.request.computed(part.index, vector);
     }
 
     /** A sum is as good as a mean, once it has length 1. */
