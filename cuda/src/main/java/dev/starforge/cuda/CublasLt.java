@@ -31,8 +31,7 @@ final class CublasLt {
     private static final MethodHandle cublasLtMatmulDescCreate =
             LIBRARY.handle("cublasLtMatmulDescCreate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT));
     private static final MethodHandle cublasLtMatmulDescSetAttribute = LIBRARY.handle(
-            "cublasLtMatmulDescSetAttribute",
-            FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG));
+            "cublasLtMatmulDescSetAttribute", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG));
     private static final MethodHandle cublasLtMatrixLayoutCreate = LIBRARY.handle(
             "cublasLtMatrixLayoutCreate",
             FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -81,7 +80,8 @@ final class CublasLt {
         }
     }
 
-    // cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute, cudaDataType_t scale);
+    // cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute, cudaDataType_t
+    // scale);
     static int cublasLtMatmulDescCreate(MemorySegment desc, int compute, int scale) {
         try {
             return (int) cublasLtMatmulDescCreate.invokeExact(desc, compute, scale);
@@ -90,7 +90,8 @@ final class CublasLt {
         }
     }
 
-    // cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t bytes);
+    // cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t
+    // bytes);
     static int cublasLtMatmulDescSetAttribute(long desc, int attribute, MemorySegment value, long bytes) {
         try {
             return (int) cublasLtMatmulDescSetAttribute.invokeExact(desc, attribute, value, bytes);
@@ -160,8 +161,10 @@ final class CublasLt {
         }
     }
 
-    // cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
-    //     cublasLtMatrixLayout_t aLayout, const void *b, cublasLtMatrixLayout_t bLayout, const void *beta, const void *c,
+    // cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void
+    // *a,
+    //     cublasLtMatrixLayout_t aLayout, const void *b, cublasLtMatrixLayout_t bLayout, const void *beta, const void
+    // *c,
     //     cublasLtMatrixLayout_t cLayout, void *d, cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *algo,
     //     void *workspace, size_t workspaceBytes, cudaStream_t stream);
     static int cublasLtMatmul(
@@ -183,8 +186,22 @@ final class CublasLt {
             long stream) {
         try {
             return (int) cublasLtMatmul.invokeExact(
-                    handle, desc, alpha, a, aLayout, b, bLayout, beta, c, cLayout, d, dLayout, algo, workspace,
-                    workspaceBytes, stream);
+                    handle,
+                    desc,
+                    alpha,
+                    a,
+                    aLayout,
+                    b,
+                    bLayout,
+                    beta,
+                    c,
+                    cLayout,
+                    d,
+                    dLayout,
+                    algo,
+                    workspace,
+                    workspaceBytes,
+                    stream);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

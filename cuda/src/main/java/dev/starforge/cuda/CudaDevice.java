@@ -75,8 +75,7 @@ final class CudaDevice implements Device {
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         tensorCores = major >= CudaBackend.TENSOR_CORES;
-        kernels =
-                new Kernels(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
+        kernels = new Kernels(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
         workspace = allocate(Math.max(Dispatch.WORKSPACE, Gemm.workspaceBytes()));
         gemm = CublasLt.LIBRARY instanceof Library.Found
                 ? Optional.of(new Gemm(stream, workspace, arena))

@@ -75,8 +75,8 @@ final class CudaDriver {
             FunctionDescriptor.of(
                     JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT,
                     JAVA_LONG, ADDRESS, ADDRESS));
-    private static final MethodHandle cuLaunchKernelEx = LIBRARY.handle(
-            "cuLaunchKernelEx", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
+    private static final MethodHandle cuLaunchKernelEx =
+            LIBRARY.handle("cuLaunchKernelEx", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
     private static final MethodHandle cuStreamCreate =
             LIBRARY.handle("cuStreamCreate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT));
     private static final MethodHandle cuStreamDestroy_v2 =

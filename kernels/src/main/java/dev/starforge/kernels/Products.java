@@ -57,7 +57,12 @@ final class Products {
             return;
         }
         if (isProjected(op, a.spec(), b.spec()) && (b.dtype().isQuantized() || Call.aligned(b))) {
-            project(new Layers.Linear(1, false, Fn.IDENTITY, false, c.dtype(), false), new Tensor[] {a, b}, new Tensor[] {c}, 0, 1);
+            project(
+                    new Layers.Linear(1, false, Fn.IDENTITY, false, c.dtype(), false),
+                    new Tensor[] {a, b},
+                    new Tensor[] {c},
+                    0,
+                    1);
         } else if (b.dtype().isQuantized()) {
             Scope scratch = launcher.scratch();
             scratch.mark();
@@ -149,8 +154,8 @@ final class Products {
         for (int i = 0; i < op.weights(); i++) {
             Tensor w = in[1 + i];
             together &= w.dtype() == in[1].dtype();
-            projected &=
-                    isProjected(op.product(), in[0].spec(), w.spec()) && (w.dtype().isQuantized() || Call.aligned(w));
+            projected &= isProjected(op.product(), in[0].spec(), w.spec())
+                    && (w.dtype().isQuantized() || Call.aligned(w));
         }
         int step = together ? op.weights() : 1;
         for (int i = 0; i < op.weights(); i += step) {
@@ -188,20 +193,17 @@ final class Products {
             weights.dequantize(in[1 + weight], dense[1 + weight]);
         }
         Tensor y = out[weight];
-        if (Call.size(y) > 0 && y.dim(0) <= MAX_BATCHES && launcher.product(op.product(), in[0], dense[1 + weight], y)) {
+        if (Call.size(y) > 0
+                && y.dim(0) <= MAX_BATCHES
+                && launcher.product(op.product(), in[0], dense[1 + weight], y)) {
             new Call(launcher, Kernel.FINISH)
-                    .tensors(
-                            y,
-                            op.bias() ? in[op.biasOf(1 + weight)] : y,
-                            op.residual() ? in[op.residualInput()] : y)
+                    .tensors(y, op.bias() ? in[op.biasOf(1 + weight)] : y, op.residual() ? in[op.residualInput()] : y)
                     .i32(y.dim(1))
                     .flag(op.bias())
                     .i32(Dispatch.code(op.fn()))
                     .flag(op.residual())
                     .groups(
-                            op.bias() || op.fn() != Fn.IDENTITY || op.residual()
-                                    ? Call.groups(y.dim(1), FINISHED)
-                                    : 0,
+                            op.bias() || op.fn() != Fn.IDENTITY || op.residual() ? Call.groups(y.dim(1), FINISHED) : 0,
                             y.dim(0),
                             1);
         } else {

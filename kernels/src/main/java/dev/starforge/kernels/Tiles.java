@@ -3,6 +3,7 @@ package dev.starforge.kernels;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Plane;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.DeviceException;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
@@ -96,7 +97,11 @@ final class Tiles {
     }
 
     static Tiles of(DType type) {
-        return ALL.get(type);
+        Tiles tiles = ALL.get(type);
+        if (tiles == null) {
+            throw new DeviceException(type + ": does not lie in tiles");
+        }
+        return tiles;
     }
 
     int unitColumns() {

@@ -53,7 +53,12 @@ final class Weights {
         List<Tiles.Stretch> stretches = tiles.stretches(matrix.dim(0), matrix.dim(1));
         Tables tables = tables(matrix.dtype());
         for (int i = 0; i < stretches.size(); i++) {
-            unpack(matrix, tables.places.get(i), file, i, matrix.dim(0) * stretches.get(i).rowBytes());
+            unpack(
+                    matrix,
+                    tables.places.get(i),
+                    file,
+                    i,
+                    matrix.dim(0) * stretches.get(i).rowBytes());
         }
         unpack(matrix, tables.places.getFirst(), file, -1, matrix.bytes() - unitsBytes(matrix));
     }

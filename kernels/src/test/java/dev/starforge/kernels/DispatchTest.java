@@ -68,7 +68,17 @@ class DispatchTest {
     }
 
     @Test
-    void quantizedWeightsAreRefused() {
+    void quantizedWeightsThatFillTilesAreNative() {
+        Spec w = new Spec(DType.Q8_0, Shape.of(48, 128));
+        assertEquals(Support.NATIVE, Dispatch.supports(new Plain.MatMul(false, true), Spec.f32(1, 128), w));
+        assertEquals(Support.NATIVE, Dispatch.supports(new Plain.Gather(), w, Spec.i32(1)));
+        assertEquals(Support.NATIVE, Dispatch.supports(new Plain.Cast(DType.F32), w));
+        Spec other = new Spec(DType.Q2_K, Shape.of(48, 256));
+        assertEquals(Support.NONE, Dispatch.supports(new Plain.MatMul(false, true), Spec.f32(1, 256), other));
+    }
+
+    @Test
+    void otherQuantizedWeightsAreRefused() {
         Spec w = new Spec(DType.Q8_0, Shape.of(5, 32));
         assertEquals(Support.NONE, Dispatch.supports(new Plain.MatMul(false, true), Spec.f32(1, 32), w));
         assertEquals(Support.NONE, Dispatch.supports(new Plain.Gather(), w, Spec.i32(1)));

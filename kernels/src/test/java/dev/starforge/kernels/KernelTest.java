@@ -69,6 +69,11 @@ class KernelTest {
                 Stream.of(
                         Arguments.of("common", "TILE", Products.TILE),
                         Arguments.of("common", "FEW", Products.FEW),
+                        Arguments.of("tiles", "ROWS", Tiles.ROWS),
+                        Arguments.of("tiles", "COLUMNS", Tiles.PIECE),
+                        Arguments.of("repack", "MAX_PLANES", Weights.MAX_PLANES),
+                        Arguments.of("flash", "QUERIES", Flash.TILE),
+                        Arguments.of("decode", "RUN", Flash.RUN),
                         Arguments.of("rows", "MAX_RANK", Rows.MAX_RANK),
                         Arguments.of("experts", "MAX_ROUTE_GROUPS", Products.MAX_ROUTE_GROUPS)),
                 Stream.of(Fn.values()).map(fn -> Arguments.of("common", "FN_" + fn, Dispatch.code(fn))));
