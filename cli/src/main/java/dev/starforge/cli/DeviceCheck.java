@@ -32,8 +32,7 @@ final class DeviceCheck {
             Tensor right = scope.allocate(Spec.f32(INNER, COLUMNS));
             device.write(left, a);
             device.write(right, b);
-            computed = device.floats(
-                    device.ops(scope, Precision.FLOAT32, Fallback.QUIET)
+            computed = device.floats(device.ops(scope, Precision.FLOAT32, Fallback.QUIET)
                     .run(new Plain.MatMul(false, false, DType.F32), left, right));
         }
         for (int i = 0; i < ROWS * COLUMNS; i++) {

@@ -69,7 +69,8 @@ final class PlaceFlags {
     void force(String flag, String device, int number) {
         for (String other : List.of("--device", "--device-index")) {
             if (verb.commandLine().getParseResult().hasMatchedOption(other)) {
-                throw new ParameterException(verb.commandLine(), flag + ": says what " + other + " says; give one of them");
+                throw new ParameterException(
+                        verb.commandLine(), flag + ": says what " + other + " says; give one of them");
             }
         }
         name = device;

@@ -24,7 +24,8 @@ import picocli.CommandLine.Spec;
         name = "pool",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
-        description = "Starts workers, watches them, and passes requests on to the right one. It holds no model itself.",
+        description =
+                "Starts workers, watches them, and passes requests on to the right one. It holds no model itself.",
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge pool --config pool.yaml",
@@ -40,7 +41,8 @@ final class PoolVerb implements Callable<Integer> {
     @Option(
             names = "--listen",
             paramLabel = "HOST:PORT",
-            description = "Where to listen; port 0 takes a free one and prints it. Default: the config's, or 127.0.0.1:9200.")
+            description =
+                    "Where to listen; port 0 takes a free one and prints it. Default: the config's, or 127.0.0.1:9200.")
     private String listen;
 
     @Option(

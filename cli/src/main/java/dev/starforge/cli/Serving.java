@@ -119,8 +119,8 @@ final class Serving {
     /** What each names may be a run, or one of its checkpoints. */
     private Map<String, Path> adapters() {
         Map<String, Path> found = new LinkedHashMap<>();
-        options.adapters.forEach((name, place) -> found.put(
-                name, TunedModel.adapterOf(place, "`starforge serve " + place + "` serves it as the model")));
+        options.adapters.forEach((name, place) ->
+                found.put(name, TunedModel.adapterOf(place, "`starforge serve " + place + "` serves it as the model")));
         return found;
     }
 
@@ -175,7 +175,10 @@ final class Serving {
     private void hint(Worker worker, String id) {
         PrintWriter out = options.commandLine().getOut();
         out.println("serving " + id + " at " + worker.uri());
-        String here = worker.uri().toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
+        String here = worker.uri()
+                .toString()
+                .replace("//0.0.0.0:", "//127.0.0.1:")
+                .replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
         out.println("  curl " + here + "/v1/completions -H 'Content-Type: application/json' "
                 + (keys.isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");

@@ -139,7 +139,9 @@ final class TrainVerb implements Callable<Integer> {
             return WatchedRun.start(port, progress, System::nanoTime, config.model(), config.output());
         } catch (IOException taken) {
             throw new ParameterException(
-                    spec.commandLine(), "--ui: " + taken.getMessage() + "; name another port, or 0 for a free one", taken);
+                    spec.commandLine(),
+                    "--ui: " + taken.getMessage() + "; name another port, or 0 for a free one",
+                    taken);
         }
     }
 

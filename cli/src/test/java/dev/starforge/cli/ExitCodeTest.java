@@ -176,7 +176,19 @@ final class ExitCodeTest {
         expect(ExitCode.WRONG_USE, with(worker, "--host", "0.0.0.0"));
         expect(Serving.MODEL_REFUSED, with(worker, "--adapter", "a=" + MODEL));
         expect(Serving.MODEL_REFUSED, with(worker, "--adapter", "a=" + broken));
-        expect(Serving.CALLBACK_FAILED, "worker", "--worker-id", "w", "--model", MODEL, "--port", "0", "--device", "cpu", "--callback-url", "http://127.0.0.1:1/");
+        expect(
+                Serving.CALLBACK_FAILED,
+                "worker",
+                "--worker-id",
+                "w",
+                "--model",
+                MODEL,
+                "--port",
+                "0",
+                "--device",
+                "cpu",
+                "--callback-url",
+                "http://127.0.0.1:1/");
     }
 
     private static String[] with(String[] args, String... more) {

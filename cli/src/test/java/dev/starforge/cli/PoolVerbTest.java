@@ -84,7 +84,9 @@ final class PoolVerbTest {
     private void awaitStatus(String... wanted) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
         while (!List.of(wanted).contains(worker().path("status").asString())) {
-            assertThat(System.nanoTime()).as("%s: %s", Arrays.toString(wanted), worker()).isLessThan(deadline);
+            assertThat(System.nanoTime())
+                    .as("%s: %s", Arrays.toString(wanted), worker())
+                    .isLessThan(deadline);
             Thread.sleep(20);
         }
     }
@@ -92,7 +94,8 @@ final class PoolVerbTest {
     private List<Long> pids() throws IOException {
         List<Long> pids = new ArrayList<>();
         try (Stream<Path> entries = Files.list(folder.resolve("state/workers"))) {
-            for (Path entry : entries.filter(each -> each.toString().endsWith(".json")).toList()) {
+            for (Path entry :
+                    entries.filter(each -> each.toString().endsWith(".json")).toList()) {
                 pids.add(Jackson.JSON
                         .readTree(Files.readAllBytes(entry))
                         .path("pid")
@@ -112,14 +115,16 @@ final class PoolVerbTest {
                 models:
                   - {name: micro, path: %s, device: cpu}
                   - {name: broken, path: broken.gguf, device: cpu}
-                """.formatted(MICRO.toAbsolutePath().normalize()));
+                """.formatted(
+                        MICRO.toAbsolutePath().normalize()));
         start("127.0.0.1:0");
         String prompt = "{'model':'micro','prompt':'def hello():','max_tokens':4,'temperature':0}";
         String first = ask(200, "/v1/completions", prompt).path("choices").toString();
         JsonNode refused = ask(400, "/v1/completions", "{'model':'broken','prompt':'x'}");
         assertThat(refused.path("error_code").asString()).isEqualTo("MODEL_INCOMPATIBLE");
         assertThat(refused.path("message").asString()).contains("broken.gguf");
-        assertThat(ask(503, "/v2/workers/start", "{'model_ref':'micro','device':'metal'}").toString())
+        assertThat(ask(503, "/v2/workers/start", "{'model_ref':'micro','device':'metal'}")
+                        .toString())
                 .as("a device that this machine has not")
                 .contains("DEVICE_UNAVAILABLE", "cpu");
 
@@ -134,7 +139,8 @@ final class PoolVerbTest {
         assertThat(pids()).as("taken over").isEqualTo(pids);
         String text = new String(running.body().readAllBytes(), StandardCharsets.UTF_8);
         assertThat(text).as("who asked the worker itself noticed nothing").endsWith("data: [DONE]\n\n");
-        assertThat(ask(200, "/v1/completions", prompt).path("choices").toString()).isEqualTo(first);
+        assertThat(ask(200, "/v1/completions", prompt).path("choices").toString())
+                .isEqualTo(first);
         assertThat(worker().path("restarts").intValue()).isZero();
 
         ProcessHandle.of(pids.getFirst()).orElseThrow().destroyForcibly();

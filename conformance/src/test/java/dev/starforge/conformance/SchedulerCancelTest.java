@@ -98,7 +98,8 @@ final class SchedulerCancelTest {
             assertThat(embedding.cancel(true)).isTrue();
             assertThat(System.nanoTime() - begin).isLessThan(1_000_000_000L);
             server.device.resume();
-            float[] mean = server.scheduler.embed(List.of(text(1, 30)), "").get().getFirst();
+            float[] mean =
+                    server.scheduler.embed(List.of(text(1, 30)), "").get().getFirst();
             double squares = 0;
             for (float each : mean) {
                 squares += each * each;

@@ -199,7 +199,8 @@ public final class ModelFiles implements AutoCloseable {
             boolean asInFile = weights == stored && !(stored instanceof PackedSource);
             scope.expect(asInFile ? copied(scope.device()) : sizes(scope, precision));
         }
-        long all = Math.max(1, tensors.stream().mapToLong(each -> each.shape.size()).sum());
+        long all = Math.max(
+                1, tensors.stream().mapToLong(each -> each.shape.size()).sum());
         AtomicLong done = new AtomicLong();
         LongConsumer loaded = more -> progress.accept((int) Math.min(100, 100 * done.addAndGet(more) / all));
         return Architectures.build(config, new Weights(weights, scope, precision, adapter, loaded));

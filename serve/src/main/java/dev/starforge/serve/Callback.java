@@ -84,7 +84,8 @@ public final class Callback {
         try (DatagramSocket route = new DatagramSocket()) {
             route.connect(new InetSocketAddress(listener.getHost(), listener.getPort() < 0 ? 80 : listener.getPort()));
             String address = route.getLocalAddress().getHostAddress();
-            return URI.create("http://" + (address.contains(":") ? "[" + address + "]" : address) + ":" + worker.getPort());
+            return URI.create(
+                    "http://" + (address.contains(":") ? "[" + address + "]" : address) + ":" + worker.getPort());
         }
     }
 

@@ -111,7 +111,8 @@ final class ServeBench {
             List<Double> health = new ArrayList<>();
             while (running.stream().anyMatch(each -> !each.isDone())) {
                 long asked = System.nanoTime();
-                HttpRequest request = HttpRequest.newBuilder(server.resolve("health")).build();
+                HttpRequest request =
+                        HttpRequest.newBuilder(server.resolve("health")).build();
                 client.send(request, BodyHandlers.discarding());
                 health.add((System.nanoTime() - asked) / 1e6);
                 Thread.sleep(10);
@@ -124,7 +125,8 @@ final class ServeBench {
             int all = heard.stream().mapToInt(Heard::count).sum();
             List<Double> first = heard.stream().map(Heard::first).toList();
             said.put("streams", streams).put("tokens", all);
-            said.put("broken_off", heard.stream().filter(each -> each.usage == 0).count());
+            said.put(
+                    "broken_off", heard.stream().filter(each -> each.usage == 0).count());
             said.put("tok_s", rounded(all / ((end - begin) / 1e9)));
             said.put("ttft_p50_s", rounded(percentile(first, 50))).put("ttft_p99_s", rounded(percentile(first, 99)));
             said.put("longest_gap_s", rounded(longest(heard, begin, end)));
@@ -151,13 +153,18 @@ final class ServeBench {
             }
             said.put("join_ttft_s", rounded(joined.first()));
             said.put("join_longest_gap_s", rounded(longest(heard, joined.asked, end)));
-            said.put("join_streams_ended_before", heard.stream().filter(each -> each.last() < end).count());
+            said.put(
+                    "join_streams_ended_before",
+                    heard.stream().filter(each -> each.last() < end).count());
             said.put("join_began_after_s", rounded((joined.asked - begin) / 1e9));
         }
     }
 
     private static double longest(List<Heard> heard, long from, long to) {
-        return heard.stream().mapToDouble(each -> each.longestGap(from, to)).max().orElse(0);
+        return heard.stream()
+                .mapToDouble(each -> each.longestGap(from, to))
+                .max()
+                .orElse(0);
     }
 
     private static int[] ids(int seed, int count) {

@@ -34,8 +34,9 @@ final class ServerProcess implements AutoCloseable {
     static ServerProcess start(List<String> command, int port) throws IOException {
         List<String> whole = new ArrayList<>(command);
         whole.addAll(List.of("--port", Integer.toString(port), "--log-level", "error"));
-        Process process =
-                new ProcessBuilder(whole).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        Process process = new ProcessBuilder(whole)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
         BufferedReader said = process.inputReader(StandardCharsets.UTF_8);
         for (String line = said.readLine(); line != null; line = said.readLine()) {
             Matcher serving = SERVING.matcher(line);

@@ -66,7 +66,8 @@ final class ServerSoak {
     }
 
     private static String completion(int number, String more) {
-        return Fixture.quoted("{'prompt':'" + prompt(number) + "','max_tokens':" + TOKENS + ",'temperature':0" + more + "}");
+        return Fixture.quoted(
+                "{'prompt':'" + prompt(number) + "','max_tokens':" + TOKENS + ",'temperature':0" + more + "}");
     }
 
     private static String job(String id, int number, int tokens) {
@@ -87,7 +88,8 @@ final class ServerSoak {
     private void learn() throws IOException {
         for (int i = 0; i < PROMPTS; i++) {
             try (RawClient client = server.client()) {
-                expected.add(text(client.post("/v1/completions", completion(i, "")).reply()));
+                expected.add(
+                        text(client.post("/v1/completions", completion(i, "")).reply()));
             }
             try (RawClient client = server.client()) {
                 vectors.add(json(client.post("/v1/embeddings", Fixture.quoted("{'input':'" + prompt(i) + "'}"))
@@ -132,7 +134,8 @@ final class ServerSoak {
         try (RawClient client = server.client()) {
             return switch (random.nextInt(8)) {
                 case 0 -> {
-                    String said = text(client.post("/v1/completions", completion(number, "")).reply());
+                    String said = text(client.post("/v1/completions", completion(number, ""))
+                            .reply());
                     require(said.equals(expected.get(number)), expected.get(number) + ", but got " + said);
                     yield "whole";
                 }
@@ -214,7 +217,9 @@ final class ServerSoak {
         List<RawClient> running = new ArrayList<>();
         for (int i = 0; i < CLIENTS; i++) {
             running.add(server.client());
-            running.getLast().post("/execute", job("last-" + i, i % PROMPTS, 100)).openStream();
+            running.getLast()
+                    .post("/execute", job("last-" + i, i % PROMPTS, 100))
+                    .openStream();
         }
         server.terminate();
         boolean taken;
@@ -246,7 +251,8 @@ final class ServerSoak {
         }
         try (ServerProcess server = ServerProcess.start(command, port);
                 RawClient client = server.client()) {
-            String again = text(client.post("/v1/completions", completion(1, "")).reply());
+            String again =
+                    text(client.post("/v1/completions", completion(1, "")).reply());
             require(again.equals(said), "the same text after the restart");
             server.terminate();
             require(server.exit() == 0, "0 as the exit code");

@@ -25,8 +25,7 @@ record Arguments(List<Object> placed, Map<String, Object> named) {
         named.forEach((name, value) -> {
             int at = List.of(names).indexOf(name);
             if (at < 0 || at < placed.size()) {
-                throw new Value.Failure(
-                        whose + ": argument " + name + (at < 0 ? " is not known" : " is given twice"));
+                throw new Value.Failure(whose + ": argument " + name + (at < 0 ? " is not known" : " is given twice"));
             }
             bound[at] = value;
         });

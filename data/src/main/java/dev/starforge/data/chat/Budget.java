@@ -36,12 +36,13 @@ final class Budget {
 
     /** Counts an operation by what it reads or makes. */
     <T> T charge(T value) {
-        spend(switch (value) {
-            case String text -> 1 + text.length() / CHARACTERS_OF_A_STEP;
-            case List<?> list -> 1 + list.size() / ITEMS_OF_A_STEP;
-            case Map<?, ?> map -> 1 + map.size() / ITEMS_OF_A_STEP;
-            default -> 1;
-        });
+        spend(
+                switch (value) {
+                    case String text -> 1 + text.length() / CHARACTERS_OF_A_STEP;
+                    case List<?> list -> 1 + list.size() / ITEMS_OF_A_STEP;
+                    case Map<?, ?> map -> 1 + map.size() / ITEMS_OF_A_STEP;
+                    default -> 1;
+                });
         return value;
     }
 

@@ -20,8 +20,7 @@ public final class ChatTemplate {
     private final List<Statement> statements;
     private final Map<String, Object> given = new HashMap<>();
 
-    private ChatTemplate(
-            Path file, List<Statement> statements, Map<String, String> tokens, Optional<Clock> clock) {
+    private ChatTemplate(Path file, List<Statement> statements, Map<String, String> tokens, Optional<Clock> clock) {
         this.file = file;
         this.statements = statements;
         given.putAll(Functions.all(clock));

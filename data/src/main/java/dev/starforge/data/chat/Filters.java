@@ -53,10 +53,14 @@ final class Filters {
                         .sorted(Comparator.comparing(
                                 item -> ((List<?>) item).getFirst(), by(false, Operators::compare)))
                         .toList();
-            case "first" -> Value.list(of).isEmpty() ? Value.Word.UNDEFINED : Value.list(of).getFirst();
-            case "last" -> Value.list(of).isEmpty() ? Value.Word.UNDEFINED : Value.list(of).getLast();
+            case "first" ->
+                Value.list(of).isEmpty() ? Value.Word.UNDEFINED : Value.list(of).getFirst();
+            case "last" ->
+                Value.list(of).isEmpty() ? Value.Word.UNDEFINED : Value.list(of).getLast();
             case "reverse" ->
-                of instanceof String text ? new StringBuilder(text).reverse().toString() : Value.list(of).reversed();
+                of instanceof String text
+                        ? new StringBuilder(text).reverse().toString()
+                        : Value.list(of).reversed();
             case "join" -> {
                 Object[] a = given.bind(name, "d", "attribute");
                 List<?> items = Value.list(of).stream().map(attribute(a[1])).toList();
@@ -98,8 +102,8 @@ final class Filters {
         Object missing = otherwise == Value.Word.UNDEFINED ? 0.0 : otherwise;
         return switch (of) {
             case Number number -> number.doubleValue();
-            case String text when text.strip().matches("[+-]?[0-9]{1,18}(\\.[0-9]{0,18})?") ->
-                Double.parseDouble(text.strip());
+            case String text
+            when text.strip().matches("[+-]?[0-9]{1,18}(\\.[0-9]{0,18})?") -> Double.parseDouble(text.strip());
             default -> missing;
         };
     }

@@ -45,8 +45,7 @@ final class Functions {
         all.put("dict", (given, _) -> new LinkedHashMap<>(given.named()));
         all.put("range", Functions::range);
         clock.ifPresent(now -> all.put(
-                "strftime_now",
-                (given, _) -> strftime(now, Value.string(given.bind("strftime_now", "format")[0]))));
+                "strftime_now", (given, _) -> strftime(now, Value.string(given.bind("strftime_now", "format")[0]))));
         return Map.copyOf(all);
     }
 

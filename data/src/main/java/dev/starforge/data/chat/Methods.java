@@ -42,7 +42,8 @@ final class Methods {
                 int at = text.indexOf(Value.string(given.first(name)));
                 yield (long) (at < 0 ? at : text.codePointCount(0, at));
             }
-            case "count" -> (long) (split(text, Value.string(given.first(name)), -1).size() - 1);
+            case "count" ->
+                (long) (split(text, Value.string(given.first(name)), -1).size() - 1);
             case "split" -> {
                 Object[] a = given.bind(name, "sep", "maxsplit");
                 yield a[0] instanceof String by ? split(text, by, Value.whole(a[1], -1)) : words(text);
@@ -65,9 +66,7 @@ final class Methods {
 
     /** One text, or a tuple of which any will do. */
     private static List<String> any(Object given) {
-        return given instanceof List<?> list
-                ? list.stream().map(Value::string).toList()
-                : List.of(Value.string(given));
+        return given instanceof List<?> list ? list.stream().map(Value::string).toList() : List.of(Value.string(given));
     }
 
     private static Object ofMapping(Map<?, ?> map, String name, Arguments given) {

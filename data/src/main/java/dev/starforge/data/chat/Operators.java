@@ -31,14 +31,16 @@ final class Operators {
         budget.step();
         return switch (a) {
             case Number one when b instanceof Number other -> one.doubleValue() == other.doubleValue();
-            case List<?> one when b instanceof List<?> other -> {
+            case List<?> one
+            when b instanceof List<?> other -> {
                 boolean same = one.size() == other.size();
                 for (int i = 0; same && i < one.size(); i++) {
                     same = same(one.get(i), other.get(i), budget);
                 }
                 yield same;
             }
-            case Map<?, ?> one when b instanceof Map<?, ?> other ->
+            case Map<?, ?> one
+            when b instanceof Map<?, ?> other ->
                 one.size() == other.size()
                         && one.entrySet().stream()
                                 .allMatch(each -> other.containsKey(each.getKey())
@@ -53,7 +55,8 @@ final class Operators {
             return both(left, right, budget);
         }
         if (operator.equals("*") && a instanceof String text && b instanceof Long times) {
-            budget.requireRoom(text.length() * (double) times > Integer.MAX_VALUE ? Long.MAX_VALUE : text.length() * times);
+            budget.requireRoom(
+                    text.length() * (double) times > Integer.MAX_VALUE ? Long.MAX_VALUE : text.length() * times);
             return budget.charge(text.repeat((int) Math.max(0, text.isEmpty() ? 0 : times)));
         }
         if (operator.equals("+") && a instanceof List<?> left && b instanceof List<?> right) {

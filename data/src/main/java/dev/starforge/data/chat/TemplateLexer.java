@@ -278,9 +278,7 @@ final class TemplateLexer {
             throw wrong("a string or a number", peek());
         }
         Token token = tokens.get(next++);
-        return token.kind == Kind.STRING
-                ? (Object) token.text
-                : number(token);
+        return token.kind == Kind.STRING ? (Object) token.text : number(token);
     }
 
     private static Object number(Token token) {

@@ -12,7 +12,8 @@ import java.util.Set;
  * not known, and are refused by name.
  */
 final class TemplateParser {
-    private static final Set<String> ENDS = Set.of("endif", "else", "elif", "endfor", "endset", "endmacro", "endgeneration");
+    private static final Set<String> ENDS =
+            Set.of("endif", "else", "elif", "endfor", "endset", "endmacro", "endgeneration");
     private static final Set<String> TESTS_WITH_ARGUMENT = Set.of(
             "equalto", "eq", "ne", "in", "sameas", "divisibleby", "lt", "le", "gt", "ge", "lessthan", "greaterthan");
     private static final Expression ALL = new Expression.Literal(true);
@@ -247,8 +248,8 @@ final class TemplateParser {
         while (true) {
             if (tokens.take("|")) {
                 String name = tokens.name();
-                value = members(new Expression.Filter(
-                        value, name, tokens.take("(") ? arguments() : Expression.Given.NOTHING));
+                value = members(
+                        new Expression.Filter(value, name, tokens.take("(") ? arguments() : Expression.Given.NOTHING));
             } else if (tokens.take("is")) {
                 boolean negated = tokens.take("not");
                 String name = tokens.name();

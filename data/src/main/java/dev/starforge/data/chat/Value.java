@@ -101,7 +101,8 @@ final class Value {
     /** {@code a.b}, {@code a['b']}, {@code a[0]}. */
     static Object member(Object owner, Object key) {
         return switch (owner) {
-            case Map<?, ?> map when key instanceof String -> {
+            case Map<?, ?> map
+            when key instanceof String -> {
                 Object found = map.get(key);
                 yield found == null ? Word.UNDEFINED : found;
             }
@@ -138,7 +139,10 @@ final class Value {
         return switch (node.getNodeType()) {
             case STRING -> node.stringValue();
             case BOOLEAN -> node.booleanValue();
-            case NUMBER -> node.isIntegralNumber() && node.canConvertToLong() ? (Object) node.longValue() : (Object) node.doubleValue();
+            case NUMBER ->
+                node.isIntegralNumber() && node.canConvertToLong()
+                        ? (Object) node.longValue()
+                        : (Object) node.doubleValue();
             case ARRAY -> node.valueStream().map(Value::of).toList();
             case OBJECT ->
                 node.propertyStream()

@@ -28,8 +28,7 @@ import tools.jackson.databind.json.JsonMapper;
 final class ChatGoldenTest {
     private static final JsonNode ALL = new JsonMapper().readTree(resource("goldens.json"));
     private static final String SIGNS = "{}%()[]|.,'\"-+*=~ \\0a:_";
-    private static final Clock CLOCK =
-            Clock.fixed(Instant.parse(ALL.path("now").stringValue()), ZoneOffset.UTC);
+    private static final Clock CLOCK = Clock.fixed(Instant.parse(ALL.path("now").stringValue()), ZoneOffset.UTC);
 
     private static String resource(String name) {
         try (InputStream in = Objects.requireNonNull(ChatGoldenTest.class.getResourceAsStream(name), name)) {
@@ -45,7 +44,8 @@ final class ChatGoldenTest {
 
     private static String render(String source, JsonNode golden) {
         Map<String, String> tokens = entries(ALL.path("tokens")).entrySet().stream()
-                .collect(Collectors.toMap(Map.Entry::getKey, each -> each.getValue().stringValue()));
+                .collect(Collectors.toMap(
+                        Map.Entry::getKey, each -> each.getValue().stringValue()));
         return ChatTemplate.parse(Path.of("model"), source, tokens, CLOCK)
                 .render(
                         golden.path("messages"),

@@ -299,7 +299,8 @@ public final class Engine implements AutoCloseable {
                 .orElse(0);
     }
 
-    private Staging staged(List<Piece> pieces, List<BlockPool.Append> appended, List<Choice> choices, int width, int regime) {
+    private Staging staged(
+            List<Piece> pieces, List<BlockPool.Append> appended, List<Choice> choices, int width, int regime) {
         int tokens = pieces.stream().mapToInt(Piece::count).sum();
         int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
         Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime);
@@ -452,8 +453,7 @@ public final class Engine implements AutoCloseable {
         cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
         last = new Result(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
         Staging staging = staged(pieces, appended, List.of(), width(pieces), regime);
-        float[] rows = step.within(
-                () -> device.floats(ops.cast(model.hidden(ops, staging.batch(), cache), DType.F32)));
+        float[] rows = step.within(() -> device.floats(ops.cast(model.hidden(ops, staging.batch(), cache), DType.F32)));
         pieces.forEach(piece -> piece.sequence.place.releaseUnseen(0));
         return rows;
     }

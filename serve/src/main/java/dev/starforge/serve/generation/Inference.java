@@ -146,8 +146,7 @@ public final class Inference {
     public Vectors embed(InferenceEngine chosen, List<int[]> texts, String adapter) {
         try {
             Work[] self = new Work[1];
-            Vectors vectors =
-                    new Vectors(chosen.embed(texts, adapter), timeout, metrics, () -> runs.remove(self[0]));
+            Vectors vectors = new Vectors(chosen.embed(texts, adapter), timeout, metrics, () -> runs.remove(self[0]));
             self[0] = vectors;
             runs.add(vectors);
             metrics.prompt(texts.stream().mapToInt(text -> text.length).sum());

@@ -104,8 +104,8 @@ public final class Pool implements AutoCloseable {
             Routing routing = new Routing();
             Demand demand = new Demand(config, supervisor, starter, timing);
             List<Route> all = new ArrayList<>();
-            all.addAll(new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock())
-                    .routes());
+            all.addAll(
+                    new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock()).routes());
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
             all.addAll(new Relay(demand, routing, metrics).routes());
             routes = List.copyOf(all);

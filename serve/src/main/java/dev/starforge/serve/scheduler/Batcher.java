@@ -83,7 +83,10 @@ final class Batcher {
             generate(pieces);
         }
         if (!embedder.idle()) {
-            int prompts = pieces.stream().mapToInt(Piece::count).filter(count -> count > 1).sum();
+            int prompts = pieces.stream()
+                    .mapToInt(Piece::count)
+                    .filter(count -> count > 1)
+                    .sum();
             embedder.step(pieceSize.tokensBeside(prompts), promised() + running.size());
         }
     }

@@ -136,7 +136,8 @@ final class Embedder {
      * @param promised blocks that those who generate will want
      */
     void step(int tokens, int promised) {
-        List<Part> gone = parts.stream().filter(part -> part.request.result.isDone()).toList();
+        List<Part> gone =
+                parts.stream().filter(part -> part.request.result.isDone()).toList();
         gone.forEach(Part::suspend);
         parts.removeAll(gone);
         List<Part> chosen = new ArrayList<>();
@@ -178,7 +179,8 @@ final class Embedder {
                 break;
             }
             Engine.Sequence sequence = part.begun(engine);
-            if (!pieces.isEmpty() && sequence.regime() != pieces.getFirst().sequence().regime()) {
+            if (!pieces.isEmpty()
+                    && sequence.regime() != pieces.getFirst().sequence().regime()) {
                 break;
             }
             pieces.add(new Piece(sequence, count, count));

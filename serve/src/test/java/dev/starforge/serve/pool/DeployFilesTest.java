@@ -68,7 +68,9 @@ final class DeployFilesTest {
     @Test
     void thePoolResolvesTheServiceOfTheWorkers() throws IOException {
         Map<?, ?> service = kind("worker.yaml", "Service");
-        assertThat(at(service, "spec", "clusterIP")).as("headless: an address for each").isEqualTo("None");
+        assertThat(at(service, "spec", "clusterIP"))
+                .as("headless: an address for each")
+                .isEqualTo("None");
         String text = at(kind("pool.yaml", "ConfigMap"), "data", "pool.yaml").toString();
         PoolConfig config = PoolFile.read(Files.writeString(folder.resolve("pool.yaml"), text), folder);
         assertThat(config.workers().getFirst().uri().getHost()).isEqualTo(at(service, "metadata", "name"));
@@ -77,8 +79,7 @@ final class DeployFilesTest {
                 .isEqualTo(at(pod("worker.yaml"), "containers", 0, "ports", 0, "containerPort"));
         assertThat(at(service, "spec", "selector"))
                 .isEqualTo(at(kind("worker.yaml", "Deployment"), "spec", "template", "metadata", "labels"));
-        assertThat(config.listen())
-                .endsWith(":" + at(pod("pool.yaml"), "containers", 0, "ports", 0, "containerPort"));
+        assertThat(config.listen()).endsWith(":" + at(pod("pool.yaml"), "containers", 0, "ports", 0, "containerPort"));
     }
 
     @Test
@@ -90,7 +91,8 @@ final class DeployFilesTest {
             assertThat(at(pod, "securityContext", "runAsNonRoot")).isEqualTo(true);
             assertThat(at(pod, "containers", 0, "securityContext", "allowPrivilegeEscalation"))
                     .isEqualTo(false);
-            assertThat(at(pod, "containers", 0, "livenessProbe", "httpGet", "path")).isEqualTo("/health");
+            assertThat(at(pod, "containers", 0, "livenessProbe", "httpGet", "path"))
+                    .isEqualTo("/health");
             assertThat(probe(pod)).contains("GET /ready ");
         }
         assertThat(Files.readString(DEPLOY.resolve("Dockerfile"))).contains("USER 10001", "ENTRYPOINT [\"");
@@ -104,8 +106,8 @@ final class DeployFilesTest {
     @Test
     void theGracePeriodIsEnoughToDrain() throws IOException {
         Object pod = pod("worker.yaml");
-        int sleep = Integer.parseInt(
-                at(pod, "containers", 0, "lifecycle", "preStop", "exec", "command", 1).toString());
+        int sleep = Integer.parseInt(at(pod, "containers", 0, "lifecycle", "preStop", "exec", "command", 1)
+                .toString());
         int grace = (int) at(pod, "terminationGracePeriodSeconds");
         assertThat(sleep).isGreaterThan((int) Timing.DEFAULT.resolve().toSeconds());
         assertThat(grace).isGreaterThan(sleep + 30);
@@ -135,9 +137,11 @@ final class DeployFilesTest {
             String script = probe(pod("worker.yaml"))
                     .replace("/8080", "/" + server.port())
                     .replace("/etc/starforge/key/key", folder.resolve("key").toString());
-            assertThat(new ProcessBuilder("bash", "-c", script).start().waitFor()).isZero();
+            assertThat(new ProcessBuilder("bash", "-c", script).start().waitFor())
+                    .isZero();
             ready.status = 503;
-            assertThat(new ProcessBuilder("bash", "-c", script).start().waitFor()).isNotZero();
+            assertThat(new ProcessBuilder("bash", "-c", script).start().waitFor())
+                    .isNotZero();
             assertThat(ready.keys).containsExactly("Bearer the-key", "Bearer the-key");
         }
     }

@@ -104,7 +104,8 @@ final class PoolFixture implements AutoCloseable {
             }
             String model = command.get(command.indexOf("inspect") + 1);
             if (model.contains("broken")) {
-                return new Commands.Printed(1, "", "starforge: " + model + ": expected GGUF, got nothing of the kind\n");
+                return new Commands.Printed(
+                        1, "", "starforge: " + model + ": expected GGUF, got nothing of the kind\n");
             }
             long weights = model.contains("huge") ? 5 * GIGA : model.contains("big") ? 2 * GIGA : 1 << 20;
             return printed("{'plan':{'weight_bytes':" + weights + ",'kv_bytes':1,'step_bytes':1,'workspace_bytes':1}}");

@@ -95,10 +95,19 @@ final class PoolSoak {
         System.out.println("before: " + before + ", after: " + after);
         JsonNode state = state();
         System.out.println("restarts: "
-                + state.path("workers").valueStream().map(each -> each.path("restarts")).toList());
-        require(ends.keySet().stream().allMatch(end -> List.of("whole", "WORKER_LOST", "pool killed").contains(end)),
+                + state.path("workers")
+                        .valueStream()
+                        .map(each -> each.path("restarts"))
+                        .toList());
+        require(
+                ends.keySet().stream()
+                        .allMatch(end ->
+                                List.of("whole", "WORKER_LOST", "pool killed").contains(end)),
                 "no other end");
-        require(ends.getOrDefault("whole", 0) > 0.5 * ends.values().stream().mapToInt(n -> n).sum(), "most are whole");
+        require(
+                ends.getOrDefault("whole", 0)
+                        > 0.5 * ends.values().stream().mapToInt(n -> n).sum(),
+                "most are whole");
         require(state.path("requests").intValue() == 0, "no request is left");
         require(after.descriptors <= before.descriptors + 16, "descriptors are flat");
         require(after.threads <= before.threads + 16, "threads are flat");
@@ -137,11 +146,13 @@ final class PoolSoak {
     }
 
     private void start(String listen) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                ProcessHandle.current().info().command().orElseThrow(), "-XX:+UseSerialGC", "-Xmx256m", "-cp"));
+        List<String> command = new ArrayList<>(
+                List.of(ProcessHandle.current().info().command().orElseThrow(), "-XX:+UseSerialGC", "-Xmx256m", "-cp"));
         command.addAll(List.of(System.getProperty("java.class.path"), PoolMain.class.getName()));
         command.addAll(List.of(
-                folder.resolve("state").toString(), listen, folder.resolve("model.properties").toString()));
+                folder.resolve("state").toString(),
+                listen,
+                folder.resolve("model.properties").toString()));
         pool = new ProcessBuilder(command)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
@@ -193,7 +204,8 @@ final class PoolSoak {
     }
 
     private URI anyWorker() throws IOException {
-        List<String> uris = state().path("workers").valueStream()
+        List<String> uris = state().path("workers")
+                .valueStream()
                 .map(each -> each.path("uri").asString())
                 .filter(each -> !each.isEmpty())
                 .toList();
@@ -246,8 +258,10 @@ final class PoolSoak {
 
     private void awaitReady(int count) throws Exception {
         for (int i = 0; i < 1200; i++) {
-            long ready = state().path("workers").valueStream()
-                    .filter(each -> List.of("READY", "BUSY").contains(each.path("status").asString()))
+            long ready = state().path("workers")
+                    .valueStream()
+                    .filter(each -> List.of("READY", "BUSY")
+                            .contains(each.path("status").asString()))
                     .count();
             if (ready == count) {
                 return;
@@ -260,8 +274,13 @@ final class PoolSoak {
     private List<String> pids() throws IOException {
         try (Stream<Path> entries = Files.list(folder.resolve("state").resolve("workers"))) {
             List<String> pids = new ArrayList<>();
-            for (Path entry : entries.filter(each -> each.toString().endsWith(".json")).sorted().toList()) {
-                pids.add(Jackson.JSON.readTree(Files.readAllBytes(entry)).path("pid").asString());
+            for (Path entry : entries.filter(each -> each.toString().endsWith(".json"))
+                    .sorted()
+                    .toList()) {
+                pids.add(Jackson.JSON
+                        .readTree(Files.readAllBytes(entry))
+                        .path("pid")
+                        .asString());
             }
             return pids;
         }

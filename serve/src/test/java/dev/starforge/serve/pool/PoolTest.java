@@ -44,7 +44,8 @@ final class PoolTest {
         for (String event = client.event(); ; event = client.event()) {
             JsonNode node = event.equals("[DONE]") ? Jackson.object() : Jackson.JSON.readTree(event);
             if (event.equals("[DONE]") || node.has("error")) {
-                return new Streamed(tokens, node.has("error") ? node.path("error_code").asString() : event);
+                return new Streamed(
+                        tokens, node.has("error") ? node.path("error_code").asString() : event);
             }
             if (mine) {
                 victim.countDown();
@@ -93,7 +94,9 @@ final class PoolTest {
                 }
                 assertThat(lost).as("those of one worker of two").isBetween(1, 11);
                 for (Future<RawClient.Reply> reply : whole) {
-                    assertThat(reply.get().status()).as("nobody had been told anything").isEqualTo(200);
+                    assertThat(reply.get().status())
+                            .as("nobody had been told anything")
+                            .isEqualTo(200);
                 }
             }
             PoolFixture.await("it is back", () -> pool.status(first).equals("READY"));
@@ -138,24 +141,33 @@ final class PoolTest {
             int port = pool.port();
             String id = pool.worker("slow", true);
             long pid = pool.pid(id);
-            try (RawClient straight =
-                            new RawClient(URI.create(pool.worker(id).path("uri").asString())
-                                    .getPort());
+            try (RawClient straight = new RawClient(
+                            URI.create(pool.worker(id).path("uri").asString()).getPort());
                     RawClient through = pool.client()) {
-                straight.post("/v1/completions", STREAM.replace('\'', '"')).openStream().event();
-                through.post("/v1/completions", STREAM.replace('\'', '"')).openStream().event();
+                straight.post("/v1/completions", STREAM.replace('\'', '"'))
+                        .openStream()
+                        .event();
+                through.post("/v1/completions", STREAM.replace('\'', '"'))
+                        .openStream()
+                        .event();
                 pool.pool.close();
                 pool.start("127.0.0.1:" + port);
                 PoolFixture.await("it is known", () -> List.of("READY", "BUSY").contains(pool.status(id)));
                 assertThat(pool.pid(id)).isEqualTo(pid);
-                assertThat(pool.state().path("devices").path(0).path("allocated").longValue())
+                assertThat(pool.state()
+                                .path("devices")
+                                .path(0)
+                                .path("allocated")
+                                .longValue())
                         .isEqualTo(pool.worker(id).path("memory_reserved").longValue())
                         .isPositive();
                 int events = 1;
                 while (!straight.event().equals("[DONE]")) {
                     events++;
                 }
-                assertThat(events).as("tokens and the end of a stream that went straight on").isGreaterThan(59);
+                assertThat(events)
+                        .as("tokens and the end of a stream that went straight on")
+                        .isGreaterThan(59);
                 assertThatThrownBy(() -> {
                             while (true) {
                                 through.event();
@@ -174,7 +186,9 @@ final class PoolTest {
         String cancelled = "worker_requests_total{outcome=\"cancelled\"} ";
         int before = metric(worker, cancelled);
         try (RawClient client = pool.client()) {
-            client.post("/v1/completions", STREAM.replace('\'', '"')).openStream().event();
+            client.post("/v1/completions", STREAM.replace('\'', '"'))
+                    .openStream()
+                    .event();
         }
         PoolFixture.await("it is cancelled", () -> metric(worker, cancelled) > before);
         PoolFixture.await("nothing is under way", () -> pool.requests() == 0);
@@ -247,8 +261,9 @@ final class PoolTest {
 
     @Test
     void anEngineThatDiesBehindAHealthyFaceIsFound() throws Exception {
-        try (PoolFixture pool =
-                new PoolFixture(folder).model("dies", "tokens=3 engine_dies_ms=1", NEVER).start()) {
+        try (PoolFixture pool = new PoolFixture(folder)
+                .model("dies", "tokens=3 engine_dies_ms=1", NEVER)
+                .start()) {
             String id = pool.worker("dies", false);
             PoolFixture.await("it is found", () -> {
                 try {

@@ -23,7 +23,13 @@ public final class PoolMetrics implements Relay.Watch {
     };
 
     private final Counter starts = new Counter(
-            "pool_worker_starts_total", "Starts of workers by how they ended.", "", "outcome", "failed", "ready", "timeout");
+            "pool_worker_starts_total",
+            "Starts of workers by how they ended.",
+            "",
+            "outcome",
+            "failed",
+            "ready",
+            "timeout");
     private final Counter restarts = new Counter("pool_restarts_total", "Workers that were started again.", "", "", "");
     private final Counter requests = new Counter(
             "pool_requests_total",

@@ -83,8 +83,9 @@ public final class PoolRoutes {
 
     private void metrics(Call call) throws IOException {
         List<PoolDevice> devices = starter.found().devices();
-        List<Long> allocated =
-                devices.stream().map(device -> supervisor.allocated(device.id())).toList();
+        List<Long> allocated = devices.stream()
+                .map(device -> supervisor.allocated(device.id()))
+                .toList();
         String text = metrics.text(devices, allocated, supervisor.views(), routing);
         call.respond(200, Exposition.TYPE, text.getBytes(StandardCharsets.UTF_8));
     }
@@ -94,11 +95,13 @@ public final class PoolRoutes {
         ArrayNode data = body.putArray("data");
         Stream<String> configured = config.models().stream()
                 .flatMap(entry -> Stream.concat(Stream.of(entry.name()), entry.adapters().keySet().stream()));
-        Stream.concat(configured, supervisor.models().stream()).distinct().forEach(name -> data.addObject()
-                .put("id", name)
-                .put("object", "model")
-                .put("created", clock.instant().getEpochSecond())
-                .put("owned_by", "starforge"));
+        Stream.concat(configured, supervisor.models().stream())
+                .distinct()
+                .forEach(name -> data.addObject()
+                        .put("id", name)
+                        .put("object", "model")
+                        .put("created", clock.instant().getEpochSecond())
+                        .put("owned_by", "starforge"));
         call.respond(200, body);
     }
 

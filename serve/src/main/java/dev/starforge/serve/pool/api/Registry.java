@@ -78,7 +78,9 @@ public final class Registry {
             int port = entry.uri().getPort() < 0 ? 80 : entry.uri().getPort();
             now.add(supervisor.register(URI.create("http://" + host + ":" + port), key(entry)));
         }
-        known.getOrDefault(entry, Set.of()).stream().filter(id -> !now.contains(id)).forEach(supervisor::unregister);
+        known.getOrDefault(entry, Set.of()).stream()
+                .filter(id -> !now.contains(id))
+                .forEach(supervisor::unregister);
         known.put(entry, now);
     }
 

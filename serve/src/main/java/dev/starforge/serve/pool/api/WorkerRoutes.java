@@ -92,8 +92,8 @@ public final class WorkerRoutes {
         fields.refuseOthers();
         fields.check();
         try {
-            RemoteEntry entry = new RemoteEntry(
-                    URI.create(uri), keys.isEmpty() ? Optional.empty() : Optional.of(Path.of(keys)));
+            RemoteEntry entry =
+                    new RemoteEntry(URI.create(uri), keys.isEmpty() ? Optional.empty() : Optional.of(Path.of(keys)));
             List<String> ids = registry.register(entry);
             ObjectNode body = Jackson.object().put("worker_id", ids.getFirst());
             ids.forEach(body.putArray("worker_ids")::add);

@@ -37,8 +37,7 @@ public record PoolConfig(
 
     /** Without a file. */
     public static PoolConfig empty(Path state) {
-        return new PoolConfig(
-                "pool", state, LISTEN, Optional.empty(), RestartPolicy.DEFAULT, List.of(), List.of());
+        return new PoolConfig("pool", state, LISTEN, Optional.empty(), RestartPolicy.DEFAULT, List.of(), List.of());
     }
 
     public Optional<ModelEntry> model(String name) {

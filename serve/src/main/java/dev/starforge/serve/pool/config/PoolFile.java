@@ -88,8 +88,7 @@ public final class PoolFile {
     }
 
     private ModelEntry model(Node node) {
-        Section model =
-                new Section("models", node, "name", "path", "device", "adapters", "autostart", "idle_stop_s");
+        Section model = new Section("models", node, "name", "path", "device", "adapters", "autostart", "idle_stop_s");
         Map<String, Path> adapters = new LinkedHashMap<>();
         model.entries("adapters")
                 .forEach((name, value) -> adapters.put(name, path(model.scalar("adapters." + name, value))));
@@ -193,13 +192,14 @@ public final class PoolFile {
         }
 
         private void refuse(String key, String expected, String actual) {
-            throw new ConfigException(
-                    at() + ": key " + full(key) + ": expected " + expected + ", got " + actual);
+            throw new ConfigException(at() + ": key " + full(key) + ": expected " + expected + ", got " + actual);
         }
 
         Section section(String key, String... known) {
             Node value = values.get(key);
-            return value == null || value instanceof ScalarNode scalar && scalar.getValue().isEmpty()
+            return value == null
+                            || value instanceof ScalarNode scalar
+                                    && scalar.getValue().isEmpty()
                     ? new Section(key, new MappingNode(node.getTag(), List.of(), FlowStyle.FLOW), known)
                     : new Section(key, value, known);
         }

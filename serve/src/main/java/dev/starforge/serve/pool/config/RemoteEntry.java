@@ -11,7 +11,9 @@ import java.util.Optional;
  */
 public record RemoteEntry(URI uri, Optional<Path> apiKeyFile) {
     public RemoteEntry {
-        if (!"http".equals(uri.getScheme()) || uri.getHost() == null || !uri.getPath().matches("/?")) {
+        if (!"http".equals(uri.getScheme())
+                || uri.getHost() == null
+                || !uri.getPath().matches("/?")) {
             throw new IllegalArgumentException("expected http://HOST:PORT, got " + uri);
         }
     }

@@ -31,7 +31,10 @@ public record Deployment(DeviceKind kind, int devices, String reason, List<Strin
         return machine.nvidia().isEmpty()
                 ? new Deployment(DeviceKind.CPU, 1, "no GPU that workers compute on", rejected)
                 : new Deployment(
-                        DeviceKind.CUDA, machine.nvidia().size(), machine.nvidia().getFirst().name(), rejected);
+                        DeviceKind.CUDA,
+                        machine.nvidia().size(),
+                        machine.nvidia().getFirst().name(),
+                        rejected);
     }
 
     private static String whyNot(String gpu) {

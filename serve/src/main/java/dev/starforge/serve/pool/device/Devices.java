@@ -55,7 +55,8 @@ public final class Devices {
     /** The child failed: the GPUs that NVIDIA's tool knows are there all the same. */
     private Found gpusAlone(String why) throws IOException, InterruptedException {
         try {
-            List<PoolDevice> gpus = ProbeTexts.nvidiaSmi(commands.run(ProbeTexts.NVIDIA_SMI, PATIENCE).out());
+            List<PoolDevice> gpus = ProbeTexts.nvidiaSmi(
+                    commands.run(ProbeTexts.NVIDIA_SMI, PATIENCE).out());
             if (!gpus.isEmpty()) {
                 return new Found(gpus, DeviceKind.CUDA);
             }
@@ -87,14 +88,17 @@ public final class Devices {
             }
             return new Found(devices, DeviceKind.of(root.path("selected").asString()));
         } catch (JacksonException | IllegalArgumentException unusable) {
-            throw new IOException("devices: expected the JSON of `starforge devices --json`: " + unusable.getMessage(), unusable);
+            throw new IOException(
+                    "devices: expected the JSON of `starforge devices --json`: " + unusable.getMessage(), unusable);
         }
     }
 
     private List<PoolDevice> withFree(List<PoolDevice> devices) throws InterruptedException {
         Map<String, PoolDevice> said;
         try {
-            said = ProbeTexts.nvidiaSmi(commands.run(ProbeTexts.NVIDIA_SMI, PATIENCE).out()).stream()
+            said = ProbeTexts.nvidiaSmi(
+                            commands.run(ProbeTexts.NVIDIA_SMI, PATIENCE).out())
+                    .stream()
                     .collect(Collectors.toMap(PoolDevice::id, Function.identity()));
         } catch (IOException noTool) {
             return devices;
@@ -103,7 +107,11 @@ public final class Devices {
                 .map(device -> {
                     long free = said.getOrDefault(device.id(), device).free();
                     return new PoolDevice(
-                            device.kind(), device.index(), device.name(), device.total(), Math.min(free, device.free()));
+                            device.kind(),
+                            device.index(),
+                            device.name(),
+                            device.total(),
+                            Math.min(free, device.free()));
                 })
                 .toList();
     }

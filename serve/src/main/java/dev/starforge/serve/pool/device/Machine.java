@@ -13,7 +13,13 @@ import java.util.List;
  * @param unusable GPUs that no worker computes on, by name
  */
 public record Machine(
-        String os, boolean arm, String processor, long memory, List<PoolDevice> nvidia, String apple, List<String> unusable) {
+        String os,
+        boolean arm,
+        String processor,
+        long memory,
+        List<PoolDevice> nvidia,
+        String apple,
+        List<String> unusable) {
     public Machine {
         nvidia = List.copyOf(nvidia);
         unusable = List.copyOf(unusable);

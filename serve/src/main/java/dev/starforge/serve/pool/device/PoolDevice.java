@@ -10,8 +10,8 @@ package dev.starforge.serve.pool.device;
 public record PoolDevice(DeviceKind kind, int index, String name, long total, long free) {
     public PoolDevice {
         if (index < 0 || total < 0 || free < 0) {
-            throw new IllegalArgumentException(
-                    "device " + name + ": expected an index and sizes from 0, got " + index + ", " + total + ", " + free);
+            throw new IllegalArgumentException("device " + name + ": expected an index and sizes from 0, got " + index
+                    + ", " + total + ", " + free);
         }
     }
 

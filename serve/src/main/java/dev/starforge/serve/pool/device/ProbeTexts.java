@@ -11,10 +11,11 @@ import java.util.stream.Stream;
 /** What a machine's own tools print, read; each method is for the text of one tool. Lines that say nothing here are passed over. */
 public final class ProbeTexts {
     /** What {@link #nvidiaSmi} reads. */
-    public static final List<String> NVIDIA_SMI = List.of(
-            "nvidia-smi", "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader,nounits");
+    public static final List<String> NVIDIA_SMI =
+            List.of("nvidia-smi", "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader,nounits");
 
-    private static final String GPU_CLASSES = "(?i).*(VGA compatible controller|3D controller|Display controller).*?: (.*)";
+    private static final String GPU_CLASSES =
+            "(?i).*(VGA compatible controller|3D controller|Display controller).*?: (.*)";
     private static final Pattern LSPCI = Pattern.compile(GPU_CLASSES);
 
     private ProbeTexts() {}
@@ -52,13 +53,19 @@ public final class ProbeTexts {
                 value(meminfo, "MemTotal").map(ProbeTexts::kibibytes).orElse(0L),
                 nvidia,
                 "",
-                unusable(lspci.lines().map(LSPCI::matcher).filter(Matcher::matches).map(match -> match.group(2)), nvidia));
+                unusable(
+                        lspci.lines()
+                                .map(LSPCI::matcher)
+                                .filter(Matcher::matches)
+                                .map(match -> match.group(2)),
+                        nvidia));
     }
 
     /** macOS: {@code sysctl hw machdep.cpu} and {@code system_profiler SPDisplaysDataType}. */
     public static Machine macOs(String sysctl, String systemProfiler) {
         String processor = value(sysctl, "machdep.cpu.brand_string").orElse("");
-        boolean apple = processor.startsWith("Apple") || value(sysctl, "hw.optional.arm64").orElse("0").equals("1");
+        boolean apple = processor.startsWith("Apple")
+                || value(sysctl, "hw.optional.arm64").orElse("0").equals("1");
         List<String> gpus = systemProfiler
                 .lines()
                 .flatMap(line -> value(line, "Chipset Model").stream())

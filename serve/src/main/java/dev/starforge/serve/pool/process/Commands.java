@@ -17,7 +17,10 @@ public interface Commands {
     record Printed(int code, String out, String err) {
         /** The last line of what went wrong. */
         public String reason() {
-            return err.lines().filter(line -> !line.isBlank()).reduce((_, last) -> last).orElse("exit code " + code);
+            return err.lines()
+                    .filter(line -> !line.isBlank())
+                    .reduce((_, last) -> last)
+                    .orElse("exit code " + code);
         }
     }
 

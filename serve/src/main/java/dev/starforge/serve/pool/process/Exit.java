@@ -14,15 +14,23 @@ public record Exit(int code) {
 
     private static final int SIGNALS = 128;
     private static final Map<Integer, String> WORKER = Map.of(
-            DRAINED, "drained",
-            1, "failed",
-            WRONG_USE, "wrong use",
-            MODEL_REFUSED, "model refused",
-            4, "device lost",
-            5, "out of device memory",
-            6, "nobody took the callback");
-    private static final Map<Integer, String> SIGNAL_NAMES =
-            Map.of(1, "SIGHUP", 2, "SIGINT", 3, "SIGQUIT", 6, "SIGABRT", 7, "SIGBUS", 8, "SIGFPE", 11, "SIGSEGV", 15, "SIGTERM");
+            DRAINED,
+            "drained",
+            1,
+            "failed",
+            WRONG_USE,
+            "wrong use",
+            MODEL_REFUSED,
+            "model refused",
+            4,
+            "device lost",
+            5,
+            "out of device memory",
+            6,
+            "nobody took the callback");
+    private static final Map<Integer, String> SIGNAL_NAMES = Map.of(
+            1, "SIGHUP", 2, "SIGINT", 3, "SIGQUIT", 6, "SIGABRT", 7, "SIGBUS", 8, "SIGFPE", 11, "SIGSEGV", 15,
+            "SIGTERM");
 
     /** Whether starting again could help: a drained worker is done, and wrong use or a refused model stays so. */
     public boolean restarts() {

@@ -36,8 +36,8 @@ public final class Relay {
 
     private static final int ATTEMPTS = 4;
     private static final byte[] DONE = "[DONE]".getBytes(StandardCharsets.US_ASCII);
-    private static final List<String> PATHS = List.of(
-            "/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
+    private static final List<String> PATHS =
+            List.of("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
 
     private final Demand demand;
     private final Routing routing;
@@ -93,8 +93,8 @@ public final class Relay {
 
     /** The pool's error and OpenAI's in one, for clients of either. */
     private static ObjectNode body(PoolFailure failure) {
-        ObjectNode body = Api.error(
-                failure.code().status(), failure.code().name(), String.valueOf(failure.getMessage()));
+        ObjectNode body =
+                Api.error(failure.code().status(), failure.code().name(), String.valueOf(failure.getMessage()));
         body.setAll(failure.json());
         return body;
     }
@@ -109,8 +109,8 @@ public final class Relay {
         call.onGone(() -> gone.set(true));
         for (int attempt = 1; ; attempt++) {
             boolean last = attempt == ATTEMPTS;
-            try (Lease lease = demand.lease(
-                    model, failed, candidates -> routing.choose(scope, asked.text(), candidates))) {
+            try (Lease lease =
+                    demand.lease(model, failed, candidates -> routing.choose(scope, asked.text(), candidates))) {
                 failed.add(lease.incarnation());
                 BooleanSupplier elsewhere = () -> !last && demand.hasOther(model, failed);
                 Optional<Outcome> outcome = attempt(call, lease, begin, gone, last, elsewhere);
@@ -171,7 +171,9 @@ public final class Relay {
         lease.suspect();
         if (last) {
             throw new PoolFailure(
-                    ErrorCode.WORKER_LOST, true, lease.workerId() + ": was lost before it answered: " + why.getMessage());
+                    ErrorCode.WORKER_LOST,
+                    true,
+                    lease.workerId() + ": was lost before it answered: " + why.getMessage());
         }
         return Optional.empty();
     }

@@ -59,9 +59,16 @@ final class Upstream implements AutoCloseable {
 
     void send(String method, String target, Map<String, String> headers, byte[] body) throws IOException {
         StringBuilder head = new StringBuilder();
-        head.append(method).append(' ').append(target).append(" HTTP/1.1\r\nHost: ").append(host);
-        head.append("\r\nConnection: close\r\nContent-Length: ").append(body.length).append("\r\n");
-        headers.forEach((name, value) -> head.append(name).append(": ").append(value).append("\r\n"));
+        head.append(method)
+                .append(' ')
+                .append(target)
+                .append(" HTTP/1.1\r\nHost: ")
+                .append(host);
+        head.append("\r\nConnection: close\r\nContent-Length: ")
+                .append(body.length)
+                .append("\r\n");
+        headers.forEach(
+                (name, value) -> head.append(name).append(": ").append(value).append("\r\n"));
         ByteArrayOutputStream all = new ByteArrayOutputStream(head.length() + 2 + body.length);
         all.write(head.append("\r\n").toString().getBytes(StandardCharsets.ISO_8859_1));
         all.write(body);

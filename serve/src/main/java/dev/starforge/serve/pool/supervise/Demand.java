@@ -64,7 +64,8 @@ public final class Demand {
                 throw new PoolFailure(
                         ErrorCode.WORKER_START_TIMEOUT,
                         true,
-                        model + ": no worker was ready within " + timing.request().toSeconds() + " s");
+                        model + ": no worker was ready within "
+                                + timing.request().toSeconds() + " s");
             }
             supervisor.await(Duration.ofNanos(Math.min(left, 1_000_000_000)));
         }

@@ -74,7 +74,9 @@ final class Journal {
     List<Entry> read() throws IOException {
         List<Entry> entries = new ArrayList<>();
         try (Stream<Path> files = Files.list(folder)) {
-            for (Path file : files.filter(each -> each.toString().endsWith(SUFFIX)).sorted().toList()) {
+            for (Path file : files.filter(each -> each.toString().endsWith(SUFFIX))
+                    .sorted()
+                    .toList()) {
                 entries.add(read(file));
             }
         }
@@ -87,7 +89,8 @@ final class Journal {
             Map<String, Path> adapters = new LinkedHashMap<>();
             node.path("adapters")
                     .properties()
-                    .forEach(each -> adapters.put(each.getKey(), Path.of(each.getValue().stringValue())));
+                    .forEach(each ->
+                            adapters.put(each.getKey(), Path.of(each.getValue().stringValue())));
             WorkerSpec spec = new WorkerSpec(
                     node.path("model").stringValue(),
                     Path.of(node.path("path").stringValue()),

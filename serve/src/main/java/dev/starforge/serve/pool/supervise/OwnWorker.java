@@ -351,6 +351,7 @@ final class OwnWorker extends PoolWorker {
                 state() == WorkerState.FAILED && wanted ? Math.max(0, restartAt - now()) / 1e9 : -1,
                 health().map(Health::capabilities).orElse(List.of()),
                 health().map(Health::adapters)
-                        .orElseGet(() -> spec.adapters().keySet().stream().sorted().toList()));
+                        .orElseGet(
+                                () -> spec.adapters().keySet().stream().sorted().toList()));
     }
 }

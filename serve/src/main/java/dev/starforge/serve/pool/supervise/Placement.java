@@ -36,7 +36,17 @@ final class Placement {
                 ErrorCode.INSUFFICIENT_MEMORY,
                 ever,
                 "memory: expected " + needed + " bytes free on " + device.id() + ", got " + free
-                        + (ever ? "; stop a worker, or try again when one is idle" : ", and it has no more than " + device.total()),
-                Map.of("device", device.id(), "needed_bytes", needed, "free_bytes", free, "total_bytes", device.total()));
+                        + (ever
+                                ? "; stop a worker, or try again when one is idle"
+                                : ", and it has no more than " + device.total()),
+                Map.of(
+                        "device",
+                        device.id(),
+                        "needed_bytes",
+                        needed,
+                        "free_bytes",
+                        free,
+                        "total_bytes",
+                        device.total()));
     }
 }

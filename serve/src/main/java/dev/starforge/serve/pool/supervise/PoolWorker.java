@@ -174,7 +174,8 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
         misses++;
         if (misses >= around.timing().misses()) {
             misses = 0;
-            unhealthy("no good answer to " + around.timing().misses() + " health checks in a row, the last one: " + why);
+            unhealthy(
+                    "no good answer to " + around.timing().misses() + " health checks in a row, the last one: " + why);
         }
     }
 

@@ -56,7 +56,10 @@ public final class Preflight {
     Plan plan(Path model, DeviceKind kind) throws InterruptedException {
         if (!Files.exists(model)) {
             throw new PoolFailure(
-                    ErrorCode.MODEL_NOT_FOUND, false, model + ": there is no such file or folder", Map.of("path", model));
+                    ErrorCode.MODEL_NOT_FOUND,
+                    false,
+                    model + ": there is no such file or folder",
+                    Map.of("path", model));
         }
         List<String> command = new ArrayList<>(program);
         command.addAll(List.of("inspect", model.toString(), "--plan", "--json", "--device", kind.word()));
@@ -74,7 +77,8 @@ public final class Preflight {
             return new Plan(
                     plan.path("weight_bytes").longValue(),
                     plan.path("kv_bytes").longValue(),
-                    plan.path("step_bytes").longValue() + plan.path("workspace_bytes").longValue());
+                    plan.path("step_bytes").longValue()
+                            + plan.path("workspace_bytes").longValue());
         } catch (IOException | JacksonException failure) {
             throw new PoolFailure(ErrorCode.WORKER_START_FAILED, true, "preflight: " + failure.getMessage());
         }

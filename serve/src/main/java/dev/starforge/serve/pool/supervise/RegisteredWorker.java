@@ -60,7 +60,9 @@ final class RegisteredWorker extends PoolWorker {
 
     @Override
     boolean serves(String model) {
-        return health().filter(said -> said.model().equals(model) || said.adapters().contains(model)).isPresent();
+        return health().filter(
+                        said -> said.model().equals(model) || said.adapters().contains(model))
+                .isPresent();
     }
 
     void drain() {

@@ -57,11 +57,12 @@ public final class Starter {
     /** Starts a worker; its id. It is not ready then. */
     public String start(Wanted wanted) throws InterruptedException {
         Optional<ModelEntry> entry = config.model(wanted.model());
-        Path path = entry.map(ModelEntry::path).orElseGet(() -> Path.of(wanted.model()).toAbsolutePath());
-        String setting = wanted.device().isEmpty() ? entry.map(ModelEntry::device).orElse("") : wanted.device();
-        Map<String, Path> adapters = wanted.adapters().isEmpty()
-                ? entry.map(ModelEntry::adapters).orElse(Map.of())
-                : wanted.adapters();
+        Path path = entry.map(ModelEntry::path)
+                .orElseGet(() -> Path.of(wanted.model()).toAbsolutePath());
+        String setting =
+                wanted.device().isEmpty() ? entry.map(ModelEntry::device).orElse("") : wanted.device();
+        Map<String, Path> adapters =
+                wanted.adapters().isEmpty() ? entry.map(ModelEntry::adapters).orElse(Map.of()) : wanted.adapters();
         String name = entry.map(ModelEntry::name)
                 .orElseGet(() -> path.getFileName().toString().replaceAll("\\.gguf$", ""));
         List<PoolDevice> possible = Placement.wanted(found, setting);
@@ -70,8 +71,7 @@ public final class Starter {
         try {
             PoolDevice device = room(name, setting, plan);
             long free = free(device);
-            WorkerSpec spec =
-                    new WorkerSpec(name, path, device.id(), adapters, plan.total(free), plan.kv(free));
+            WorkerSpec spec = new WorkerSpec(name, path, device.id(), adapters, plan.total(free), plan.kv(free));
             return supervisor.start(spec, wanted.replaces());
         } finally {
             placing.unlock();
@@ -92,7 +92,8 @@ public final class Starter {
                 .map(ModelEntry::name)
                 .filter(name -> !name.equals(model))
                 .collect(Collectors.toSet());
-        long deadline = System.nanoTime() + timing.terminate().plus(timing.drain()).toNanos();
+        long deadline =
+                System.nanoTime() + timing.terminate().plus(timing.drain()).toNanos();
         boolean stopped = false;
         while (true) {
             look();

@@ -83,8 +83,7 @@ public final class Supervisor implements AutoCloseable {
         String id = "r-" + uri.getHost() + "-" + uri.getPort();
         if (!workers.containsKey(id)) {
             workers.put(id, new RegisteredWorker(id, this, around, uri, key));
-            around.listener()
-                    .accept(new Happening(Happening.Kind.REGISTERED, id, WorkerState.STARTING, "at " + uri));
+            around.listener().accept(new Happening(Happening.Kind.REGISTERED, id, WorkerState.STARTING, "at " + uri));
         }
         return id;
     }
@@ -130,7 +129,9 @@ public final class Supervisor implements AutoCloseable {
             requireOwn(id).calledBack(start, uri);
         } catch (IOException unrecorded) {
             throw new PoolFailure(
-                    ErrorCode.WORKER_START_FAILED, true, "ready: the journal cannot be written: " + unrecorded.getMessage());
+                    ErrorCode.WORKER_START_FAILED,
+                    true,
+                    "ready: the journal cannot be written: " + unrecorded.getMessage());
         }
     }
 
@@ -176,7 +177,10 @@ public final class Supervisor implements AutoCloseable {
 
     /** Of those, what the system still counts as free because it is not filled yet. */
     public synchronized long loading(String device) {
-        return held(device).filter(OwnWorker::isLoading).mapToLong(OwnWorker::held).sum();
+        return held(device)
+                .filter(OwnWorker::isLoading)
+                .mapToLong(OwnWorker::held)
+                .sum();
     }
 
     /** Whether a worker still has memory. */
@@ -190,8 +194,7 @@ public final class Supervisor implements AutoCloseable {
 
     /** The one of some models that has waited longest for a request, of those that nobody uses; it is being stopped. */
     public synchronized Optional<String> stopIdlest(String device, Set<String> models) {
-        return idle()
-                .filter(worker -> worker.spec().device().equals(device))
+        return idle().filter(worker -> worker.spec().device().equals(device))
                 .filter(worker -> models.contains(worker.spec().model()))
                 .min((a, b) -> Long.compare(a.usedAt() - b.usedAt(), 0))
                 .map(worker -> {
@@ -216,7 +219,8 @@ public final class Supervisor implements AutoCloseable {
     /** Names that requests may ask for now. */
     public synchronized List<String> models() {
         return views().stream()
-                .filter(view -> view.state() != WorkerState.STOPPED && !view.model().isEmpty())
+                .filter(view ->
+                        view.state() != WorkerState.STOPPED && !view.model().isEmpty())
                 .flatMap(view -> Stream.concat(Stream.of(view.model()), view.adapters().stream()))
                 .distinct()
                 .toList();

@@ -25,7 +25,8 @@ public record WorkerCommand(List<String> program, Optional<Path> keyFile, String
     /** @param start comes back with the callback, so that one of an earlier process is not taken for this one's */
     List<String> of(String id, WorkerSpec spec, String start) {
         List<String> command = new ArrayList<>(program);
-        command.addAll(List.of("worker", "--worker-id", id, "--model", spec.path().toString(), "--port", "0"));
+        command.addAll(
+                List.of("worker", "--worker-id", id, "--model", spec.path().toString(), "--port", "0"));
         command.addAll(List.of("--served-model-name", spec.model()));
         String[] device = spec.device().split(":");
         command.addAll(List.of("--device", device[0]));

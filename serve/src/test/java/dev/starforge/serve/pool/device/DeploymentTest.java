@@ -109,7 +109,10 @@ final class DeploymentTest {
     @Test
     void anNvidiaGpuWithoutItsDriverIsSaid() {
         Deployment none = Deployment.of(ProbeTexts.linux(
-                "x86_64\n", MEMINFO, LSPCI_NVIDIA, "NVIDIA-SMI has failed because it couldn't communicate with the driver\n"));
+                "x86_64\n",
+                MEMINFO,
+                LSPCI_NVIDIA,
+                "NVIDIA-SMI has failed because it couldn't communicate with the driver\n"));
         assertThat(none.kind()).isEqualTo(DeviceKind.CPU);
         assertThat(none.rejected()).hasSize(2).allMatch(each -> each.contains("NVIDIA"));
     }
@@ -137,7 +140,8 @@ final class DeploymentTest {
         assertThat(machine.processor()).contains("i9-13900K");
         assertThat(machine.memory()).isEqualTo(68429029376L);
         assertThat(Deployment.of(machine).kind()).isEqualTo(DeviceKind.CUDA);
-        Deployment plain = Deployment.of(ProbeTexts.windows(WINDOWS.replace("NVIDIA GeForce RTX 4090", "AMD Radeon 780M"), ""));
+        Deployment plain =
+                Deployment.of(ProbeTexts.windows(WINDOWS.replace("NVIDIA GeForce RTX 4090", "AMD Radeon 780M"), ""));
         assertThat(plain.kind()).isEqualTo(DeviceKind.CPU);
         assertThat(plain.rejected()).singleElement().asString().contains("AMD Radeon 780M");
     }

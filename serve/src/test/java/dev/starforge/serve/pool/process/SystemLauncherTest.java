@@ -36,10 +36,14 @@ final class SystemLauncherTest {
     @Test
     void aProcessIsFoundAgainByItsPidAndItsStartAlone() throws Exception {
         Child child = sh("exec sleep 60");
-        assertThat(launcher.find(child.pid(), child.identity() + "0")).as("a stranger").isEmpty();
+        assertThat(launcher.find(child.pid(), child.identity() + "0"))
+                .as("a stranger")
+                .isEmpty();
         assertThat(launcher.find(child.pid(), "")).isEmpty();
         ProcessHandle self = ProcessHandle.current();
-        assertThat(launcher.find(self.pid(), SystemLauncher.identity(self))).as("never ourselves").isEmpty();
+        assertThat(launcher.find(self.pid(), SystemLauncher.identity(self)))
+                .as("never ourselves")
+                .isEmpty();
         Child found = launcher.find(child.pid(), child.identity()).orElseThrow();
         assertThat(found.exit()).isEmpty();
         found.kill();

@@ -63,8 +63,10 @@ final class RoutingTest {
     void aCrowdedWorkerIsNotWorthItsCache() {
         String file = text(1, 1000);
         routing.choose("m", file, List.of(worker(0, 0)));
-        assertThat(routing.choose("m", file, List.of(worker(0, 4), worker(1, 0)))).isEqualTo(worker(0, 4));
-        assertThat(routing.choose("m", file, List.of(worker(0, 5), worker(1, 0)))).isEqualTo(worker(1, 0));
+        assertThat(routing.choose("m", file, List.of(worker(0, 4), worker(1, 0))))
+                .isEqualTo(worker(0, 4));
+        assertThat(routing.choose("m", file, List.of(worker(0, 5), worker(1, 0))))
+                .isEqualTo(worker(1, 0));
     }
 
     @Test
@@ -122,8 +124,10 @@ final class RoutingTest {
         assertThat(asked("{'model':'m','prompt':'abc'}")).isEqualTo(new Asked("m", "abc\n"));
         assertThat(asked("{'prompt':['a','b']}")).isEqualTo(new Asked("", "a\nb\n"));
         assertThat(asked("{'prompt':[1,22]}").text()).isEqualTo("1 22 ");
-        assertThat(asked("{'messages':[{'role':'user','content':'hi'}]}").text()).isEqualTo("user\nhi\n");
-        assertThat(asked("{'input_extra':[{'text':'e'}],'input_prefix':'p'}").text()).isEqualTo("e\np\n");
+        assertThat(asked("{'messages':[{'role':'user','content':'hi'}]}").text())
+                .isEqualTo("user\nhi\n");
+        assertThat(asked("{'input_extra':[{'text':'e'}],'input_prefix':'p'}").text())
+                .isEqualTo("e\np\n");
         for (String other : List.of("", "[]", "nonsense", "{'model':5}", "{'prompt':null}")) {
             assertThat(asked(other)).isEqualTo(new Asked("", ""));
         }

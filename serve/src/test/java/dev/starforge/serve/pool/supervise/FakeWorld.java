@@ -212,8 +212,9 @@ final class FakeWorld implements Launcher, WorkerClient {
     @Override
     public Optional<Child> find(long pid, String identity) {
         return children.stream()
-                .filter(child ->
-                        child.pid == pid && child.exit.isEmpty() && child.identity().equals(identity))
+                .filter(child -> child.pid == pid
+                        && child.exit.isEmpty()
+                        && child.identity().equals(identity))
                 .map(Child.class::cast)
                 .findFirst();
     }

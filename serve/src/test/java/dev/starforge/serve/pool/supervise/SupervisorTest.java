@@ -355,7 +355,8 @@ final class SupervisorTest {
     void oneFolderOnePool() {
         assertThatThrownBy(() -> world.supervisor())
                 .isInstanceOf(IOException.class)
-                .hasMessageContaining("starforge pool, process " + ProcessHandle.current().pid());
+                .hasMessageContaining(
+                        "starforge pool, process " + ProcessHandle.current().pid());
     }
 
     @Test
@@ -364,8 +365,9 @@ final class SupervisorTest {
         Files.delete(journal);
         Files.createFile(journal); // as when a disk is full or read-only: nothing can be written there
         assertThatThrownBy(() -> pool.start(SPEC, Optional.empty()))
-                .isInstanceOfSatisfying(PoolFailure.class, failure -> assertThat(failure.code())
-                        .isEqualTo(ErrorCode.WORKER_START_FAILED));
+                .isInstanceOfSatisfying(
+                        PoolFailure.class,
+                        failure -> assertThat(failure.code()).isEqualTo(ErrorCode.WORKER_START_FAILED));
         assertThat(world.children).isEmpty();
         assertThat(pool.views()).isEmpty();
         assertThat(pool.allocated("cpu")).isZero();
@@ -378,8 +380,9 @@ final class SupervisorTest {
         Files.move(journal, folder.resolve("aside"));
         Files.createFile(journal);
         assertThatThrownBy(() -> world.callBack(pool))
-                .isInstanceOfSatisfying(PoolFailure.class, failure -> assertThat(failure.isRetriable())
-                        .isTrue());
+                .isInstanceOfSatisfying(
+                        PoolFailure.class,
+                        failure -> assertThat(failure.isRetriable()).isTrue());
         assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
         Files.delete(journal);
         Files.move(folder.resolve("aside"), journal);
@@ -422,7 +425,9 @@ final class SupervisorTest {
                 new WorkerSpec("coder", Path.of("coder.gguf"), "cpu", Map.of("ours", Path.of("ours")), 1000, 100);
         String id = pool.start(adapted, Optional.empty());
         assertThat(world.last().command).containsSequence("--adapter", "ours=ours");
-        assertThat(pool.acquire("ours", Set.of(), List::getFirst)).as("not ready yet").isEmpty();
+        assertThat(pool.acquire("ours", Set.of(), List::getFirst))
+                .as("not ready yet")
+                .isEmpty();
         assertThat(pool.isExpected("ours")).isTrue();
         world.callBack(pool);
         assertThat(pool.acquire("ours", Set.of(), List::getFirst).orElseThrow().workerId())
@@ -439,9 +444,7 @@ final class SupervisorTest {
     void theLeastRecentlyUsedIdleOneMakesRoom() {
         Map<String, String> ids = new HashMap<>();
         for (String model : List.of("a", "b", "c")) {
-            ids.put(
-                    model,
-                    pool.start(new WorkerSpec(model, Path.of(model), "cpu", Map.of(), 10, 1), Optional.empty()));
+            ids.put(model, pool.start(new WorkerSpec(model, Path.of(model), "cpu", Map.of(), 10, 1), Optional.empty()));
             world.callBack(pool);
             world.pass(pool, Duration.ofSeconds(1));
         }
