@@ -136,9 +136,8 @@ final class BundleVerb implements Callable<Integer> {
                     .getCodeSource()
                     .getLocation()
                     .toURI();
-            Path lib = Path.of(jar).toAbsolutePath().getParent();
-            Path home = lib == null ? null : lib.getParent();
-            if (home == null || !Files.isRegularFile(home.resolve("starforge")) || !lib.endsWith("lib")) {
+            Path home = Path.of(jar).resolve("../..").toAbsolutePath().normalize();
+            if (!Files.isRegularFile(home.resolve("starforge")) || !Files.isDirectory(home.resolve("lib"))) {
                 throw new TrainException(
                         "bundle: is for a built program, and " + jar + " is none; start it with ./starforge");
             }

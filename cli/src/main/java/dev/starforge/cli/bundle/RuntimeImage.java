@@ -9,6 +9,7 @@ import java.lang.module.ResolvedModule;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -44,43 +45,44 @@ public final class RuntimeImage {
     }
 
     /**
-     * Links a runtime into a folder that is not there yet.
+     * Links a runtime into a folder that is not there yet. Newer JDKs have no {@code jmods}: those can link themselves only, by their own
+     * jlink, and hence for this system.
      *
      * @param jdk whose modules go in; the running JDK where it is empty
-     * @param javaHome a JDK of this platform to run jlink of, where this one has none
+     * @param javaHome a JDK of this system to run jlink of, where this one has none
      */
     public static Path link(Path lib, Optional<Path> jdk, Optional<Path> javaHome, Path out) throws IOException {
-        Optional<Path> jmods = jdk.map(folder -> folder.resolve("jmods"));
-        if (jmods.isPresent() && !Files.isDirectory(jmods.get())) {
+        Optional<Path> jmods = jdk.map(folder -> folder.resolve("jmods")).filter(Files::isDirectory);
+        Optional<Path> theirs = jdk.flatMap(RuntimeImage::jlink);
+        if (jdk.isPresent() && jmods.isEmpty() && theirs.isEmpty()) {
             throw new MissingException(
-                    "--jdk " + jdk.get() + ": has no jmods folder to link from; get a JDK 25 that has one, "
-                            + "some packagers ship it apart (such as openjdk-25-jmods)");
+                    "--jdk " + jdk.get() + ": has neither a jmods folder nor a bin/jlink of this system; get a "
+                            + "JDK 25 that has one, some packagers ship it apart (such as openjdk-25-jmods)");
         }
-        List<String> arguments = Stream.of(
-                        jmods.map(folder -> List.of("--module-path", folder.toString()))
-                                .orElse(List.of()),
-                        List.of("--add-modules", modules(lib), "--strip-debug", "--no-header-files", "--no-man-pages"),
-                        List.of("--output", out.toString()))
-                .flatMap(List::stream)
-                .toList();
-        Optional<ToolProvider> tool = ToolProvider.findFirst("jlink");
-        String said = tool.isPresent()
-                ? run(tool.get(), arguments)
+        List<String> arguments = new ArrayList<>();
+        jmods.ifPresent(folder -> arguments.addAll(List.of("--module-path", folder.toString())));
+        arguments.addAll(
+                List.of("--add-modules", modules(lib), "--strip-debug", "--no-header-files", "--no-man-pages"));
+        arguments.addAll(List.of("--output", out.toString()));
+        Optional<ToolProvider> own =
+                jdk.isPresent() && jmods.isEmpty() ? Optional.empty() : ToolProvider.findFirst("jlink");
+        String said = own.isPresent()
+                ? run(own.get(), arguments)
                 : run(
-                        Stream.of(jdk, javaHome)
-                                .flatMap(Optional::stream)
-                                .map(folder -> folder.resolve("bin").resolve("jlink"))
-                                .filter(Files::isExecutable)
-                                .findFirst()
-                                .orElseThrow(
-                                        () -> new MissingException(
-                                                "there is no jlink: this runtime has none. Give a JDK 25 of this "
-                                                        + "platform with --jdk DIR, or set JAVA_HOME to one, or leave the runtime out with --no-runtime")),
+                        theirs.or(() -> javaHome.flatMap(RuntimeImage::jlink))
+                                .orElseThrow(() -> new MissingException(
+                                        "there is no jlink: this runtime has none. Give a JDK 25 of "
+                                                + "this system with --jdk DIR, or set JAVA_HOME to one, or leave the runtime out with "
+                                                + "--no-runtime")),
                         arguments);
         if (!said.isEmpty()) {
             throw new MissingException("jlink failed: " + said.strip());
         }
         return out;
+    }
+
+    private static Optional<Path> jlink(Path jdk) {
+        return Optional.of(jdk.resolve("bin").resolve("jlink")).filter(Files::isExecutable);
     }
 
     private static String modules(Path lib) {
