@@ -8,6 +8,7 @@ module dev.starforge.cli {
     requires dev.starforge.train;
     requires info.picocli;
     requires java.management;
+    requires java.net.http;
     requires jdk.unsupported;
     requires tools.jackson.databind;
     requires static org.jspecify;

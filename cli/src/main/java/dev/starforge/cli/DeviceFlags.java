@@ -34,8 +34,8 @@ final class DeviceFlags {
             paramLabel = "TYPE",
             converter = Storage.Parser.class,
             description =
-                    "How weights are kept: stored, or converted to f32, bf16, f16, nf4, mxfp4, q8_0, q6_k, q5_k, q4_k, "
-                            + "q3_k, q2_k, q5_0, q5_1, q4_0 or q4_1. Stored is as in the file where the device computes with that "
+                    "How weights are kept: stored, or converted piece by piece while they are loaded, to f32, bf16, f16, int8 "
+                            + "(groups of 128, as train has it), nf4, mxfp4, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_0, q5_1, q4_0 or q4_1. Stored is as in the file where the device computes with that "
                             + "type, f32 elsewhere. Default: stored; f32 for verify.")
     private Storage storage;
 
@@ -107,6 +107,9 @@ final class DeviceFlags {
             public Storage convert(String given) {
                 if (given.equalsIgnoreCase("stored")) {
                     return AS_STORED;
+                }
+                if (given.equalsIgnoreCase("int8")) {
+                    return new Storage(Optional.of(DType.INT8_128)); // as `train` has it: groups of 128
                 }
                 for (DType type : DType.values()) {
                     if (type.isWeight() && type.name().equalsIgnoreCase(given)) {

@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.cli.hub.HubException;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
 import dev.starforge.data.config.ConfigException;
@@ -47,6 +48,7 @@ final class ExitCode {
         return switch (failure) {
             case ConfigException _,
                     DatasetException _,
+                    HubException _,
                     IOException _,
                     Interruption.Interrupted _,
                     ModelException _,

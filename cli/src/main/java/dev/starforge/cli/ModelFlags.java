@@ -17,8 +17,8 @@ import picocli.CommandLine.Spec;
 /** The flags of every verb that loads a model: what goes with the one that was named. */
 final class ModelFlags {
     static final String KINDS =
-            "A folder with config.json, safetensors and tokenizer.json, a .gguf file, an id in the HF "
-                    + "cache, or what train wrote: a run (its best state), a checkpoint or an adapter.";
+            "A folder with config.json, safetensors and tokenizer.json, a .gguf file, the name of one that was pulled or "
+                    + "is in the HF cache, or what train wrote: a run (its best state), a checkpoint or an adapter.";
 
     static final String KINDS_OR_DEFAULT =
             KINDS + " Default: what was tuned on this repository, else nano, which ships with the program.";

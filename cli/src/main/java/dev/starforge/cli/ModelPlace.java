@@ -1,15 +1,16 @@
 package dev.starforge.cli;
 
+import dev.starforge.cli.hub.ModelId;
+import dev.starforge.cli.hub.ModelStore;
 import dev.starforge.model.ModelException;
 import dev.starforge.train.run.TunedModel;
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where a model that was named is: a path, or an id whose files are in an HF cache. */
+/** Where a model that was named is: a path, or a name in the store or in HF's cache. */
 final class ModelPlace {
     private ModelPlace() {}
 
@@ -21,6 +22,10 @@ final class ModelPlace {
 
     /** The same; {@code expected} is a sentence on what else could be named. */
     static Path find(String name, String expected) {
+        return find(name, expected, Environment.system().store());
+    }
+
+    static Path find(String name, String expected, ModelStore store) {
         Path path = path(name);
         if (Files.exists(path)) {
             return path;
@@ -28,26 +33,15 @@ final class ModelPlace {
         if (name.equals(EmbeddedModel.NAME)) {
             return EmbeddedModel.file();
         }
-        List<String> searched = new ArrayList<>(List.of(path.toAbsolutePath().toString()));
-        for (Path hub : hubs()) {
-            Path repository = hub.resolve("models--" + name.replace("/", "--"));
-            searched.add(repository.toString());
-            Path main = repository.resolve("refs").resolve("main");
-            try {
-                if (Files.isRegularFile(main)) {
-                    Path snapshot = repository
-                            .resolve("snapshots")
-                            .resolve(Files.readString(main).strip());
-                    if (Files.isDirectory(snapshot)) {
-                        return snapshot;
-                    }
-                }
-            } catch (IOException failure) {
-                throw new ModelException(main, "cannot be read: " + failure, failure);
-            }
-        }
-        throw new ModelException(
-                path, "there is no such model here; looked for " + String.join(", ", searched) + ". " + expected);
+        return store.find(name).orElseThrow(() -> {
+            List<String> searched =
+                    new ArrayList<>(List.of(path.toAbsolutePath().toString()));
+            store.places(name).forEach(place -> searched.add(place.toString()));
+            String pull = ModelId.parse(name).isPresent() ? "`starforge pull " + name + "` fetches it. " : "";
+            return new ModelException(
+                    path,
+                    "there is no such model here; looked for " + String.join(", ", searched) + ". " + pull + expected);
+        });
     }
 
     private static Path path(String name) {
@@ -56,17 +50,5 @@ final class ModelPlace {
         } catch (InvalidPathException none) {
             throw new ModelException(Path.of(""), "expected a path or an id, got " + name, none);
         }
-    }
-
-    private static List<Path> hubs() {
-        List<Path> hubs = new ArrayList<>();
-        if (System.getenv("HF_HUB_CACHE") != null) {
-            hubs.add(Path.of(System.getenv("HF_HUB_CACHE")));
-        }
-        if (System.getenv("HF_HOME") != null) {
-            hubs.add(Path.of(System.getenv("HF_HOME"), "hub"));
-        }
-        hubs.add(Path.of(System.getProperty("user.home"), ".cache", "huggingface", "hub"));
-        return hubs;
     }
 }

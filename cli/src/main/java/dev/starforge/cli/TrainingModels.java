@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.cli.hub.ModelId;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.ModelException;
 import dev.starforge.train.plan.Preflight;
@@ -15,14 +16,13 @@ final class TrainingModels implements Preflight.Models {
             return ModelPlace.find(name);
         } catch (ModelException missing) {
             Path path = Path.of(name);
-            String id = name.matches("[\\w.-]+/[\\w.-]+") ? name : "bigcode/starcoder2-3b";
             throw new ModelException(
                     path,
                     String.valueOf(missing.getMessage())
-                                    .substring(path.toString().length() + 2) + ". To get one: `hf download " + id
-                            + " --local-dir models/" + Path.of(id).getFileName() + "`, or git clone "
-                            + "https://huggingface.co/" + id
-                            + ", and set model.pretrained_model to its folder. Without one: "
+                                    .substring(path.toString().length() + 2) + ". To get one: `starforge pull "
+                            + ModelId.parse(name).map(ModelId::toString).orElse("bigcode/starcoder2-3b")
+                            + "`"
+                            + ", and set model.pretrained_model to its name. Without one: "
                             + "--set model.pretrained_model=scratch trains a new small model with the sizes "
                             + "model.hidden_size, model.num_hidden_layers and model.num_attention_heads; "
                             + "`starforge train --init` writes a file with these settings",

@@ -65,7 +65,7 @@ final class FirstRunTest {
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err())
                 .contains("bigcode/starcoder2-3b: there is no such model here")
-                .contains("hf download bigcode/starcoder2-3b --local-dir models/starcoder2-3b")
+                .contains("`starforge pull bigcode/starcoder2-3b`")
                 .contains("a .gguf file")
                 .contains("model.pretrained_model=scratch")
                 .contains("model.hidden_size")

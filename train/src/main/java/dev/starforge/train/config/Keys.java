@@ -21,7 +21,7 @@ public final class Keys {
             Key.text(
                     "model.pretrained_model",
                     "bigcode/starcoder2-3b",
-                    "A folder as HF lays it out, a .gguf file, an id whose files are in the HF cache, or `scratch`: a new model."));
+                    "A folder as HF lays it out, a .gguf file, the name of one that was pulled or is in the HF cache, or `scratch`: a new model."));
     public static final Key<String> DTYPE = row(Key.choice(
                     "model.dtype",
                     "auto",

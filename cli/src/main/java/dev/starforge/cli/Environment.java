@@ -1,0 +1,77 @@
+package dev.starforge.cli;
+
+import dev.starforge.cli.hub.HubException;
+import dev.starforge.cli.hub.ModelStore;
+import dev.starforge.cli.hub.Proxies;
+import java.io.IOException;
+import java.net.ProxySelector;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * What the environment says of models: where they are kept, and how to reach the hub. Names that HF's tools have are theirs.
+ *
+ * @param user the user's own folder
+ */
+record Environment(Map<String, String> variables, Path user) {
+    static Environment system() {
+        return new Environment(System.getenv(), Path.of(System.getProperty("user.home")));
+    }
+
+    private Optional<String> variable(String name) {
+        return Optional.ofNullable(variables.get(name)).filter(value -> !value.isBlank());
+    }
+
+    /** Where all that we keep for a user is. */
+    Path home() {
+        return variable("STARFORGE_HOME").map(Path::of).orElse(user.resolve(Path.of(".local", "share", "starforge")));
+    }
+
+    ModelStore store() {
+        List<Path> caches = new ArrayList<>();
+        variable("HF_HUB_CACHE").map(Path::of).ifPresent(caches::add);
+        variable("HF_HOME").map(home -> Path.of(home, "hub")).ifPresent(caches::add);
+        caches.add(user.resolve(Path.of(".cache", "huggingface", "hub")));
+        return new ModelStore(home().resolve("models"), List.copyOf(caches));
+    }
+
+    URI endpoint() {
+        return URI.create(variable("HF_ENDPOINT").orElse("https://huggingface.co"));
+    }
+
+    /** Whether the network is not to be used. */
+    boolean offline() {
+        return variable("HF_HUB_OFFLINE")
+                .filter(value -> List.of("1", "true", "yes", "on").contains(value.toLowerCase(Locale.ROOT)))
+                .isPresent();
+    }
+
+    /** From {@code HF_TOKEN}, or the file that {@code hf auth login} writes. */
+    Optional<String> token() {
+        if (variable("HF_TOKEN").isPresent()) {
+            return variable("HF_TOKEN").map(String::strip);
+        }
+        Path file = variable("HF_TOKEN_PATH")
+                .map(Path::of)
+                .orElse(variable("HF_HOME")
+                        .map(home -> Path.of(home, "token"))
+                        .orElse(user.resolve(Path.of(".cache", "huggingface", "token"))));
+        try {
+            return Files.isRegularFile(file)
+                    ? Optional.of(Files.readString(file).strip()).filter(text -> !text.isEmpty())
+                    : Optional.empty();
+        } catch (IOException failure) {
+            throw new HubException(file + ": the token cannot be read: " + failure, failure);
+        }
+    }
+
+    ProxySelector proxies() {
+        return Proxies.of(this::variable);
+    }
+}

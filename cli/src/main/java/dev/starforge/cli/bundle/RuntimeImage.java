@@ -1,0 +1,117 @@
+package dev.starforge.cli.bundle;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.lang.module.Configuration;
+import java.lang.module.ModuleFinder;
+import java.lang.module.ResolvedModule;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.spi.ToolProvider;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * A Java runtime with the modules that the program needs. The one that it runs on is such already where it came from an image; another
+ * is linked by jlink, from the JDK that runs or from one in a folder, whose {@code jmods} may be another platform's.
+ */
+public final class RuntimeImage {
+    /** Not required by any module, but wanted: flight recordings of slow runs, and how much memory there is. */
+    private static final List<String> WANTED = List.of("jdk.jfr", "jdk.management");
+
+    private RuntimeImage() {}
+
+    /** What keeps a runtime from being had, and what to do. */
+    public static final class MissingException extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        MissingException(String message) {
+            super(message);
+        }
+    }
+
+    /** The program's own runtime, if it is one of its own and not a whole JDK. */
+    public static Optional<Path> own(Path home) {
+        Path runtime = home.resolve("runtime");
+        return Files.isSymbolicLink(runtime) || !Files.isRegularFile(runtime.resolve("lib/modules"))
+                ? Optional.empty()
+                : Optional.of(runtime);
+    }
+
+    /**
+     * Links a runtime into a folder that is not there yet.
+     *
+     * @param jdk whose modules go in; the running JDK where it is empty
+     * @param javaHome a JDK of this platform to run jlink of, where this one has none
+     */
+    public static Path link(Path lib, Optional<Path> jdk, Optional<Path> javaHome, Path out) throws IOException {
+        Optional<Path> jmods = jdk.map(folder -> folder.resolve("jmods"));
+        if (jmods.isPresent() && !Files.isDirectory(jmods.get())) {
+            throw new MissingException(
+                    "--jdk " + jdk.get() + ": has no jmods folder to link from; get a JDK 25 that has one, "
+                            + "some packagers ship it apart (such as openjdk-25-jmods)");
+        }
+        List<String> arguments = Stream.of(
+                        jmods.map(folder -> List.of("--module-path", folder.toString()))
+                                .orElse(List.of()),
+                        List.of("--add-modules", modules(lib), "--strip-debug", "--no-header-files", "--no-man-pages"),
+                        List.of("--output", out.toString()))
+                .flatMap(List::stream)
+                .toList();
+        Optional<ToolProvider> tool = ToolProvider.findFirst("jlink");
+        String said = tool.isPresent()
+                ? run(tool.get(), arguments)
+                : run(
+                        Stream.of(jdk, javaHome)
+                                .flatMap(Optional::stream)
+                                .map(folder -> folder.resolve("bin").resolve("jlink"))
+                                .filter(Files::isExecutable)
+                                .findFirst()
+                                .orElseThrow(
+                                        () -> new MissingException(
+                                                "there is no jlink: this runtime has none. Give a JDK 25 of this "
+                                                        + "platform with --jdk DIR, or set JAVA_HOME to one, or leave the runtime out with --no-runtime")),
+                        arguments);
+        if (!said.isEmpty()) {
+            throw new MissingException("jlink failed: " + said.strip());
+        }
+        return out;
+    }
+
+    private static String modules(Path lib) {
+        ModuleFinder jars = ModuleFinder.of(lib);
+        Set<String> ours =
+                jars.findAll().stream().map(each -> each.descriptor().name()).collect(Collectors.toSet());
+        Stream<String> required = Configuration.empty().resolve(jars, ModuleFinder.ofSystem(), ours).modules().stream()
+                .map(ResolvedModule::name)
+                .filter(name -> !ours.contains(name));
+        return Stream.concat(WANTED.stream(), required).distinct().sorted().collect(Collectors.joining(","));
+    }
+
+    /** What it said where it failed; nothing where it did not. */
+    private static String run(ToolProvider jlink, List<String> arguments) {
+        StringWriter said = new StringWriter();
+        PrintWriter writer = new PrintWriter(said);
+        return jlink.run(writer, writer, arguments.toArray(String[]::new)) == 0 ? "" : said + " ";
+    }
+
+    private static String run(Path jlink, List<String> arguments) throws IOException {
+        Process process = new ProcessBuilder(Stream.concat(Stream.of(jlink.toString()), arguments.stream())
+                        .toList())
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        try {
+            return process.waitFor() == 0 ? "" : said + " ";
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            process.destroy();
+            return "interrupted";
+        }
+    }
+}

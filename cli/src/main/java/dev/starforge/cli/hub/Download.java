@@ -1,0 +1,146 @@
+package dev.starforge.cli.hub;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.function.LongConsumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One file of a repository on its way here. Bytes go to an incomplete file, from where a killed or a broken one left off; it
+ * gets its name when it has the hash that the hub told before.
+ */
+final class Download {
+    private static final int PIECE = 1 << 18;
+
+    private final Hub hub;
+    private final ModelId id;
+    private final String commit;
+    private final HubFile file;
+    private final Path folder;
+    private final LongConsumer arrived;
+    private volatile long heard = System.nanoTime();
+    private volatile @Nullable InputStream body;
+
+    /** @param arrived told of bytes; of a negative number where some were thrown away */
+    Download(Hub hub, ModelId id, String commit, HubFile file, Path folder, LongConsumer arrived) {
+        this.hub = hub;
+        this.id = id;
+        this.commit = commit;
+        this.file = file;
+        this.folder = folder;
+        this.arrived = arrived;
+    }
+
+    /** Cuts the connection off where the server has been silent for too long; the next attempt goes on from there. */
+    void cutOffIfStalled() {
+        InputStream open = body;
+        if (open != null && System.nanoTime() - heard > hub.patience().stall().toNanos()) {
+            try {
+                open.close();
+            } catch (IOException alreadyGone) {
+                return;
+            }
+        }
+    }
+
+    void run() throws IOException {
+        Path partial = file.incomplete(folder);
+        Files.createDirectories(partial.getParent());
+        arrived.accept(Files.exists(partial) ? Files.size(partial) : 0);
+        boolean again = false;
+        while (true) {
+            fetch(partial);
+            if (HubFile.isLfsPointer(partial)) {
+                Files.delete(partial);
+                throw new HubException(
+                        file.name() + ": the server sent a Git LFS pointer instead of the file; the hub's storage "
+                                + "does not have it, or --endpoint is a plain git server");
+            }
+            if (file.matches(partial)) {
+                Files.move(
+                        partial,
+                        folder.resolve(file.name()),
+                        StandardCopyOption.ATOMIC_MOVE,
+                        StandardCopyOption.REPLACE_EXISTING);
+                return;
+            }
+            String got = file.hex(partial);
+            arrived.accept(-Files.size(partial));
+            Files.delete(partial);
+            if (again) {
+                throw new HubException(
+                        file.name() + ": expected the hash " + file.hash().hex() + ", got " + got
+                                + " twice; it was damaged on the way, or a proxy changes it; nothing was kept");
+            }
+            again = true;
+        }
+    }
+
+    /** Until all bytes are here. */
+    private void fetch(Path partial) throws IOException {
+        int failures = 0;
+        while (true) {
+            long before = Files.exists(partial) ? Files.size(partial) : 0;
+            if (before == file.size() && Files.exists(partial)) {
+                return;
+            }
+            try {
+                if (before > file.size()) {
+                    arrived.accept(-before);
+                    Files.delete(partial);
+                    before = 0;
+                }
+                attempt(partial, before);
+            } catch (IOException failure) {
+                long now = Files.exists(partial) ? Files.size(partial) : 0;
+                failures = now > before ? 1 : failures + 1; // what brings something on is no failure
+                hub.waitFor(failures, file.name() + " at byte " + now, failure);
+            }
+        }
+    }
+
+    private void attempt(Path partial, long before) throws IOException {
+        heard = System.nanoTime();
+        try (Hub.Answer answer = hub.open(id, commit, file, before);
+                FileChannel out = FileChannel.open(partial, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+            long begin = answer.begin();
+            if (begin != before && begin != 0) {
+                throw new IOException("asked for byte " + before + ", and the server began at " + begin);
+            }
+            if (begin < before) {
+                arrived.accept(-before);
+            }
+            out.truncate(begin).position(begin);
+            copy(answer.body(), out);
+        } finally {
+            body = null;
+        }
+    }
+
+    private void copy(InputStream in, FileChannel out) throws IOException {
+        body = in;
+        byte[] piece = new byte[PIECE];
+        for (int read = in.read(piece); read >= 0; read = in.read(piece)) {
+            heard = System.nanoTime();
+            if (out.position() + read > file.size()) {
+                throw new HubException(file.name() + ": the hub said " + file.size()
+                        + " bytes, and the server sends more; nothing was kept under the name");
+            }
+            ByteBuffer bytes = ByteBuffer.wrap(piece, 0, read);
+            while (bytes.hasRemaining()) {
+                out.write(bytes);
+            }
+            arrived.accept(read);
+        }
+        if (out.position() < file.size()) {
+            throw new IOException("the connection ended at byte " + out.position() + " of " + file.size());
+        }
+        out.force(true);
+    }
+}

@@ -1,0 +1,263 @@
+package dev.starforge.cli.hub;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.ProxySelector;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.ZonedDateTime;
+import java.time.format.DateTimeFormatter;
+import java.time.format.DateTimeParseException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/**
+ * HF's hub, or another with its addresses. Redirects are followed here and not by the client, so that the token goes to the
+ * endpoint's own host and to no other: large files lie elsewhere, behind addresses that are signed already.
+ */
+public final class Hub {
+    private static final int MOST_REDIRECTS = 5;
+    private static final int LARGEST_LISTING = 64 << 20;
+    private static final Set<Integer> REDIRECTS = Set.of(301, 302, 303, 307, 308);
+
+    private final URI endpoint;
+    private final Optional<String> token;
+    private final Patience patience;
+    private final HttpClient client;
+
+    /**
+     * How long to wait for what.
+     *
+     * @param attempts requests for the same bytes, one after another
+     * @param answer until a server is reached, and until it begins to answer
+     * @param stall the longest silence of a server in the middle of a file
+     * @param longest wait that a server may ask for
+     */
+    public record Patience(int attempts, Duration answer, Duration stall, Duration first, Duration longest) {
+        public static final Patience USUAL = new Patience(
+                6, Duration.ofSeconds(30), Duration.ofSeconds(60), Duration.ofSeconds(1), Duration.ofMinutes(5));
+    }
+
+    /** The files of a repository at one commit. */
+    public record Listing(String commit, List<HubFile> files) {}
+
+    public Hub(URI endpoint, Optional<String> token, ProxySelector proxies, Patience patience) {
+        this.endpoint = endpoint;
+        this.token = token;
+        this.patience = patience;
+        this.client = HttpClient.newBuilder()
+                .version(HttpClient.Version.HTTP_1_1)
+                .followRedirects(HttpClient.Redirect.NEVER)
+                .proxy(proxies)
+                .connectTimeout(patience.answer())
+                .build();
+    }
+
+    URI endpoint() {
+        return endpoint;
+    }
+
+    Patience patience() {
+        return patience;
+    }
+
+    /** What a repository holds, asked of the hub. */
+    Listing list(ModelId id) {
+        URI address = URI.create(endpoint + "/api/models/" + id.repo() + "/revision/"
+                + URLEncoder.encode(id.revision(), StandardCharsets.UTF_8) + "?blobs=true");
+        for (int attempt = 1; ; attempt++) {
+            try (Answer answer = get(id, address, 0)) {
+                byte[] body = answer.body().readNBytes(LARGEST_LISTING);
+                return listing(id, new JsonMapper().readTree(new String(body, StandardCharsets.UTF_8)));
+            } catch (JacksonException wrong) {
+                throw new HubException(
+                        address + ": expected JSON, got something else (" + wrong.getOriginalMessage()
+                                + "); is --endpoint a hub?",
+                        wrong);
+            } catch (IOException failure) {
+                waitFor(attempt, address.toString(), failure);
+            }
+        }
+    }
+
+    private static Listing listing(ModelId id, JsonNode json) {
+        String commit = json.path("sha").stringValue("");
+        if (!commit.matches("[0-9a-f]{40}")) {
+            throw new HubException(id + ": the hub names no commit, got '" + commit + "'");
+        }
+        List<HubFile> files = new ArrayList<>();
+        for (JsonNode file : json.path("siblings")) {
+            String sha256 = file.path("lfs").path("sha256").stringValue("");
+            files.add(new HubFile(
+                    file.path("rfilename").stringValue(""),
+                    file.path("size").longValue(-1),
+                    sha256.isEmpty()
+                            ? new HubFile.Hash(true, file.path("blobId").stringValue(""))
+                            : new HubFile.Hash(false, sha256)));
+        }
+        return new Listing(commit, List.copyOf(files));
+    }
+
+    /** A file's content from a byte on; the server may begin at its start all the same. */
+    Answer open(ModelId id, String commit, HubFile file, long from) throws IOException {
+        String path = Stream.of(file.name().split("/", -1))
+                .map(part -> URLEncoder.encode(part, StandardCharsets.UTF_8).replace("+", "%20"))
+                .collect(Collectors.joining("/"));
+        return get(id, URI.create(endpoint + "/" + id.repo() + "/resolve/" + commit + "/" + path), from);
+    }
+
+    /** An answer with a body to read. */
+    record Answer(HttpResponse<InputStream> response) implements AutoCloseable {
+        InputStream body() {
+            return response.body();
+        }
+
+        /** The first byte of the file that the body begins with. */
+        long begin() {
+            return response.statusCode() != 206
+                    ? 0
+                    : response.headers()
+                            .firstValue("Content-Range")
+                            .filter(range -> range.matches("bytes \\d{1,18}-.*"))
+                            .map(range -> Long.parseLong(range.substring(6, range.indexOf('-'))))
+                            .orElse(-1L);
+        }
+
+        @Override
+        public void close() throws IOException {
+            body().close();
+        }
+    }
+
+    private Answer get(ModelId id, URI address, long from) throws IOException {
+        URI at = address;
+        for (int i = 0; i <= MOST_REDIRECTS; i++) {
+            HttpResponse<InputStream> response = send(at, from);
+            int status = response.statusCode();
+            if (status == 200 || status == 206) {
+                return new Answer(response);
+            }
+            response.body().close();
+            if (!REDIRECTS.contains(status)) {
+                throw refusal(id, at, response);
+            }
+            at = redirect(at, response);
+        }
+        throw new HubException(address + ": more than " + MOST_REDIRECTS + " redirects");
+    }
+
+    private static URI redirect(URI from, HttpResponse<?> response) {
+        URI to = from.resolve(response.headers().firstValue("Location").orElse(""));
+        boolean secure = "https".equals(to.getScheme());
+        if (!secure && (!"http".equals(to.getScheme()) || "https".equals(from.getScheme()))) {
+            throw new HubException(from + ": redirects to " + to + ", which is less safe; not followed");
+        }
+        return to;
+    }
+
+    private HttpResponse<InputStream> send(URI address, long from) throws IOException {
+        HttpRequest.Builder request =
+                HttpRequest.newBuilder(address).timeout(patience.answer()).header("User-Agent", "starforge");
+        if (from > 0) {
+            request.header("Range", "bytes=" + from + "-");
+        }
+        if (isOwn(address)) {
+            token.ifPresent(secret -> request.header("Authorization", "Bearer " + secret));
+        }
+        try {
+            return client.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new HubException(address + ": interrupted", interrupted);
+        }
+    }
+
+    private boolean isOwn(URI address) {
+        return endpoint.getScheme().equals(address.getScheme())
+                && endpoint.getHost().equalsIgnoreCase(address.getHost())
+                && endpoint.getPort() == address.getPort();
+    }
+
+    /** The server's word that it may go better later. */
+    static final class Later extends IOException {
+        private static final long serialVersionUID = 1;
+        private final transient Optional<Duration> after;
+
+        Later(String message, Optional<Duration> after) {
+            super(message);
+            this.after = after;
+        }
+    }
+
+    private IOException refusal(ModelId id, URI address, HttpResponse<?> response) {
+        int status = response.statusCode();
+        String page = endpoint + "/" + id.repo();
+        switch (status) {
+            case 401, 403 ->
+                throw new HubException(id + ": the hub says " + status + ". Accept the conditions at " + page
+                        + " if it has any, and "
+                        + (token.isPresent()
+                                ? "give a token in HF_TOKEN that may read it"
+                                : "set HF_TOKEN to a token from " + endpoint + "/settings/tokens"));
+            case 404 ->
+                throw new HubException(address + ": there is no such model, revision or file; see " + page
+                        + " (a private one needs HF_TOKEN)");
+            case 416 -> {
+                return new IOException(address + ": the server has fewer bytes than are here already");
+            }
+            default -> {
+                if (status != 429 && status < 500) {
+                    throw new HubException(address + ": expected 200, got " + status);
+                }
+                return new Later(address + ": the server says " + status, retryAfter(response));
+            }
+        }
+    }
+
+    private static Optional<Duration> retryAfter(HttpResponse<?> response) {
+        return response.headers().firstValue("Retry-After").flatMap(value -> {
+            try {
+                return Optional.of(
+                        value.matches("\\d{1,9}")
+                                ? Duration.ofSeconds(Long.parseLong(value))
+                                : Duration.between(
+                                        Instant.now(),
+                                        ZonedDateTime.parse(value, DateTimeFormatter.RFC_1123_DATE_TIME)));
+            } catch (DateTimeParseException unreadable) {
+                return Optional.empty();
+            }
+        });
+    }
+
+    /** Sleeps before another attempt, as long as the server asked for, or twice as long each time; throws after the last one. */
+    void waitFor(int attempt, String what, IOException failure) {
+        Optional<Duration> asked = failure instanceof Later later ? later.after : Optional.empty();
+        Duration pause = asked.orElse(patience.first().multipliedBy(1L << Math.min(attempt - 1, 5)));
+        if (attempt >= patience.attempts() || pause.compareTo(patience.longest()) > 0) {
+            throw new HubException(
+                    what + ": given up after " + attempt + " attempts: " + failure
+                            + (asked.isPresent() ? "; the server asks for " + pause.toSeconds() + " s" : "")
+                            + "; the same command resumes",
+                    failure);
+        }
+        try {
+            Thread.sleep(pause.isNegative() ? Duration.ZERO : pause);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new HubException(what + ": interrupted", interrupted);
+        }
+    }
+}

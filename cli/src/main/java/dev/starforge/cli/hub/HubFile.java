@@ -1,0 +1,89 @@
+package dev.starforge.cli.hub;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+
+/**
+ * A file of a repository as the hub describes it. Its name is untrusted: it must stay in the folder that it is put in.
+ *
+ * @param name a path in the repository, with slashes
+ * @param hash of its content: SHA-256 of a large file, and what git calls it of a small one
+ */
+public record HubFile(String name, long size, Hash hash) {
+    private static final byte[] POINTER =
+            "version https://git-lfs.github.com/spec/v1".getBytes(StandardCharsets.US_ASCII);
+    private static final int LARGEST_POINTER = 1024;
+    private static final List<String> PICKLES = List.of(".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle");
+
+    /** @param git whether it is of a git blob, with its length in front */
+    public record Hash(boolean git, String hex) {}
+
+    public HubFile {
+        boolean plain = !name.isEmpty()
+                && size >= 0
+                && name.chars().noneMatch(c -> c < ' ' || c == '\\' || c == ':')
+                && Arrays.stream(name.split("/", -1))
+                        .noneMatch(part -> part.isEmpty() || part.equals(".") || part.equals(".."));
+        if (!plain) {
+            throw new HubException("the hub names a file '" + name + "' of " + size
+                    + " bytes: expected a path that stays in its folder; nothing was written");
+        }
+        if (!hash.hex().matches(hash.git() ? "[0-9a-f]{40}" : "[0-9a-f]{64}")) {
+            throw new HubException("the hub has no hash for " + name + " (got '" + hash.hex()
+                    + "'), so it could not be checked; nothing was written");
+        }
+    }
+
+    /** Whether to read it would be to run it. */
+    public boolean isPickle() {
+        return PICKLES.stream().anyMatch(name::endsWith);
+    }
+
+    /** Whether it holds weights. */
+    public boolean isWeights() {
+        return name.endsWith(".safetensors") || name.endsWith(".gguf");
+    }
+
+    /** Where it is written until it is whole; its content is part of the name, so that another one begins anew. */
+    Path incomplete(Path folder) {
+        return folder.resolve(name + "." + hash.hex().substring(0, 12) + ".incomplete");
+    }
+
+    /** Whether this is the content. */
+    boolean matches(Path file) throws IOException {
+        return Files.size(file) == size && hex(file).equals(hash.hex());
+    }
+
+    String hex(Path file) throws IOException {
+        try (InputStream in = Files.newInputStream(file)) {
+            MessageDigest digest = MessageDigest.getInstance(hash.git() ? "SHA-1" : "SHA-256");
+            if (hash.git()) {
+                digest.update(("blob " + Files.size(file) + "\0").getBytes(StandardCharsets.US_ASCII));
+            }
+            byte[] piece = new byte[1 << 16];
+            for (int read = in.read(piece); read >= 0; read = in.read(piece)) {
+                digest.update(piece, 0, read);
+            }
+            return HexFormat.of().formatHex(digest.digest());
+        } catch (NoSuchAlgorithmException missing) {
+            throw new IllegalStateException(missing); // every JDK has them
+        }
+    }
+
+    /** Whether git left a note here of a large file instead of the file. */
+    public static boolean isLfsPointer(Path file) throws IOException {
+        if (Files.size(file) > LARGEST_POINTER) {
+            return false;
+        }
+        byte[] bytes = Files.readAllBytes(file);
+        return bytes.length >= POINTER.length && Arrays.equals(bytes, 0, POINTER.length, POINTER, 0, POINTER.length);
+    }
+}

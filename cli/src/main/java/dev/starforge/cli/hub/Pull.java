@@ -1,0 +1,164 @@
+package dev.starforge.cli.hub;
+
+import java.io.IOException;
+import java.nio.file.FileSystems;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.PathMatcher;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Fetches a model: what is wanted of its files, several at a time, each checked. Nothing is fetched before it is known that
+ * all of it is wanted, safe to read and has room.
+ */
+public final class Pull {
+    private static final int AT_ONCE = 4;
+    private static final long TICK_MILLIS = 200;
+
+    /** What a model is, without other programs' weights; in the uppermost folder only. */
+    private static final List<String> USUAL = List.of(
+            "*.safetensors", "*.gguf", "*.json", "*.jinja", "*.txt", "tokenizer.model", "README.md", "LICENSE*");
+
+    private final Hub hub;
+    private final ModelId id;
+    private final List<String> include;
+
+    /** Told several times a second, of bytes. */
+    public interface Progress {
+        void at(long done, long total);
+    }
+
+    /** @param include globs of what to fetch; the usual files of a model where it is empty */
+    public Pull(Hub hub, ModelId id, List<String> include) {
+        this.hub = hub;
+        this.id = id;
+        this.include = List.copyOf(include);
+    }
+
+    /** The files to fetch, and where they are now. */
+    public PulledModel wanted() {
+        Hub.Listing listing = hub.list(id);
+        List<HubFile> wanted = listing.files().stream().filter(this::isIncluded).toList();
+        List<HubFile> pickles = wanted.stream().filter(HubFile::isPickle).toList();
+        if (!pickles.isEmpty()) {
+            throw new HubException(
+                    pickles.getFirst().name() + ": is a pickle, which runs code when it is read; convert it "
+                            + "to safetensors, or leave it out with --include");
+        }
+        if (include.isEmpty()) {
+            requireOneModel(listing.files(), wanted);
+        }
+        if (wanted.isEmpty()) {
+            throw new HubException(
+                    id + ": --include " + String.join(" ", include) + " leaves nothing of " + names(listing.files()));
+        }
+        return new PulledModel(id, hub.endpoint().toString(), listing.commit(), wanted);
+    }
+
+    private void requireOneModel(List<HubFile> all, List<HubFile> wanted) {
+        if (wanted.stream().noneMatch(HubFile::isWeights)) {
+            throw new HubException(id + ": has no safetensors and no .gguf in its uppermost folder"
+                    + (all.stream().anyMatch(HubFile::isPickle)
+                            ? "; its weights are pickles, which run code when they are read: look for a converted copy"
+                            : "; give --include for what to fetch of " + names(all)));
+        }
+        List<HubFile> files =
+                wanted.stream().filter(each -> each.name().endsWith(".gguf")).toList();
+        if (files.size() > 1) {
+            throw new HubException(id + ": has several models, choose one with --include, such as --include '"
+                    + files.getFirst().name() + "': " + names(files));
+        }
+    }
+
+    private static String names(List<HubFile> files) {
+        return String.join(", ", files.stream().map(HubFile::name).toList());
+    }
+
+    private boolean isIncluded(HubFile file) {
+        return (include.isEmpty() ? USUAL : include).stream().anyMatch(glob -> {
+            PathMatcher matcher = FileSystems.getDefault().getPathMatcher("glob:" + glob);
+            return matcher.matches(Path.of(file.name()));
+        });
+    }
+
+    /** Fetches what is not there yet. */
+    public void fetch(PulledModel model, Path folder, Progress progress) throws IOException {
+        Files.createDirectories(folder);
+        List<HubFile> missing = new ArrayList<>();
+        for (HubFile file : model.files()) {
+            Path there = folder.resolve(file.name());
+            if (!Files.isRegularFile(there) || !file.matches(there)) {
+                missing.add(file);
+            }
+        }
+        requireRoom(folder, missing);
+        long total = model.files().stream().mapToLong(HubFile::size).sum();
+        AtomicLong done =
+                new AtomicLong(total - missing.stream().mapToLong(HubFile::size).sum());
+        List<Download> running = new CopyOnWriteArrayList<>();
+        try (ExecutorService threads = Executors.newFixedThreadPool(AT_ONCE)) {
+            List<Future<?>> downloads = new ArrayList<>();
+            for (HubFile file : missing) {
+                Download download = new Download(hub, id, model.commit(), file, folder, done::addAndGet);
+                downloads.add(threads.submit(() -> {
+                    running.add(download);
+                    download.run();
+                    running.remove(download);
+                    return file;
+                }));
+            }
+            try {
+                for (Future<?> download : downloads) {
+                    await(download, running, () -> progress.at(done.get(), total));
+                }
+            } finally {
+                threads.shutdownNow();
+            }
+        }
+        progress.at(done.get(), total);
+        model.write(folder);
+    }
+
+    private static void await(Future<?> download, List<Download> running, Runnable tick) throws IOException {
+        while (true) {
+            try {
+                download.get(TICK_MILLIS, TimeUnit.MILLISECONDS);
+                return;
+            } catch (TimeoutException notYet) {
+                running.forEach(Download::cutOffIfStalled);
+                tick.run();
+            } catch (ExecutionException failure) {
+                switch (failure.getCause()) {
+                    case IOException file -> throw file;
+                    case RuntimeException foreseen -> throw foreseen;
+                    case null, default -> throw new IllegalStateException(failure);
+                }
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new HubException("interrupted; the same command resumes", interrupted);
+            }
+        }
+    }
+
+    private static void requireRoom(Path folder, List<HubFile> missing) throws IOException {
+        long needed = 0;
+        for (HubFile file : missing) {
+            Path partial = file.incomplete(folder);
+            needed += file.size() - (Files.exists(partial) ? Files.size(partial) : 0);
+        }
+        long room = Files.getFileStore(folder).getUsableSpace();
+        if (needed > room) {
+            throw new HubException(folder + ": " + missing.size() + " files of " + (needed >> 20)
+                    + " MB are to be fetched, and " + (room >> 20) + " MB are free; make room, or give another --to");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+@echo off
+rem starforge VERB ...: the launcher on Windows, beside a `lib` folder and a `runtime`, or with the Java of JAVA_HOME.
+rem Why each option is here is said in the launcher for other systems, `starforge`; a test holds the two together.
+rem STARFORGE_JAVA_OPTS: further options for the JVM, such as -Xmx8g.
+setlocal
+set "HERE=%~dp0"
+set "JAVA=%HERE%runtime\bin\java.exe"
+if not exist "%JAVA%" if defined JAVA_HOME set "JAVA=%JAVA_HOME%\bin\java.exe"
+if not exist "%JAVA%" set "JAVA=java.exe"
+if not exist "%HERE%lib" (
+    echo starforge: there is no %HERE%lib; run this from a bundle, sources are built with bash and ./starforge 1>&2
+    exit /b 1
+)
+"%JAVA%" --module-path "%HERE%lib" ^
+    --enable-native-access=dev.starforge.cuda,dev.starforge.metal ^
+    -XX:+DisplayVMOutputToStderr -Xlog:disable "-Xlog:all=warning,aot*=off:stderr" ^
+    -XX:+UnlockExperimentalVMOptions -XX:+EnableVectorSupport -XX:+EnableVectorReboxing -XX:+EnableVectorAggressiveReboxing ^
+    -XX:+UnlockDiagnosticVMOptions -XX:-UseFPUForSpilling ^
+    -XX:+UseSerialGC -XX:MaxNewSize=160m ^
+    %STARFORGE_JAVA_OPTS% -m dev.starforge.cli/dev.starforge.cli.Main %*
+exit /b %ERRORLEVEL%
