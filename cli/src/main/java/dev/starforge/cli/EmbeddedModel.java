@@ -27,11 +27,7 @@ final class EmbeddedModel {
 
     /** The file, unpacked where it is not yet. */
     static Path file() {
-        String home = System.getenv("STARFORGE_HOME");
-        return file(
-                home == null || home.isEmpty()
-                        ? Path.of(System.getProperty("user.home"), ".local", "share", "starforge")
-                        : Path.of(home));
+        return file(Environment.system().home());
     }
 
     static Path file(Path home) {

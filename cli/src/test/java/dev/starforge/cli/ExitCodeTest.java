@@ -172,7 +172,6 @@ final class ExitCodeTest {
         String[] worker = {"worker", "--worker-id", "w", "--model", MODEL, "--port", "0", "--no-callback"};
         expect(ExitCode.WRONG_USE, with(worker, "--cuda-device", "0", "--device", "cpu"));
         expect(ExitCode.WRONG_USE, with(worker, "--cuda-device", "0", "--metal-device", "0"));
-        expect(ExitCode.WRONG_USE, with(worker, "--kv-dtype", "int8"));
         expect(ExitCode.WRONG_USE, with(worker, "--host", "0.0.0.0"));
         expect(Serving.MODEL_REFUSED, with(worker, "--adapter", "a=" + MODEL));
         expect(Serving.MODEL_REFUSED, with(worker, "--adapter", "a=" + broken));

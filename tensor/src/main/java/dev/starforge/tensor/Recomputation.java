@@ -46,7 +46,7 @@ final class Recomputation {
         NullOps shapes = new NullOps(ops.scope().device(), ops.precision(), Fallback.QUIET);
         List<Ran> ran = new ArrayList<>();
         Tape tape = new Tape(new Watching(shapes, ran), leaves, Checkpointing.OFF);
-        body.apply(tape, x);
+        shapes.scope().within(() -> body.apply(tape, x));
         return new Recomputation(ran, plan(ran, tape.discard(), checkpointing));
     }
 

@@ -6,8 +6,7 @@ import dev.starforge.train.config.RunConfig;
 
 /**
  * The settings of a tune where nobody set them. Those of {@code train} are for models of billions of parameters; small
- * models learn at higher rates, and on a CPU at smaller steps, of which there are more in five minutes (docs/LOG.md has
- * the figures).
+ * models learn at higher rates, and on a CPU at smaller steps, of which there are more in five minutes.
  */
 final class Recipe {
     private static final long SMALL = 100_000_000;
