@@ -1,6 +1,6 @@
 import org.jspecify.annotations.NullMarked;
 
-/** The Vector API backend. */
+/** The Vector API backend, and its kernels in machine code. */
 @NullMarked
 module dev.starforge.cpu {
     requires dev.starforge.tensor;
