@@ -24,6 +24,7 @@ import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -34,6 +35,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 final class LaunchesTest {
     /** Counts what the kernels of a GPU would be launched for, and computes it on the host. */
     private static final class CountingDevice extends ForwardingDevice implements Launcher {
+        private final Scope scratch = new Scope(this);
         private final Dispatch dispatch = new Dispatch(this);
         private int launches;
 
@@ -65,6 +67,32 @@ final class LaunchesTest {
         @Override
         public void copy(Tensor from, Tensor to) {
             launches++;
+        }
+
+        @Override
+        public Scope scratch() {
+            return scratch;
+        }
+
+        @Override
+        public Tensor constant(int... values) {
+            return scratch.allocate(Spec.i32(values.length));
+        }
+
+        @Override
+        public int multiprocessors() {
+            return 1;
+        }
+
+        @Override
+        public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+            return false;
+        }
+
+        @Override
+        public void close() {
+            scratch.close();
+            super.close();
         }
     }
 
