@@ -35,8 +35,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 final class LaunchesTest {
     /** Counts what the kernels of a GPU would be launched for, and computes it on the host. */
     private static final class CountingDevice extends ForwardingDevice implements Launcher {
-        private final Dispatch dispatch = new Dispatch(this);
         private final Scope scratch = new Scope(this);
+        private final Dispatch dispatch = new Dispatch(this);
         private int launches;
 
         CountingDevice(Device host) {
@@ -87,6 +87,12 @@ final class LaunchesTest {
         @Override
         public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
             return false;
+        }
+
+        @Override
+        public void close() {
+            scratch.close();
+            super.close();
         }
     }
 

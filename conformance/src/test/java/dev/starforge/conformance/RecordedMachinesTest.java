@@ -99,10 +99,11 @@ final class RecordedMachinesTest {
     @ParameterizedTest
     @CsvSource(textBlock = """
                     # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
-                    RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  no,    true,          1, 16, 2048, none
-                    RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  no,    selective,     2, 8, 2048, none
-                    A100,           cuda, 80,     78,   8.0,     bf16,  no,    false,         2, 8, 2048, none
-                    H200,           cuda, 141,    138,  9.0,     bf16,  no,    false,         2, 8, 2048, none
+                    RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          2, 8, 2048, nf4-double
+                    RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  true,          2, 8, 2048, nf4-double
+                    RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
+                    A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
+                    H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
                     Intel Mac,      cpu,  16,     9,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
                     Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    selective,     2, 8, 2048, nf4-double
                     Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
@@ -138,9 +139,9 @@ final class RecordedMachinesTest {
         adapted.rows().forEach(each -> assertThat(each.why()).isNotBlank());
     }
 
-    /** Quantized bases have no kernels there yet, and 16-bit weights of 3 billion fill 8 GB. */
+    /** A base of 3 billion in four bits does not fit. */
     @ParameterizedTest
-    @CsvSource({"RTX 2060 8 GB, 7.2, 7.5", "RTX 3070, 7.3, 8.6"})
+    @CsvSource({"RTX 3050 with a desktop, 1.4, 8.6"})
     void aMachineWithoutRoomIsTold(String name, double free, String version) {
         assertThatThrownBy(() -> adapt("cuda", recorded(name, "cuda", 8, free, version)))
                 .isInstanceOf(TrainException.class)
