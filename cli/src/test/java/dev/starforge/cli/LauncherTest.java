@@ -193,7 +193,7 @@ final class LauncherTest {
         Outcome outcome = sh("exec ./starforge --version");
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(names("target/starforge"))
-                .containsExactly("LICENSE", "lib", "runtime", "sample", "stamp", "starforge");
+                .containsExactly("LICENSE", "lib", "runtime", "sample", "stamp", "starforge", "starforge.cmd");
     }
 
     private Outcome findJdk(String javaHome) throws Exception {
@@ -217,7 +217,7 @@ final class LauncherTest {
     /** The scripts, and as little else as they need; a build takes as long as there is a file named hold. */
     private void sourceTree() throws IOException {
         jdk("usr/lib/jvm/temurin-25", "25.0.3");
-        for (String file : List.of("starforge", "scripts/build", "scripts/find-jdk.sh", "LICENSE")) {
+        for (String file : List.of("starforge", "starforge.cmd", "scripts/build", "scripts/find-jdk.sh", "LICENSE")) {
             Files.createDirectories(tree.resolve(file).getParent());
             Files.copy(ROOT.resolve(file), tree.resolve(file));
         }
