@@ -12,7 +12,7 @@ if not exist "%HERE%lib" (
     exit /b 1
 )
 "%JAVA%" --module-path "%HERE%lib" ^
-    --enable-native-access=dev.starforge.cuda,dev.starforge.metal ^
+    --enable-native-access=dev.starforge.cpu,dev.starforge.cuda,dev.starforge.metal ^
     -XX:+DisplayVMOutputToStderr -Xlog:disable "-Xlog:all=warning,aot*=off:stderr" ^
     -XX:+UnlockExperimentalVMOptions -XX:+EnableVectorSupport -XX:+EnableVectorReboxing -XX:+EnableVectorAggressiveReboxing ^
     -XX:+UnlockDiagnosticVMOptions -XX:-UseFPUForSpilling ^
