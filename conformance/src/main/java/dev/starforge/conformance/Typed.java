@@ -49,7 +49,7 @@ final class Typed {
         long elements = 0;
         for (int i = 0; i < c.inputs().size(); i++) {
             Spec spec = c.inputs().get(i).spec();
-            float32 &= spec.dtype() == DType.F32 || !isActivation(c.op(), i);
+            float32 &= spec.dtype() == DType.F32 || spec.dtype() == DType.I32 || !isActivation(c.op(), i);
             any |= isActivation(c.op(), i) && spec.dtype() == DType.F32;
             elements += spec.shape().size();
         }
