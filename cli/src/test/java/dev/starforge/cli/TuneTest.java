@@ -279,6 +279,10 @@ final class TuneTest {
         Watcher idle = undisturbed();
         assertThat(tune("base", "out", idle).end()).isEqualTo(Tune.End.UP_TO_DATE);
         assertThat(idle.seen).isEmpty();
+        base("other", 2);
+        assertThatThrownBy(() -> tune("other", "out", undisturbed()))
+                .isInstanceOf(TrainException.class)
+                .hasMessageContaining("tunes base");
 
         commit(10);
         Watcher second = undisturbed();

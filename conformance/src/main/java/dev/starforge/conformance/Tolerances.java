@@ -26,7 +26,8 @@ import dev.starforge.tensor.op.Training;
  * blocked sums do better than either; lambda is 4. The bound is tight enough to tell float32 from TF32 or from a 16-bit
  * accumulator, and to see one term missing in thousands. Rounding of the reference's own result is added by the runner: half a
  * unit in the last place of the output's type. Where that has 16 bits, so much again, since a float32 result close to the
- * middle between two of its values may go to either; the float32 arithmetic before it is held to the same bound as ever.
+ * middle between two of its values may go to either; the float32 arithmetic before it is held to the same bound as ever, but
+ * where the table says that something on the way has 16 bits, too: probabilities of attention, decoded weights, parts of a layer.
  */
 final class Tolerances {
     /** Half the distance from 1 to the next float. */

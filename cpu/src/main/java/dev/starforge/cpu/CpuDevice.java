@@ -94,12 +94,16 @@ final class CpuDevice implements Device {
 
     @Override
     public Memory reserve(long bytes) {
-        return machine.code().map(code -> new HostMemory(bytes, code::allocate)).orElseGet(() -> new HostMemory(bytes));
+        return new HostMemory(bytes, source());
     }
 
     @Override
     public List<Memory> reserveAll(List<Long> bytes) {
-        return machine.code().isPresent() ? bytes.stream().map(this::reserve).toList() : HostMemory.all(bytes);
+        return HostMemory.all(bytes, source());
+    }
+
+    private HostMemory.Source source() {
+        return machine.code().<HostMemory.Source>map(code -> code::allocate).orElse(HostMemory.Source.JAVA);
     }
 
     @Override

@@ -211,7 +211,7 @@ final class ScopeTest {
                 .isInstanceOf(DeviceException.class)
                 .hasMessageContaining("there is not as much");
         assertThat(scope.reservedBytes()).isZero();
-        assertThatThrownBy(() -> HostMemory.all(tooMuch))
+        assertThatThrownBy(() -> HostMemory.all(tooMuch, HostMemory.Source.JAVA))
                 .isInstanceOf(DeviceException.class)
                 .hasMessageContaining("there is not as much");
     }

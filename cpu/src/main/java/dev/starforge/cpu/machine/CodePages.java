@@ -13,8 +13,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Linux's memory for code, and for weights, from the C library. A page of code is first writable, then executable, and never both: whoever can write
- * somewhere cannot run what was written. A system may forbid either step (SELinux, seccomp, systemd's
+ * Linux's memory for code, and for weights, from the C library. A page of code is first writable, then executable, and never
+ * both: whoever can write somewhere cannot run what was written. A system may forbid either step (SELinux, seccomp, systemd's
  * {@code MemoryDenyWriteExecute}), and says so here.
  */
 final class CodePages {
@@ -23,6 +23,7 @@ final class CodePages {
     private static final int PROT_EXEC = 4;
     private static final int MAP_PRIVATE = 2;
     private static final int MAP_ANONYMOUS = 0x20;
+    private static final long FAILED = -1;
     private static final long PAGE = 4096;
     private static final int MADV_HUGEPAGE = 14;
     private static final long HUGE_PAGE = 2 << 20;
@@ -58,6 +59,9 @@ final class CodePages {
     MemorySegment executable(byte[] code) {
         long bytes = (code.length + PAGE - 1) & -PAGE;
         MemorySegment pages = mmap(bytes);
+        if (pages.address() == FAILED) {
+            throw new DeviceException("machine code: mmap: the system has no " + bytes + " bytes for code");
+        }
         MemorySegment.copy(code, 0, pages, JAVA_BYTE, 0, code.length);
         if (mprotect(pages, PROT_READ | PROT_EXEC) != 0) {
             release(pages);
@@ -69,12 +73,18 @@ final class CodePages {
     /**
      * Zeros for tensors, in huge pages where the system has some: then one entry of the TLB serves 2 MB of a matrix, and a
      * single token reads it a quarter faster. Nobody writes the zeros, as Java would.
+     *
+     * @throws OutOfMemoryError as Java does
      */
     MemorySegment data(Arena arena, long bytes) {
         if (bytes < HUGE_PAGE) {
             return arena.allocate(bytes, 64);
         }
-        MemorySegment all = mmap(bytes + HUGE_PAGE).reinterpret(arena, this::release);
+        MemorySegment pages = mmap(bytes + HUGE_PAGE);
+        if (pages.address() == FAILED) {
+            throw new OutOfMemoryError("mmap: the system has no " + bytes + " bytes");
+        }
+        MemorySegment all = pages.reinterpret(arena, this::release);
         MemorySegment aligned = all.asSlice(-all.address() & HUGE_PAGE - 1, bytes);
         madvise(aligned);
         return aligned;
@@ -94,9 +104,6 @@ final class CodePages {
         try {
             MemorySegment pages = (MemorySegment) mmap.invokeExact(
                     MemorySegment.NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-            if (pages.address() == -1) {
-                throw new DeviceException("machine code: mmap: the system has no " + bytes + " bytes for code");
-            }
             return pages.reinterpret(bytes);
         } catch (Throwable t) {
             throw thrown(t);

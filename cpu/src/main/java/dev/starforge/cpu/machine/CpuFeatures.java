@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -26,8 +27,8 @@ record CpuFeatures(Set<String> flags) {
         try (Stream<String> lines = Files.lines(CPUS, StandardCharsets.UTF_8)) {
             return new CpuFeatures(lines.filter(line -> line.startsWith("flags"))
                     .findFirst()
-                    .map(line ->
-                            Set.of(line.substring(line.indexOf(':') + 1).strip().split("\\s+")))
+                    .map(line -> Set.copyOf(List.of(
+                            line.substring(line.indexOf(':') + 1).strip().split("\\s+"))))
                     .orElse(Set.of()));
         } catch (IOException | RuntimeException e) {
             return new CpuFeatures(Set.of());

@@ -7,8 +7,11 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
@@ -74,6 +77,16 @@ class MachineCodeTest {
             assertThatThrownBy(() -> product.run(w, 0, MemorySegment.ofArray(new byte[80]), 0, y, 0, 128, 1, s, 0))
                     .isInstanceOf(IndexOutOfBoundsException.class)
                     .hasMessageContaining("on the heap");
+        }
+    }
+
+    @Test
+    void tensorsThatDoNotFitAreRefusedAsElsewhere() {
+        assumeTrue(CpuFeatures.ofMachine().avx2(), "no AVX2 here");
+        try (MachineCode code = MachineCode.choose(Set.of()).code().orElseThrow()) {
+            assertThatThrownBy(() -> HostMemory.all(List.of(1L << 22, 1L << 60), code::allocate))
+                    .isInstanceOf(MemoryException.class)
+                    .hasMessageContaining("reserve " + (1L << 60) + " bytes of host memory");
         }
     }
 

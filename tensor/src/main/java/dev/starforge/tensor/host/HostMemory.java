@@ -30,13 +30,19 @@ public final class HostMemory implements Memory {
     private final MemorySegment segment;
     private final Optional<FileRegion> file;
 
-    /** Where memory comes from that holds zeros, begins at a multiple of 64 and goes back when the arena closes. */
+    /**
+     * Where memory comes from that holds zeros, begins at a multiple of 64 and goes back when the arena closes; it throws
+     * {@link OutOfMemoryError} where there is none.
+     */
     public interface Source {
         MemorySegment allocate(Arena arena, long bytes);
+
+        /** What Java hands out. */
+        Source JAVA = (arena, bytes) -> arena.allocate(bytes, ALIGNMENT);
     }
 
     public HostMemory(long bytes) {
-        this(bytes, (arena, count) -> arena.allocate(count, ALIGNMENT));
+        this(bytes, Source.JAVA);
     }
 
     public HostMemory(long bytes, Source source) {
@@ -101,8 +107,9 @@ public final class HostMemory implements Memory {
      * Several stretches by several threads. Java zeroes memory before it hands it out, page by page on the thread that
      * asks, which for the weights of a model takes as long as reading them.
      */
-    public static List<Memory> all(List<Long> bytes) {
-        List<Attempt> attempts = bytes.parallelStream().map(HostMemory::attempt).toList();
+    public static List<Memory> all(List<Long> bytes, Source source) {
+        List<Attempt> attempts =
+                bytes.parallelStream().map(each -> attempt(each, source)).toList();
         for (Attempt attempt : attempts) {
             attempt.failure.ifPresent(full -> {
                 attempts.forEach(each -> each.memory.ifPresent(HostMemory::free));
@@ -115,9 +122,9 @@ public final class HostMemory implements Memory {
     /** A stretch, or why there is none: all must have been tried before any is given back. */
     private record Attempt(Optional<Memory> memory, Optional<MemoryException> failure) {}
 
-    private static Attempt attempt(long bytes) {
+    private static Attempt attempt(long bytes, Source source) {
         try {
-            return new Attempt(Optional.of(new HostMemory(bytes)), Optional.empty());
+            return new Attempt(Optional.of(new HostMemory(bytes, source)), Optional.empty());
         } catch (MemoryException full) {
             return new Attempt(Optional.empty(), Optional.of(full));
         }

@@ -43,7 +43,7 @@ public record Newest(BitSet documents, long tokens, long of, int commits, int of
         for (int d = 0; d < documents.count(); d++) {
             SampleOrigin origin = dataset.origin(Split.TRAIN, d);
             if (origin.time() > after) {
-                boolean file = documents.read(d).id().startsWith(FILES);
+                boolean file = most > 0 && documents.read(d).id().startsWith(FILES); // all are chosen otherwise
                 all.add(new Dated(d, file, origin, Philox.uniform(seed, SITE, d)));
                 of += documents.length(d);
             }

@@ -129,14 +129,14 @@ public final class Tune {
     private Result run(TuneState state, RepositoryFacts facts) throws IOException {
         Optional<TuneRound> last = state.last();
         boolean continues = last.isPresent() && !last.get().isWhole();
-        if (last.isPresent() && !continues && last.get().inputs().head().equals(facts.head())) {
-            return result(End.UP_TO_DATE, last.get());
-        }
         TuneRound.Inputs inputs = inputs(facts.head(), last);
         if (continues) {
             requireSame(inputs, last.get().inputs());
         } else if (last.isPresent()) {
             requireBase(inputs, last.get().inputs());
+            if (last.get().inputs().head().equals(facts.head())) {
+                return result(End.UP_TO_DATE, last.get());
+            }
         }
         int number = last.map(TuneRound::number).orElse(0) + (continues ? 0 : 1);
         Sizes sizes = sizes();

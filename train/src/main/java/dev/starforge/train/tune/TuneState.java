@@ -113,10 +113,9 @@ public final class TuneState {
         save();
     }
 
-    /** From now on this is the model of the folder. */
+    /** This is the model of the folder as soon as the step that wrote it is done: both are one write. */
     void publish(Path model) {
         root.put("model", folder.relativize(model).toString());
-        save();
     }
 
     private void save() {

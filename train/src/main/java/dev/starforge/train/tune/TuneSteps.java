@@ -93,10 +93,12 @@ final class TuneSteps {
                 return end;
             }
             double took = passed.getAsDouble() - from;
+            if (step == TuneStep.QUANTIZE) {
+                state.publish(output.get());
+            }
             round.done(step, facts, output.get(), took);
             events.done(step, facts.path("summary").asString(""), took);
         }
-        state.publish(round.output(TuneStep.QUANTIZE));
         Files.deleteIfExists(setup.output().resolve(MERGED));
         return Tune.End.FINISHED;
     }
