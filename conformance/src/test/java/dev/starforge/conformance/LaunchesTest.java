@@ -3,7 +3,6 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.kernels.Dispatch;
-import dev.starforge.kernels.Kernel;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
 import dev.starforge.model.Batches;
@@ -15,7 +14,6 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
@@ -28,10 +26,8 @@ import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -41,7 +37,6 @@ final class LaunchesTest {
     private static final class CountingDevice extends ForwardingDevice implements Launcher {
         private final Scope scratch = new Scope(this);
         private final Dispatch dispatch = new Dispatch(this);
-        private final List<Launch> launched = new ArrayList<>();
         private int launches;
 
         CountingDevice(Device host) {
@@ -61,7 +56,6 @@ final class LaunchesTest {
 
         @Override
         public void launch(Launch launch) {
-            launched.add(launch);
             launches++;
         }
 
@@ -116,28 +110,6 @@ final class LaunchesTest {
             device.launches = 0;
             model.blocks().getFirst().forward(ops, x, batch, cache);
             return device.launches;
-        }
-    }
-
-    /** A kernel that reads weights before it waits for the ones before it must be told of weights that they write. */
-    @Test
-    void weightsOfTheSameStepAreWaitedFor() {
-        try (CountingDevice device = new CountingDevice(
-                        Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels"))));
-                Scope weights = new Scope(device);
-                Scope step = new Scope(device)) {
-            EagerOps ops = device.ops(step, Precision.of(DType.BF16), Fallback.FORBIDDEN);
-            Tensor x = step.allocate(new Spec(DType.BF16, Shape.of(1, 64)));
-            Tensor stored = weights.allocate(new Spec(DType.BF16, Shape.of(16, 64)));
-            Tensor trained = weights.allocate(Spec.f32(16, 64));
-            ops.project(x, stored);
-            ops.project(x, trained);
-            ops.project(x, stored);
-            assertThat(device.launched.stream()
-                            .filter(launch -> launch.variant().kernel() == Kernel.PROJECT)
-                            .map(launch -> launch.arguments().getLast()))
-                    .containsExactly(
-                            new Launch.Argument.Int(0), new Launch.Argument.Int(1), new Launch.Argument.Int(0));
         }
     }
 

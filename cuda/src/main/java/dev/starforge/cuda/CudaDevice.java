@@ -273,7 +273,6 @@ final class CudaDevice implements Device {
         enter("synchronize");
         refuseInCapture("synchronize", "the host waits for nothing inside a step");
         CudaDriver.check(CudaDriver.cuStreamSynchronize(stream), name() + ": synchronize");
-        dispatch.settled();
     }
 
     @Override
@@ -366,6 +365,7 @@ final class CudaDevice implements Device {
             return;
         }
         enter("close");
+        launcher.close();
         closed = true;
         int failure = CudaDriver.cuStreamSynchronize(stream);
         for (long graph : graphs.values()) {

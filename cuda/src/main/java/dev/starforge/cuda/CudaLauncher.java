@@ -177,4 +177,9 @@ final class CudaLauncher implements Launcher {
     public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
         return gemm.isPresent() && gemm.get().run(op, a, b, c);
     }
+
+    void close() {
+        scratch.close();
+        constants.close();
+    }
 }

@@ -4,7 +4,6 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
-import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
@@ -17,9 +16,6 @@ import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
-import java.util.Collections;
-import java.util.IdentityHashMap;
-import java.util.Set;
 
 /**
  * From an operation to launches: which kernel, which arguments in the order of its parameters, how many groups. Group
@@ -35,7 +31,6 @@ public final class Dispatch {
     private static final int NORM_PARTS = 512;
 
     private final Launcher launcher;
-    private final Set<Memory> written = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Weights weights;
     private final Products products;
     private final Rows rows;
@@ -44,7 +39,7 @@ public final class Dispatch {
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
         weights = new Weights(launcher);
-        products = new Products(launcher, weights, w -> written.contains(w.memory()));
+        products = new Products(launcher, weights);
         rows = new Rows(launcher);
         flash = new Flash(launcher);
     }
@@ -119,7 +114,6 @@ public final class Dispatch {
     /** What was written as a file has it becomes tiles. */
     public void pack(Tensor w) {
         weights.pack(w);
-        written.add(w.memory());
     }
 
     /** The bytes of a matrix of tiles as a file has them. */
@@ -127,28 +121,11 @@ public final class Dispatch {
         weights.unpack(matrix, file);
     }
 
-    /** Says that the device has done everything so far: no memory is any kernel's result that is still to come. */
-    public void settled() {
-        written.clear();
-    }
-
     /** Launches what computes {@code out}, on an operation that is supported. */
     public void run(Op op, Tensor[] in, Tensor[] out) {
         if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
             return;
         }
-        launch(op, in, out);
-        for (Tensor tensor : out) {
-            written.add(tensor.memory());
-        }
-        for (int i = 0; i < in.length; i++) {
-            if (op.mutates(i)) {
-                written.add(in[i].memory());
-            }
-        }
-    }
-
-    private void launch(Op op, Tensor[] in, Tensor[] out) {
         switch (op) {
             case Plain.Add o -> broadcast(Kernel.ADD, o, in, out[0]);
             case Plain.Mul o -> broadcast(Kernel.MUL, o, in, out[0]);

@@ -10,7 +10,6 @@ import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
-import java.util.function.Predicate;
 
 /** Launches of products, and of what a mixture of experts needs around its own. */
 final class Products {
@@ -47,13 +46,10 @@ final class Products {
 
     private final Launcher launcher;
     private final Weights weights;
-    private final Predicate<Tensor> fresh;
 
-    /** @param fresh whether a kernel that may still run writes where a tensor lies: such weights are waited for */
-    Products(Launcher launcher, Weights weights, Predicate<Tensor> fresh) {
+    Products(Launcher launcher, Weights weights) {
         this.launcher = launcher;
         this.weights = weights;
-        this.fresh = fresh;
     }
 
     void matmul(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
@@ -123,7 +119,6 @@ final class Products {
             call.define("UNALIGNED_W", 1);
         }
         long tiles = arguments(call, op, in, out, from, to, Tiles.ROWS);
-        call.flag(Arrays.stream(in, 1 + from, 1 + to).anyMatch(fresh));
         long turns = Call.groups(tiles, (long) RESIDENT * launcher.multiprocessors());
         call.groups(Call.groups(tiles, turns), Call.groups(rows, eights * (8L / parts)), 1);
     }
