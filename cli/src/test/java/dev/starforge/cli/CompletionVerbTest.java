@@ -14,6 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine.Model.OptionSpec;
 
 /** What a shell completes is what there is, and the launchers start the same program. */
 final class CompletionVerbTest {
@@ -36,7 +37,9 @@ final class CompletionVerbTest {
         Main.commandLine().getSubcommands().forEach((name, verb) -> {
             if (!verb.getCommandSpec().usageMessage().hidden()) {
                 assertThat(script).contains(name);
-                verb.getCommandSpec().optionsMap().keySet().stream()
+                verb.getCommandSpec().options().stream()
+                        .filter(option -> !option.hidden())
+                        .map(OptionSpec::longestName)
                         .filter(option -> option.startsWith("--"))
                         .forEach(option -> assertThat(script)
                                 .contains(shell.equals("fish") ? "-l " + option.substring(2) : option));

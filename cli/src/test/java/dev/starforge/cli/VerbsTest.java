@@ -179,7 +179,7 @@ final class VerbsTest {
                 "verify nowhere | 1 | nowhere: expected a folder with models/ in it",
                 "verify GOLDEN --only bert | 2 | --only bert: not among deepseek_v2",
                 "inspect nowhere | 1 | nowhere: there is no such model here",
-                "fly | 2 | there is no verb fly; expected one of bench, dataset, devices",
+                "fly | 2 | there is no verb fly; expected one of bench, bundle, completion, dataset",
                 "genrate | 2 | there is no verb genrate; did you mean generate?",
                 "generate MODEL --tempratur 1 | 2 | there is no option --tempratur; did you mean --temperature?",
                 "dataset --out x --previw=3 | 2 | there is no option --previw=3; did you mean --preview?",
@@ -242,7 +242,7 @@ final class VerbsTest {
                 .filter(verb -> !verb.getValue().getCommandSpec().usageMessage().hidden())
                 .map(Map.Entry::getKey)
                 .toList();
-        assertThat(verbs).hasSize(15);
+        assertThat(verbs).hasSize(24);
         PrintStream before = System.err;
         ByteArrayOutputStream warnings = new ByteArrayOutputStream();
         System.setErr(new PrintStream(warnings, true)); // where picocli complains about a text it cannot format
@@ -262,7 +262,7 @@ final class VerbsTest {
     @Test
     void aStartKnowsTheVerbItIsGivenAndOtherwiseAll() {
         Set<String> all = Main.commandLine().getSubcommands().keySet();
-        assertThat(all).contains("dataset", "generate").hasSize(16);
+        assertThat(all).contains("dataset", "generate").hasSize(25);
         for (String verb : all) {
             assertThat(Main.commandLine(verb, "--help").getSubcommands()).containsOnlyKeys(verb);
         }

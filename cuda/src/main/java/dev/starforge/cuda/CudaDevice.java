@@ -17,17 +17,21 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
@@ -56,6 +60,7 @@ final class CudaDevice implements Device {
     private final boolean tensorCores;
     private final Optional<Gemm> gemm;
     private final CudaLauncher launcher;
+    private final Set<Memory> computed = new HashSet<>(); // what kernels write to
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
@@ -122,7 +127,25 @@ final class CudaDevice implements Device {
     @Override
     public void run(Op op, Tensor[] in, Tensor[] out) {
         enter(op.name());
+        launcher.overlap(weights(op, in).noneMatch(weight -> computed.contains(weight.memory())));
         dispatch.run(op, in, out);
+        for (Tensor each : out) {
+            computed.add(each.memory());
+        }
+        for (int i = 0; i < in.length; i++) {
+            if (op.mutates(i)) {
+                computed.add(in[i].memory());
+            }
+        }
+    }
+
+    /** What kernels of an operation may read before the kernels ahead of them have ended. */
+    private static Stream<Tensor> weights(Op op, Tensor[] in) {
+        return switch (op) {
+            case Plain.MatMul _ -> Stream.of(in[1]);
+            case Layers.Linear linear -> Arrays.stream(in, 1, 1 + linear.weights());
+            default -> Stream.empty();
+        };
     }
 
     @Override
@@ -150,6 +173,7 @@ final class CudaDevice implements Device {
         if (!reserved.remove(memory)) {
             throw new DeviceException(name() + ": release: these " + memory.bytes() + " bytes are not reserved here");
         }
+        computed.remove(memory);
         CudaDriver.check(CudaDriver.cuMemFree_v2(((CudaMemory) memory).pointer()), name() + ": release");
     }
 

@@ -38,6 +38,7 @@ final class CudaLauncher implements Launcher {
     private final MemorySegment values;
     private final MemorySegment pointers;
     private final MemorySegment config;
+    private boolean overlap = true;
 
     /** What launches depend on: how many multiprocessors there are, and whether one kernel may begin while another ends. */
     record Chip(int multiprocessors, boolean dependentLaunch) {}
@@ -81,6 +82,11 @@ final class CudaLauncher implements Launcher {
         return config;
     }
 
+    /** Whether the kernels that follow may begin early; not where what they take for weights is computed in the same step. */
+    void overlap(boolean may) {
+        overlap = may;
+    }
+
     @Override
     public void launch(Launch launch) {
         int slot = 0;
@@ -89,7 +95,7 @@ final class CudaLauncher implements Launcher {
             slot += put(slot, launch.arguments().get(i));
         }
         long function = kernels.function(launch.variant());
-        if (chip.dependentLaunch && launch.variant().kernel().overlaps()) {
+        if (chip.dependentLaunch && overlap && launch.variant().kernel().overlaps()) {
             config.set(JAVA_INT, 0, (int) launch.x());
             config.set(JAVA_INT, 4, (int) launch.y());
             config.set(JAVA_INT, 8, (int) launch.z());

@@ -92,9 +92,9 @@ final class AdaptationTest {
                 machine("cuda", 8, 7.3, DType.F32),
                 "optimization.batch_size=4",
                 "optimization.gradient_accumulation_steps=3");
-        assertThat(adapted.config().show("optimization.batch_size")).isEqualTo("1");
+        assertThat(adapted.config().show("optimization.batch_size")).isEqualTo("2");
         assertThat(adapted.config().show("optimization.gradient_accumulation_steps"))
-                .isEqualTo("12");
+                .isEqualTo("6");
     }
 
     @Test

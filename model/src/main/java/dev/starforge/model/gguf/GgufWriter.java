@@ -4,6 +4,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.file.SafetensorsWriter.Values;
 import dev.starforge.model.file.WholeFile;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.ByteArrayOutputStream;
@@ -54,11 +55,12 @@ public final class GgufWriter {
 
         /** A tensor that is at hand. */
         public static Entry of(String name, BlockFormat format, Shape shape, float... values) {
-            return of(
-                    name,
-                    format,
-                    shape,
-                    (first, out, count) -> System.arraycopy(values, Math.toIntExact(first), out, 0, count));
+            return of(name, format, shape, (first, out, count) -> {
+                if (values.length != shape.size()) {
+                    throw new ShapeException("expected " + shape.size() + " values, got " + values.length);
+                }
+                System.arraycopy(values, Math.toIntExact(first), out, 0, count);
+            });
         }
 
         /** A tensor of another file, byte for byte. */

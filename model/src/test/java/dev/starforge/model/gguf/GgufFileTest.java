@@ -372,7 +372,7 @@ final class GgufFileTest {
                 Arguments.of("a long name", entry("x".repeat(64), Shape.of(1)), "expected a new one of 1..63 bytes"),
                 Arguments.of("no dimension", entry("x", Shape.of()), "expected 1..4 dimensions"),
                 Arguments.of("five dimensions", entry("x", Shape.of(1, 1, 1, 1, 1)), "expected 1..4 dimensions"),
-                Arguments.of("too few values", entry("x", Shape.of(2)), "expected 8 bytes, got 4"),
+                Arguments.of("too few values", entry("x", Shape.of(2)), "expected 2 values, got 1"),
                 Arguments.of(
                         "half a block",
                         GgufWriter.Entry.of("x", BlockFormat.Q8_0, Shape.of(2, 16), new float[32]),

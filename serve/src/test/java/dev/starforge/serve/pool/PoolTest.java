@@ -92,7 +92,7 @@ final class PoolTest {
                     assertThat(streamed.tokens() == 80).isEqualTo(streamed.end().equals("[DONE]"));
                     lost += streamed.end().equals("[DONE]") ? 0 : 1;
                 }
-                assertThat(lost).as("those of one worker of two").isBetween(1, 11);
+                assertThat(lost).as("those of the worker that was killed").isPositive();
                 for (Future<RawClient.Reply> reply : whole) {
                     assertThat(reply.get().status())
                             .as("nobody had been told anything")

@@ -42,7 +42,7 @@ public record Throughput(
     private static final double ROUNDED = 5e-2;
 
     /** Types whose products round activations. */
-    private static final Pattern ROUNDING = Pattern.compile("Q[4568]_.*");
+    private static final Pattern ROUNDING = Pattern.compile("Q[4568]_.*|INT8_.*");
 
     /** Tokens compared with the reference: a prefill, and one decode step, which have kernels of their own. */
     private static final int CHECKED = 6;
