@@ -5,6 +5,7 @@ import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
@@ -18,6 +19,7 @@ import dev.starforge.train.text.ChatTemplates;
 import dev.starforge.train.text.Continuation;
 import dev.starforge.train.text.Tokenizers;
 import java.io.PrintWriter;
+import java.time.Clock;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -55,8 +57,11 @@ final class Answers implements AutoCloseable {
             model = ModelFlags.load(tuned, files, weights, precision);
             tokenizer = Tokenizers.require(tuned.model(), "run");
             template = ChatTemplates.source(tuned.model())
-                    .map(source ->
-                            ChatTemplate.parse(tuned.model(), source, ChatTemplates.tokens(tuned.model(), tokenizer)));
+                    .map(source -> ChatTemplate.parse(
+                            tuned.model(),
+                            source,
+                            ChatTemplates.tokens(tuned.model(), tokenizer),
+                            Clock.systemDefaultZone()));
         } catch (RuntimeException failure) {
             close();
             throw failure;
@@ -86,6 +91,10 @@ final class Answers implements AutoCloseable {
         int[] prompt = text.contains(CURSOR)
                 ? middle(text, room, stopIds)
                 : last(tokenizer.encode(chat ? conversation(text) : text, !chat), room);
+        if (prompt.length == 0) {
+            throw new ModelException(
+                    tuned.model(), "the text is empty, and this model's tokenizer puts nothing before it");
+        }
         GeneratedText answer = new GeneratedText(
                 GeneratedText.Display.TEXT, out, stopIds, new Continuation(tokenizer, prompt, List.of()));
         Sampler sampler = new Sampler(sampling, model.facts().vocabulary(), prompt);
@@ -94,15 +103,20 @@ final class Answers implements AutoCloseable {
         }
         answer.finish();
         if (chat) {
-            messages.addObject()
-                    .put("role", "assistant")
-                    .put("content", answer.text().orElse(""));
+            say(messages, "user", text);
+            say(messages, "assistant", answer.text().orElse(""));
         }
     }
 
+    /** With one message more, which stays when it has an answer: a template refuses a conversation that is out of turn. */
     private String conversation(String text) {
-        messages.addObject().put("role", "user").put("content", text);
-        return template.orElseThrow().render(messages, true);
+        ArrayNode asked = messages.deepCopy();
+        say(asked, "user", text);
+        return template.orElseThrow().render(asked, true);
+    }
+
+    private static void say(ArrayNode messages, String role, String content) {
+        messages.addObject().put("role", role).put("content", content);
     }
 
     /** The end of the text before the cursor, and the beginning of the one after it. */

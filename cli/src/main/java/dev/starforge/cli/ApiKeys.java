@@ -11,8 +11,11 @@ import org.jspecify.annotations.Nullable;
 final class ApiKeys {
     private ApiKeys() {}
 
-    /** @param wrong makes an error of a message; a file that was named must have a key */
-    static List<String> read(@Nullable Path file, Function<String, ? extends RuntimeException> wrong) {
+    /**
+     * @param setting that names the file
+     * @param wrong makes an error of a message; a file that was named must have a key
+     */
+    static List<String> read(String setting, @Nullable Path file, Function<String, ? extends RuntimeException> wrong) {
         if (file == null) {
             return List.of();
         }
@@ -23,10 +26,10 @@ final class ApiKeys {
                     .filter(line -> !line.isEmpty())
                     .toList();
         } catch (IOException failure) {
-            throw wrong.apply("--api-key-file: " + file + " cannot be read: " + failure);
+            throw wrong.apply(setting + ": " + file + " cannot be read: " + failure);
         }
         if (keys.isEmpty()) {
-            throw wrong.apply("--api-key-file: " + file + " has no key");
+            throw wrong.apply(setting + ": " + file + " has no key");
         }
         return keys;
     }

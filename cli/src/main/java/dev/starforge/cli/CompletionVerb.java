@@ -66,6 +66,9 @@ final class CompletionVerb implements Callable<Integer> {
             lines.add("complete -c starforge -n __fish_use_subcommand -f -a " + verb.getKey()
                     + text(command.usageMessage().description()));
             for (OptionSpec option : command.options()) {
+                if (option.hidden()) {
+                    continue;
+                }
                 for (String name : option.names()) {
                     lines.add("complete -c starforge -n '__fish_seen_subcommand_from " + verb.getKey() + "' "
                             + (name.startsWith("--") ? "-l " + name.substring(2) : "-s " + name.substring(1))

@@ -42,7 +42,12 @@ record Environment(Map<String, String> variables, Path user) {
     }
 
     URI endpoint() {
-        return URI.create(variable("HF_ENDPOINT").orElse("https://huggingface.co"));
+        String text = variable("HF_ENDPOINT").orElse("https://huggingface.co");
+        try {
+            return URI.create(text);
+        } catch (IllegalArgumentException wrong) {
+            throw new HubException("HF_ENDPOINT: expected https://HOST, got " + text, wrong);
+        }
     }
 
     /** Whether the network is not to be used. */

@@ -59,7 +59,8 @@ final class PoolVerb implements Callable<Integer> {
     public Integer call() throws IOException, InterruptedException {
         PoolConfig read = PoolFile.read(file, state());
         PoolConfig config = listen == null ? read : read.withListen(listen);
-        List<String> keys = ApiKeys.read(config.apiKeyFile().orElse(null), ConfigException::new);
+        List<String> keys =
+                ApiKeys.read(file + ": pool.api_key_file", config.apiKeyFile().orElse(null), ConfigException::new);
         PrintWriter err = spec.commandLine().getErr();
         Narration log = new Narration(
                 line -> {

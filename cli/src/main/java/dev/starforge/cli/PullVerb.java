@@ -91,7 +91,7 @@ final class PullVerb implements Callable<Integer> {
         if (offline || environment.offline()) {
             Path here = PulledModel.read(folder)
                     .map(done -> folder)
-                    .or(() -> store.cached(id))
+                    .or(() -> to == null ? store.cached(id) : Optional.empty())
                     .orElseThrow(() -> new HubException(
                             id + ": is not here, and the network is not to be used (--offline or HF_HUB_OFFLINE)"));
             print(id, here, Optional.empty());

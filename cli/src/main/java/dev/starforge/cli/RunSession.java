@@ -1,5 +1,6 @@
 package dev.starforge.cli;
 
+import dev.starforge.data.DatasetException;
 import dev.starforge.data.TokenizerException;
 import dev.starforge.model.ModelException;
 import java.io.BufferedReader;
@@ -110,7 +111,7 @@ final class RunSession {
         ctrlC.forget();
         try {
             answers.answer(text, settings.sampling(), settings.maxTokens(), out, ctrlC::came);
-        } catch (ModelException | TokenizerException unable) {
+        } catch (DatasetException | ModelException | TokenizerException unable) {
             out.println(Escaped.of(String.valueOf(unable.getMessage())));
         }
         out.flush();

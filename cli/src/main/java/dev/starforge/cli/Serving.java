@@ -54,7 +54,7 @@ final class Serving {
         this.port = port;
         this.options = options;
         this.callback = callback;
-        this.keys = ApiKeys.read(options.keys, options::wrong);
+        this.keys = ApiKeys.read("--api-key-file", options.keys, options::wrong);
         PrintWriter err = options.commandLine().getErr();
         this.log = new Narration(
                 line -> {

@@ -23,13 +23,11 @@ final class TuneSummary {
     private static final int SAMPLE_LINES = 3;
 
     private final Tune.Result result;
-    private final Path repository;
     private final double seconds;
     private final List<String> lines = new ArrayList<>();
 
-    TuneSummary(Tune.Result result, Path repository, double seconds) {
+    TuneSummary(Tune.Result result, double seconds) {
         this.result = result;
-        this.repository = repository;
         this.seconds = seconds;
     }
 
@@ -140,9 +138,10 @@ final class TuneSummary {
     }
 
     private String tryIt() {
-        boolean here =
-                repository.toAbsolutePath().normalize().equals(Path.of("").toAbsolutePath());
-        return "starforge run" + (here ? "" : " " + Shell.quoted(result.model().orElseThrow()));
+        Path model = result.model().orElseThrow();
+        Path here = Path.of("").toAbsolutePath().resolve(DefaultModel.FOLDER);
+        boolean found = model.toAbsolutePath().normalize().startsWith(here);
+        return "starforge run" + (found ? "" : " " + Shell.quoted(model));
     }
 
     private static String serve(Path model) {

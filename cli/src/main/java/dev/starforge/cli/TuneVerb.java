@@ -164,7 +164,7 @@ final class TuneVerb implements Callable<Integer> {
 
     private int report(Tune.Result result, TuneProgress progress, double seconds) {
         PrintWriter out = spec.commandLine().getOut();
-        TuneSummary summary = new TuneSummary(result, repository, seconds);
+        TuneSummary summary = new TuneSummary(result, seconds);
         if (result.end() == Tune.End.FINISHED) {
             result.model().ifPresent(file -> Checkpoints.writeWhole(file.resolveSibling("README.md"), summary.card()));
         }

@@ -85,6 +85,13 @@ final class RunVerbTest {
     }
 
     @Test
+    void anEmptyPipeIsRefused() {
+        Outcome outcome = run(false, "\n");
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).contains("the text is empty");
+    }
+
+    @Test
     void wrongSettingsAreRefused() {
         Outcome outcome = run(false, "x", "--set", "top_p=7");
         assertThat(outcome.code()).isEqualTo(2);

@@ -53,7 +53,8 @@ final class TarGz implements AutoCloseable {
         int cut = path.length <= NAME ? -1 : name.indexOf('/', Math.max(0, path.length - NAME - 1));
         String prefix = cut < 0 ? "" : name.substring(0, cut);
         String last = name.substring(cut + 1);
-        if (last.length() > NAME || prefix.length() > PREFIX) {
+        if (last.getBytes(StandardCharsets.UTF_8).length > NAME
+                || prefix.getBytes(StandardCharsets.UTF_8).length > PREFIX) {
             throw new IOException(name + ": is too long a name for a tar archive");
         }
         put(header, 0, last);

@@ -29,7 +29,7 @@ public final class Access {
         if (!address.isLoopbackAddress() && keys.isEmpty()) {
             throw new IllegalArgumentException(
                     "listen: " + address.getHostAddress()
-                            + " can be reached from other machines, which needs an API key; give --api-key-file, or listen on 127.0.0.1");
+                            + " can be reached from other machines, which needs an API key; give --api-key-file (a pool: api_key_file in its config), or listen on 127.0.0.1");
         }
     }
 

@@ -109,23 +109,12 @@ public final class Pool implements AutoCloseable {
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
             all.addAll(new Relay(demand, routing, metrics).routes());
             routes = List.copyOf(all);
-            Router router = new Router(routes, new Access(keys), REQUESTS, log, this::id, Refused.UNCOUNTED);
+            Router router = new Router(routes, new Access(keys), REQUESTS, log, this::id, Router.Refusals.UNCOUNTED);
             server = HttpServer.start(address, router, LIMITS, parts.clock());
         } catch (IOException | InterruptedException | RuntimeException failure) {
             supervisor.close();
             throw failure;
         }
-    }
-
-    /** What the router refuses is in its log. */
-    private enum Refused implements Router.Refusals {
-        UNCOUNTED;
-
-        @Override
-        public void invalid() {}
-
-        @Override
-        public void rejected() {}
     }
 
     /**

@@ -66,7 +66,9 @@ class Answer {
       why = failure.name === "AbortError" ? "stopped" : failure;
     }
     this.card.classList.remove("running");
-    if (request.message) this.messages.push({role: "assistant", content: this.text()});
+    // a message without an answer was not said: the next one would be out of turn
+    if (request.message && why instanceof Error && !this.tokens.length) this.messages.pop();
+    else if (request.message) this.messages.push({role: "assistant", content: this.text()});
     this.tell(times, why, used);
     return typeof why === "string" && why !== "stopped";
   }

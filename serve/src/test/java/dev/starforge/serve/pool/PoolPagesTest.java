@@ -57,6 +57,12 @@ final class PoolPagesTest {
                 register(first, second, id);
             }
             try (RawClient client = first.client()) {
+                client.send("HEAD /v2/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+                assertThat(client.line())
+                        .as("a stream has no head without a body")
+                        .contains(" 405 ");
+            }
+            try (RawClient client = first.client()) {
                 String text = client.get("/metrics").reply().body();
                 List<String> families = text.lines()
                         .filter(line -> line.startsWith("# TYPE"))

@@ -307,6 +307,13 @@ final class PoolTest {
         try (pool) {
             pool.start();
             assertThat(pool.complete("fast").status()).isEqualTo(401);
+            for (String operation : pool.pool.operations()) {
+                try (RawClient client = pool.client()) {
+                    String path = operation.replace("{id}", "x");
+                    client.send(path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+                    assertThat(client.reply().status()).as(path).isEqualTo(path.equals("GET /health") ? 200 : 401);
+                }
+            }
             String body = "{\"model\":\"fast\",\"prompt\":\"x\"}";
             try (RawClient client = pool.client()) {
                 client.socket().setSoTimeout(60_000);

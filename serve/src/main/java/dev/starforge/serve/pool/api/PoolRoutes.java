@@ -57,12 +57,12 @@ public final class PoolRoutes {
 
     public List<Route> routes() {
         return List.of(
-                new Route("GET", "/health", Api.NATIVE, Weight.QUICK, this::health),
+                new Route("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
                 new Route("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
                 new Route("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
                 new Route("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::models),
                 new Route("GET", "/v2/state", Api.NATIVE, Weight.QUICK, this::state),
-                new Route("GET", "/v2/events", Api.NATIVE, Weight.QUICK, this::events));
+                new Route("GET", "/v2/events", Api.NATIVE, Weight.RELAY, this::events));
     }
 
     private void health(Call call) throws IOException {

@@ -25,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.exc.JsonNodeException;
 import tools.jackson.databind.node.ObjectNode;
 
 /** What can be done with workers, and what they themselves report. */
@@ -77,8 +78,8 @@ public final class WorkerRoutes {
         }
         for (Map.Entry<String, JsonNode> each : node.properties()) {
             try {
-                adapters.put(each.getKey(), Path.of(each.getValue().asString()));
-            } catch (InvalidPathException unusable) {
+                adapters.put(each.getKey(), Path.of(each.getValue().stringValue()));
+            } catch (InvalidPathException | JsonNodeException unusable) {
                 fields.violate("adapters", "an object of names and folders");
             }
         }

@@ -5,11 +5,12 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * What {@code pool.yaml} says.
  *
- * @param id of this pool, in its state and metrics
+ * @param id of this pool, in its log, its state and its health
  * @param state the folder of its journal and its workers' logs
  * @param listen {@code HOST:PORT}
  * @param apiKeyFile keys of clients, which its workers are started with, too
@@ -28,11 +29,13 @@ public record PoolConfig(
         models = List.copyOf(models);
         workers = List.copyOf(workers);
         Set<String> names = new HashSet<>();
-        for (ModelEntry model : models) {
-            if (!names.add(model.name())) {
-                throw new IllegalArgumentException("models: " + model.name() + " is there twice");
-            }
-        }
+        models.stream()
+                .flatMap(model -> Stream.concat(Stream.of(model.name()), model.adapters().keySet().stream()))
+                .filter(name -> !names.add(name))
+                .findFirst()
+                .ifPresent(name -> {
+                    throw new IllegalArgumentException("models: " + name + " is there twice, as a model or an adapter");
+                });
     }
 
     /** Without a file. */

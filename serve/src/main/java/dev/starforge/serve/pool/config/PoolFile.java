@@ -129,7 +129,9 @@ public final class PoolFile {
                     throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key)
                             + ": there is none; did you mean " + full(Nearest.key(key, List.of(known))) + "?");
                 }
-                values.put(key, tuple.getValueNode());
+                if (values.put(key, tuple.getValueNode()) != null) {
+                    throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key) + ": is there twice");
+                }
             }
         }
 

@@ -139,7 +139,12 @@ final class OwnWorker extends PoolWorker {
         switch (state()) {
             case STARTING -> {
                 if (now() - deadline >= 0) {
-                    kill("not ready within " + around.timing().start().toSeconds() + " s");
+                    kill(
+                            uri == null
+                                    ? "not ready within "
+                                            + around.timing().start().toSeconds() + " s"
+                                    : "no good answer at " + uri + " within "
+                                            + Duration.ofNanos(patience()).toSeconds() + " s");
                 } else if (uri != null) {
                     check(uri);
                 }
@@ -180,7 +185,7 @@ final class OwnWorker extends PoolWorker {
     private void ended(Exit exit) {
         child = null;
         uri = null;
-        lastExit = exit.text();
+        lastExit = killedBecause.isEmpty() ? exit.text() : "killed by the pool (SIGKILL)";
         String why = killedBecause.isEmpty() ? lastExit : killedBecause;
         cutLeases();
         if (!wanted || exit.code() == Exit.DRAINED) {

@@ -5,6 +5,7 @@ import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.device.Devices;
 import dev.starforge.serve.pool.device.PoolDevice;
 import java.io.IOException;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -50,15 +51,14 @@ public final class Starter {
      *
      * @param model the name of a model in the config, or a path
      * @param device empty is the config's, or the machine's best
-     * @param adapters on top of the config's
+     * @param adapters instead of the config's; none is those
      */
     public record Wanted(String model, String device, Map<String, Path> adapters, Optional<String> replaces) {}
 
     /** Starts a worker; its id. It is not ready then. */
     public String start(Wanted wanted) throws InterruptedException {
         Optional<ModelEntry> entry = config.model(wanted.model());
-        Path path = entry.map(ModelEntry::path)
-                .orElseGet(() -> Path.of(wanted.model()).toAbsolutePath());
+        Path path = entry.map(ModelEntry::path).orElseGet(() -> path(wanted.model()));
         String setting =
                 wanted.device().isEmpty() ? entry.map(ModelEntry::device).orElse("") : wanted.device();
         Map<String, Path> adapters =
@@ -76,6 +76,23 @@ public final class Starter {
         } finally {
             placing.unlock();
         }
+    }
+
+    private static Path path(String model) {
+        try {
+            Path path = Path.of(model).toAbsolutePath().normalize();
+            if (path.getFileName() != null) {
+                return path;
+            }
+        } catch (InvalidPathException unusable) {
+            throw noModel(model);
+        }
+        throw noModel(model);
+    }
+
+    private static PoolFailure noModel(String model) {
+        return new PoolFailure(
+                ErrorCode.MODEL_NOT_FOUND, false, model + ": expected a name of the config, or the path of a model");
     }
 
     /** The same as a worker that runs, to take its place. */

@@ -67,6 +67,8 @@ final class PoolFileTest {
             models: [{name: a, path: b, autostart: on}] | expected true or false, got on
             models: {name: a}                          | expected a list
             'models: [{name: a, path: b}, {name: a, path: c}]' | a is there twice
+            'models: [{name: a, path: b}, {name: c, path: d, adapters: {a: e}}]' | a is there twice
+            'pool: {id: a, id: b}'                             | key pool.id: is there twice
             workers: [{uri: 'https://a:1'}]            | expected http://HOST:PORT
             pool: [                                    | is not YAML
             []                                         | expected keys

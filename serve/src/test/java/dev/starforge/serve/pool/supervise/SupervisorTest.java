@@ -175,6 +175,7 @@ final class SupervisorTest {
         assertThat(time).isLessThanOrEqualTo(Duration.ofSeconds(31));
         world.pass(pool, Duration.ofMillis(100));
         assertThat(view(pool, id).reason()).contains("3 health checks in a row", "Read timed out");
+        assertThat(view(pool, id).lastExit()).isEqualTo("killed by the pool (SIGKILL)");
         world.until(pool, () -> world.children.size() == 2);
     }
 
