@@ -62,7 +62,8 @@ final class CompletionVerbTest {
         Stream<String> options = Files.readString(ROOT.resolve("starforge"))
                 .lines()
                 .filter(line -> !line.strip().startsWith("#"))
-                .flatMap(line -> Pattern.compile("-XX:[+-]?\\w+|dev\\.starforge\\.[\\w./]+|--module-path|-Xlog:disable|-Xmx\\d+g")
+                .flatMap(line -> Pattern.compile(
+                                "-XX:[+-]?\\w+|dev\\.starforge\\.[\\w./]+|--module-path|-Xlog:disable|-Xmx\\d+g")
                         .matcher(line)
                         .results())
                 .map(match -> match.group())
