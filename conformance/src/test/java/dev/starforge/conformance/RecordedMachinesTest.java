@@ -100,7 +100,7 @@ final class RecordedMachinesTest {
     @CsvSource(textBlock = """
                     # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
                     RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          2, 8, 2048, nf4-double
-                    RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  true,          2, 8, 2048, nf4-double
+                    RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  selective,     2, 8, 2048, nf4-double
                     RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
                     A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
                     H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
