@@ -14,6 +14,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
 /**
@@ -31,6 +32,9 @@ record HeldOutPrompts(String path, String before, String added) {
     private static final int LEAST_BEFORE = 4;
     private static final int LINES_ADDED = 3;
     private static final int LEAST_ADDED = 16;
+
+    /** How a chunk begins, unless what was before the addition was too long and lost its beginning. */
+    private static final Pattern PATH = Pattern.compile("[\\w./-]+[./][\\w-]+");
 
     /** Some, from different files, drawn with a seed. */
     static List<HeldOutPrompts> of(Dataset dataset, Split split, Tokenizer tokenizer, int count, long seed) {
@@ -65,8 +69,10 @@ record HeldOutPrompts(String path, String before, String added) {
         }
         String before = tokenizer.decode(Arrays.copyOfRange(ids, prefix + 1, suffix), true);
         String added = tokenizer.decode(Arrays.copyOfRange(ids, middle + 1, ids.length), true);
+        String path = before.lines().findFirst().orElse("");
         List<String> lines = before.lines().skip(1).toList();
-        if (lines.stream().filter(line -> !line.isBlank()).count() < LEAST_BEFORE
+        if (!PATH.matcher(path).matches()
+                || lines.stream().filter(line -> !line.isBlank()).count() < LEAST_BEFORE
                 || added.strip().length() < LEAST_ADDED) {
             return Optional.empty();
         }
@@ -74,9 +80,7 @@ record HeldOutPrompts(String path, String before, String added) {
         String written = added.replaceFirst("^(\\s*\\n)+", "");
         int cut = cut(written);
         return Optional.of(new HeldOutPrompts(
-                before.lines().findFirst().orElse(""),
-                String.join("\n", last) + "\n" + written.substring(0, cut),
-                head(written.substring(cut))));
+                path, String.join("\n", last) + "\n" + written.substring(0, cut), head(written.substring(cut))));
     }
 
     /** After the first words of the first line, where somebody who types would wait for a completion. */
