@@ -99,6 +99,9 @@ final class RecordedMachinesTest {
     @ParameterizedTest
     @CsvSource(textBlock = """
                     # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
+                    GTX 1660 6 GB,  cuda, 6,      5.4,  7.5,     fp16,  no,    true,          2, 8, 512, nf4-double
+                    RTX 2060 8 GB,  cuda, 8,      7.3,  7.5,     fp16,  no,    true,          2, 8, 512, nf4-double
+                    A10 24 GB,      cuda, 24,     22.0, 8.6,     bf16,  bf16,  false,         8, 2, 2048, nf4-double
                     RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          2, 8, 2048, nf4-double
                     RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  selective,     2, 8, 2048, nf4-double
                     RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
