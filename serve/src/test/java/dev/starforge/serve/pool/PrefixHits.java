@@ -68,8 +68,7 @@ final class PrefixHits {
                     .path("workers")
                     .valueStream()
                     .filter(worker -> worker.path("status").asString().equals("READY"))
-                    .forEach(worker ->
-                            workers.add(URI.create(worker.path("uri").asString())));
+                    .forEach(worker -> workers.add(URI.create(worker.path("uri").asString())));
         }
         double routed = hitRate("routed", false);
         double chance = hitRate("chance", true);
