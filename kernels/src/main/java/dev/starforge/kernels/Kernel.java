@@ -70,6 +70,9 @@ public enum Kernel {
     FLASH_ATTENTION("flash", "FlashAttention", 40992, "mma"),
     DECODE_ATTENTION("decode", "DecodeAttention", 17408, "mma"),
     COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
+    FLASH_GRAD_QUERY("flashgrad", "FlashGradQuery", 32800, "mma"),
+    FLASH_GRAD_KEY_VALUE("flashgrad", "FlashGradKeyValue", 33568, "mma"),
+    FLASH_GRAD_COMBINE("flashgrad", "FlashGradCombine", 0, "mma"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
 

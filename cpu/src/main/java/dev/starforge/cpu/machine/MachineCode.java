@@ -37,7 +37,7 @@ public final class MachineCode implements AutoCloseable {
         this.pages = pages;
     }
 
-    /** @param hidden {@link DeviceOptions#hiddenCpuFlags} */
+    /** @param hidden {@link DeviceOptions#hidden} */
     public static Choice choose(Set<String> hidden) {
         return choose(CpuFeatures.ofMachine(), hidden, CodePages::ofSystem);
     }
