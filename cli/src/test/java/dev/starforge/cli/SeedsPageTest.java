@@ -58,7 +58,9 @@ final class SeedsPageTest {
         Map<String, String> tests = tests();
         for (Row row : rows()) {
             Matcher named = TEST.matcher(row.test());
-            assertThat(named.matches()).as("test of %s: %s", row.names(), row.test()).isTrue();
+            assertThat(named.matches())
+                    .as("test of %s: %s", row.names(), row.test())
+                    .isTrue();
             assertThat(tests).as(row.names()).containsKey(named.group(1));
             if (named.group(2) != null) {
                 assertThat(tests.getOrDefault(named.group(1), ""))
