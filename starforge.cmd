@@ -10,6 +10,7 @@ if not exist "%JAVA%" set "JAVA=java.exe"
 rem No parentheses: one in the path of this folder, as in "Program Files (x86)", would end them.
 if not exist "%HERE%lib" echo starforge: there is no "%HERE%lib"; run this from a bundle, sources are built with bash and ./starforge 1>&2
 if not exist "%HERE%lib" exit /b 1
+if defined CUDA_HOME set "PATH=%PATH%;%CUDA_HOME%\bin"
 set "HEAP="
 if "%~1"=="dataset" set "HEAP=-Xmx1g"
 if "%~1"=="tune" set "HEAP=-Xmx1g"

@@ -55,7 +55,17 @@ final class PlaceFlags {
             split = ",",
             paramLabel = "FLAG",
             description = "Machine code for a CPU without these flags of /proc/cpuinfo, to test it: avx512_vnni, avx2.")
-    private Set<String> hidden = Set.of();
+    private Set<String> hiddenCpuFlags = Set.of();
+
+    @Option(
+            names = "--hide-gpu-features",
+            hidden = true,
+            split = ",",
+            paramLabel = "FEATURE",
+            description =
+                    "Kernels for a GPU without these, to test them: dependent_launch (kernels that overlap), sm_90 (Hopper's "
+                            + "own instructions; kernels are compiled for compute capability 8.0).")
+    private Set<String> hiddenGpuFeatures = Set.of();
 
     /** Takes from settings what no flag says. */
     void otherwise(RunConfig config) {
@@ -102,11 +112,19 @@ final class PlaceFlags {
         require("--threads", threads, MOST_THREADS);
         return selection
                 .backend()
-                .open(new DeviceOptions(
-                        index,
-                        threads,
-                        DeviceFlags.kernelCache(),
-                        noMachineCode ? DeviceOptions.NO_MACHINE_CODE : hidden));
+                .open(new DeviceOptions(index, threads, DeviceFlags.kernelCache(), hidden(selection)));
+    }
+
+    /** What the chosen device does without; flags that are for another kind are refused, not ignored. */
+    private Set<String> hidden(Selection selection) {
+        boolean cpu = selection.backend().name().equals("cpu");
+        if (cpu && !hiddenGpuFeatures.isEmpty()) {
+            throw new ParameterException(verb.commandLine(), "--hide-gpu-features: for a GPU, and the device is cpu");
+        }
+        if (!cpu) {
+            return hiddenGpuFeatures;
+        }
+        return noMachineCode ? DeviceOptions.NO_MACHINE_CODE : hiddenCpuFlags;
     }
 
     private void require(String flag, int value, int most) {

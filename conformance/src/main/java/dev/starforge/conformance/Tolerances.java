@@ -129,9 +129,9 @@ final class Tolerances {
                         "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such values");
             case Fused.AttentionGrad o ->
                 sum(
-                        28,
+                        28 + (in[8].dtype() == DType.F32 ? 0 : rounding(in[8].dtype()) / U),
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
-                        "the scores again; sums over keys or queries");
+                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
             case Layers.Linear o ->
                 sum(
                         12 + 2 * parts(o) * rounding(o.to()) / U,

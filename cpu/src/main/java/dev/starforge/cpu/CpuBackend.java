@@ -64,7 +64,7 @@ public final class CpuBackend implements Backend {
             throw new DeviceException("cpu: no device " + options.index() + "; there is only 0");
         }
         int threads = options.threads() == 0 ? Cores.ofMachine().count() : options.threads();
-        return new CpuDevice(threads, MachineCode.choose(options.hiddenCpuFlags()));
+        return new CpuDevice(threads, MachineCode.choose(options.hidden()));
     }
 
     /** Whether there is some here, and why not. */

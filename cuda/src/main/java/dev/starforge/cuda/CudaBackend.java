@@ -17,6 +17,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.function.Supplier;
 
 /** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
 public final class CudaBackend implements Backend {
@@ -24,6 +26,16 @@ public final class CudaBackend implements Backend {
     static final int TENSOR_CORES = 8;
 
     static final int DEPENDENT_LAUNCH = 9;
+
+    /** {@link DeviceOptions#hidden}: overlapping kernels, and all that Hopper has and Ampere has not. */
+    static final String OVERLAP = "dependent_launch";
+
+    static final String HOPPER = "sm_90";
+
+    private static final Set<String> FEATURES = Set.of(OVERLAP, HOPPER);
+
+    /** The oldest driver with all functions that are called, and what NVIDIA calls it. */
+    private static final int OLDEST_DRIVER = 12_000;
 
     private static final int NAME_BYTES = 256;
 
@@ -45,36 +57,66 @@ public final class CudaBackend implements Backend {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment out = arena.allocate(NAME_BYTES);
             int status = CudaDriver.cuInit(0);
+            CudaDriver.check(CudaDriver.cuDriverGetVersion(out), "the NVIDIA driver");
+            int driver = out.get(JAVA_INT, 0);
             if (status == CudaDriver.SUCCESS) {
                 status = CudaDriver.cuDeviceGetCount(out);
             }
-            if (status != CudaDriver.SUCCESS) {
-                return Probe.missing("the NVIDIA driver does not start: " + CudaDriver.describe(status));
-            }
-            int count = out.get(JAVA_INT, 0);
-            if (count == 0) {
-                return Probe.missing("the NVIDIA driver is there, but no GPU");
-            }
+            int count = status == CudaDriver.SUCCESS ? out.get(JAVA_INT, 0) : 0;
             List<Probe.Found> found = new ArrayList<>();
             for (int index = 0; index < count; index++) {
-                found.add(describe(index, out));
+                found.add(describe(index, driver, out));
             }
-            if (Nvrtc.LIBRARY instanceof Library.Missing missing) {
-                return Probe.missing(found.getFirst().name() + " is there, but " + missing.reason());
-            }
-            String products = CublasLt.LIBRARY instanceof Library.Missing missing
-                    ? "; dense products by our own kernel, since " + missing.reason()
-                    : "";
-            return new Probe(found, found.getFirst().name() + products);
+            String trouble = status == CudaDriver.SUCCESS || status == CudaDriver.NO_DEVICE
+                    ? ""
+                    : "the NVIDIA driver does not start: " + CudaDriver.describe(status);
+            return new Installation(trouble, driver, found, Nvrtc.LIBRARY, CublasLt.LIBRARY).judge(Nvrtc::version);
         } catch (DeviceException failure) {
             return Probe.missing(String.valueOf(failure.getMessage()));
         }
     }
 
-    private static Probe.Found describe(int index, MemorySegment out) {
+    /**
+     * What is on a machine whose driver could be loaded; what is missing is one sentence.
+     *
+     * @param trouble why the driver does not start, if it does not
+     * @param driver what the driver is for, 12040 for CUDA 12.4
+     */
+    record Installation(String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt) {
+        /** @param compiler the version of NVRTC, which is asked where there is one */
+        Probe judge(Supplier<String> compiler) {
+            if (!trouble.isEmpty()) {
+                return Probe.missing(trouble);
+            }
+            if (gpus.isEmpty()) {
+                return Probe.missing("the NVIDIA driver is there, but no GPU");
+            }
+            String gpu = gpus.getFirst().name() + " is there, but ";
+            if (driver < OLDEST_DRIVER) {
+                return Probe.missing(gpu + "its driver is for CUDA " + named(driver)
+                        + ", which is too old: install one for CUDA " + named(OLDEST_DRIVER) + " (525) or newer");
+            }
+            if (nvrtc instanceof Library.Missing missing) {
+                return Probe.missing(gpu + missing.reason());
+            }
+            String version = compiler.get();
+            if (Integer.parseInt(version.substring(0, version.indexOf('.'))) > driver / 1000) {
+                return Probe.missing(gpu + "NVRTC " + version + " is newer than its driver, which is for CUDA "
+                        + named(driver) + ": install a newer driver, or NVRTC " + driver / 1000);
+            }
+            String products = cublasLt instanceof Library.Missing missing
+                    ? "; dense products by our own kernel, since " + missing.reason()
+                    : "";
+            return new Probe(gpus, gpus.getFirst().name() + products);
+        }
+    }
+
+    private static String named(int version) {
+        return version / 1000 + "." + version % 1000 / 10;
+    }
+
+    private static Probe.Found describe(int index, int driver, MemorySegment out) {
         String operation = "describe cuda:" + index;
-        CudaDriver.check(CudaDriver.cuDriverGetVersion(out), operation);
-        int driver = out.get(JAVA_INT, 0);
         CudaDriver.check(CudaDriver.cuDeviceGet(out, index), operation);
         int device = out.get(JAVA_INT, 0);
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device, out, operation);
@@ -99,8 +141,7 @@ public final class CudaBackend implements Backend {
                 major >= TENSOR_CORES
                         ? "tiles of queries on tensor cores in 16 bits and heads of 128; otherwise plain"
                         : "tensor cores take bf16 from compute capability 8.0 on",
-                "compute capability " + major + "." + minor + ", driver for CUDA " + driver / 1000 + "."
-                        + driver % 1000 / 10);
+                "compute capability " + major + "." + minor + ", driver for CUDA " + named(driver));
     }
 
     private static int attribute(int attribute, int device, MemorySegment out, String operation) {
@@ -117,6 +158,9 @@ public final class CudaBackend implements Backend {
     public Device open(DeviceOptions options) {
         if (options.threads() != 0) {
             throw new DeviceException("cuda: takes no " + options.threads() + " threads; these are for the CPU");
+        }
+        if (!FEATURES.containsAll(options.hidden())) {
+            throw new DeviceException("cuda: cannot hide " + options.hidden() + "; expected some of " + FEATURES);
         }
         Probe probe = probe();
         if (options.index() >= probe.found().size()) {

@@ -80,13 +80,19 @@ final class CudaDevice implements Device {
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         tensorCores = major >= CudaBackend.TENSOR_CORES;
-        kernels = new Kernels(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
+        boolean portable = major > CudaBackend.TENSOR_CORES && options.hidden().contains(CudaBackend.HOPPER);
+        kernels = portable
+                ? Kernels.portable(options.kernelCache())
+                : Kernels.of(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
         workspace = allocate(Math.max(Dispatch.WORKSPACE, Gemm.workspaceBytes()));
         gemm = CublasLt.LIBRARY instanceof Library.Found
                 ? Optional.of(new Gemm(stream, workspace, arena))
                 : Optional.empty();
         CudaLauncher.Chip chip = new CudaLauncher.Chip(
-                attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT), major >= CudaBackend.DEPENDENT_LAUNCH);
+                attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT),
+                major >= CudaBackend.DEPENDENT_LAUNCH
+                        && !portable
+                        && !options.hidden().contains(CudaBackend.OVERLAP));
         launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
     }
@@ -160,10 +166,22 @@ final class CudaDevice implements Device {
     private CudaMemory allocate(long bytes) {
         int status = CudaDriver.cuMemAlloc_v2(result, Math.max(1, bytes));
         if (status == CudaDriver.OUT_OF_MEMORY) {
-            throw new MemoryException(name() + ": reserve " + bytes + " bytes: there is not as much");
+            throw outOfMemory(bytes);
         }
         CudaDriver.check(status, name() + ": reserve " + bytes + " bytes");
         return new CudaMemory(result.get(JAVA_LONG, 0), bytes);
+    }
+
+    /** What was asked for, what this process has, what is left, and what helps. */
+    private MemoryException outOfMemory(long bytes) {
+        MemorySegment total = arena.allocate(JAVA_LONG);
+        CudaDriver.check(CudaDriver.cuMemGetInfo_v2(result, total), name() + ": reserve " + bytes + " bytes");
+        long held =
+                workspaceBytes() + reserved.stream().mapToLong(Memory::bytes).sum();
+        return new MemoryException(
+                "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
+                                .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
+                        + "bits (--weights), a shorter context or a smaller batch, or end what else uses the GPU");
     }
 
     @Override

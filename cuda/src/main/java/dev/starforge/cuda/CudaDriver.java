@@ -19,6 +19,7 @@ import java.util.List;
 final class CudaDriver {
     static final int SUCCESS = 0;
     static final int OUT_OF_MEMORY = 2;
+    static final int NO_DEVICE = 100;
     static final int ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
     static final int ATTRIBUTE_INTEGRATED = 18;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
@@ -26,8 +27,8 @@ final class CudaDriver {
     static final int STREAM_NON_BLOCKING = 1;
     static final int CAPTURE_THREAD_LOCAL = 1;
 
-    static final Library LIBRARY =
-            Library.open("no NVIDIA driver: libcuda.so.1 was not found", List.of("libcuda.so.1", "nvcuda.dll"));
+    static final Library LIBRARY = Library.open(
+            "no NVIDIA driver: neither libcuda.so.1 nor nvcuda.dll was found", List.of("libcuda.so.1", "nvcuda.dll"));
 
     private static final MethodHandle cuInit = LIBRARY.handle("cuInit", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
     private static final MethodHandle cuDriverGetVersion =
@@ -52,6 +53,8 @@ final class CudaDriver {
             LIBRARY.handle("cuMemAlloc_v2", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG));
     private static final MethodHandle cuMemFree_v2 =
             LIBRARY.handle("cuMemFree_v2", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
+    private static final MethodHandle cuMemGetInfo_v2 =
+            LIBRARY.handle("cuMemGetInfo_v2", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
     private static final MethodHandle cuMemHostAlloc =
             LIBRARY.handle("cuMemHostAlloc", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT));
     private static final MethodHandle cuMemFreeHost =
@@ -226,6 +229,15 @@ final class CudaDriver {
     static int cuMemFree_v2(long pointer) {
         try {
             return (int) cuMemFree_v2.invokeExact(pointer);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
+    static int cuMemGetInfo_v2(MemorySegment free, MemorySegment total) {
+        try {
+            return (int) cuMemGetInfo_v2.invokeExact(free, total);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

@@ -22,7 +22,7 @@ import java.util.Map;
 
 /**
  * Compiled kernels of one device. A source file is compiled, for its element types, when the first of its kernels is
- * launched, for exactly the architecture at hand, with full-precision division, square root and functions, and without TF32.
+ * launched, for exactly the architecture at hand unless a lesser one is asked for, with full-precision division, square root and functions, and without TF32.
  *
  * <p>Machine code is kept on disk under the hash of everything it depends on, behind its own digest, and put in place
  * by an atomic rename, so that processes can share the folder. The cache only saves time: an entry that is damaged is
@@ -37,10 +37,19 @@ final class Kernels {
     private final Map<String, Long> modules = new HashMap<>();
     private final Map<Variant, Long> functions = new HashMap<>();
 
-    /** For a device of compute capability {@code major.minor}, whose context is current. */
-    Kernels(int major, int minor, Path cache) {
-        this.architecture = "sm_" + major + minor;
+    private Kernels(String architecture, Path cache) {
+        this.architecture = architecture;
         this.cache = cache;
+    }
+
+    /** For a device of compute capability {@code major.minor}, whose context is current. */
+    static Kernels of(int major, int minor, Path cache) {
+        return new Kernels("sm_" + major + minor, cache);
+    }
+
+    /** As Ampere has them, for any device since: NVRTC makes PTX, and the driver machine code of it. */
+    static Kernels portable(Path cache) {
+        return new Kernels("compute_80", cache);
     }
 
     /** The driver's handle on a kernel. */

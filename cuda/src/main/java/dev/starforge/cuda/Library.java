@@ -18,6 +18,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Function;
 
 /**
  * A native library that may not be there. Absence is a value with a reason, not a failure to load a class: bindings of
@@ -31,11 +32,15 @@ sealed interface Library {
     record Missing(String reason) implements Library {}
 
     /** The first of {@code names} that loads. */
-    @SuppressWarnings("restricted") // native access is granted to this module at launch
     static Library open(String missing, List<String> names) {
+        return open(missing, names, Library::load);
+    }
+
+    /** @param loader gives the symbols of a library, throws {@link IllegalArgumentException} where there is none */
+    static Library open(String missing, List<String> names, Function<String, SymbolLookup> loader) {
         for (String name : names) {
             try {
-                return new Found(name, SymbolLookup.libraryLookup(name, Arena.global()));
+                return new Found(name, loader.apply(name));
             } catch (IllegalArgumentException absent) {
                 continue; // the only way to ask the dynamic linker
             } catch (IllegalCallerException denied) {
@@ -45,18 +50,32 @@ sealed interface Library {
         return new Missing(missing);
     }
 
+    @SuppressWarnings("restricted") // native access is granted to this module at launch
+    private static SymbolLookup load(String name) {
+        return SymbolLookup.libraryLookup(name, Arena.global());
+    }
+
     /**
-     * Where libraries of the CUDA toolkit may be: wherever the dynamic linker looks, the toolkit's own folders, and those
-     * that NVIDIA's Python packages bring, newest names first.
+     * Where libraries of the CUDA toolkit may be: wherever the dynamic linker looks, to which the launcher adds CUDA_HOME and
+     * an active Python environment; the toolkit's own folders; and those that NVIDIA's Python packages bring, newest
+     * names first.
      */
     static List<String> places(String... names) {
-        List<Path> folders = new ArrayList<>(List.of(
-                Path.of("/usr/local/cuda/lib64"),
-                Path.of("/usr/local/cuda/targets/x86_64-linux/lib"),
-                Path.of("/usr/local/cuda/targets/sbsa-linux/lib"),
-                Path.of("/opt/cuda/lib64")));
-        for (String prefix : List.of("/usr/lib", "/usr/local/lib", "/opt/*/lib", "/opt/*/.venv/lib")) {
-            folders.addAll(matching(prefix + "/python3*/{site,dist}-packages/nvidia/*/lib"));
+        return places(Path.of("/"), names);
+    }
+
+    static List<String> places(Path root, String... names) {
+        List<Path> folders = new ArrayList<>();
+        for (String pattern : List.of(
+                "usr/local/cuda/lib64",
+                "usr/local/cuda/targets/*-linux/lib",
+                "usr/local/cuda-*/lib64",
+                "opt/cuda/lib64",
+                "usr/lib/python3*/{site,dist}-packages/nvidia/*/lib",
+                "usr/local/lib/python3*/{site,dist}-packages/nvidia/*/lib",
+                "opt/*/lib/python3*/{site,dist}-packages/nvidia/*/lib",
+                "opt/*/.venv/lib/python3*/{site,dist}-packages/nvidia/*/lib")) {
+            folders.addAll(matching(root, pattern));
         }
         List<String> places = new ArrayList<>(List.of(names));
         for (Path folder : folders) {
@@ -68,9 +87,9 @@ sealed interface Library {
     }
 
     /** Folders by a pattern of their names, one level after the other. */
-    private static List<Path> matching(String pattern) {
-        List<Path> found = List.of(Path.of("/"));
-        for (String name : pattern.substring(1).split("/")) {
+    private static List<Path> matching(Path root, String pattern) {
+        List<Path> found = List.of(root);
+        for (String name : pattern.split("/")) {
             List<Path> deeper = new ArrayList<>();
             for (Path folder : found) {
                 try (DirectoryStream<Path> inside = Files.newDirectoryStream(folder, name)) {

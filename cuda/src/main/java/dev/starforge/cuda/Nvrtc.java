@@ -34,6 +34,10 @@ final class Nvrtc {
             LIBRARY.handle("nvrtcGetCUBINSize", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
     private static final MethodHandle nvrtcGetCUBIN =
             LIBRARY.handle("nvrtcGetCUBIN", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
+    private static final MethodHandle nvrtcGetPTXSize =
+            LIBRARY.handle("nvrtcGetPTXSize", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
+    private static final MethodHandle nvrtcGetPTX =
+            LIBRARY.handle("nvrtcGetPTX", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
     private static final MethodHandle nvrtcGetProgramLogSize =
             LIBRARY.handle("nvrtcGetProgramLogSize", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
     private static final MethodHandle nvrtcGetProgramLog =
@@ -82,9 +86,20 @@ final class Nvrtc {
     private static byte[] cubin(Arena arena, String name, long program) {
         MemorySegment bytes = arena.allocate(JAVA_LONG);
         check(nvrtcGetCUBINSize(program, bytes), name);
+        if (bytes.get(JAVA_LONG, 0) == 0) { // compiled for compute_NN, which is no chip
+            return ptx(arena, name, program);
+        }
         MemorySegment cubin = arena.allocate(bytes.get(JAVA_LONG, 0));
         check(nvrtcGetCUBIN(program, cubin), name);
         return cubin.toArray(JAVA_BYTE);
+    }
+
+    private static byte[] ptx(Arena arena, String name, long program) {
+        MemorySegment bytes = arena.allocate(JAVA_LONG);
+        check(nvrtcGetPTXSize(program, bytes), name);
+        MemorySegment ptx = arena.allocate(bytes.get(JAVA_LONG, 0)); // with its final zero
+        check(nvrtcGetPTX(program, ptx), name);
+        return ptx.toArray(JAVA_BYTE);
     }
 
     private static String log(Arena arena, long program) {
@@ -150,6 +165,24 @@ final class Nvrtc {
     static int nvrtcGetCUBIN(long program, MemorySegment cubin) {
         try {
             return (int) nvrtcGetCUBIN.invokeExact(program, cubin);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t *bytes);
+    static int nvrtcGetPTXSize(long program, MemorySegment bytes) {
+        try {
+            return (int) nvrtcGetPTXSize.invokeExact(program, bytes);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *ptx);
+    static int nvrtcGetPTX(long program, MemorySegment ptx) {
+        try {
+            return (int) nvrtcGetPTX.invokeExact(program, ptx);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

@@ -9,12 +9,17 @@ import dev.starforge.kernels.Launch;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
+import java.io.IOException;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -39,6 +44,78 @@ class CudaBackendTest {
         DeviceException thrown =
                 assertThrows(DeviceException.class, () -> backend.open(new DeviceOptions(99, 0, cache)));
         assertTrue(thrown.getMessage().startsWith("cuda:99 cannot be opened: "), thrown.getMessage());
+    }
+
+    @Test
+    void whatCannotBeHiddenIsRefused(@TempDir Path cache) {
+        DeviceOptions options = new DeviceOptions(0, 0, cache, Set.of("sm_70"));
+        DeviceException thrown = assertThrows(DeviceException.class, () -> backend.open(options));
+        assertTrue(thrown.getMessage().startsWith("cuda: cannot hide [sm_70]; expected some of "), thrown.getMessage());
+    }
+
+    @Test
+    void eachMissingPieceIsOneSentence() {
+        Library found = new Library.Found("it", name -> Optional.empty());
+        Library missing = new Library.Missing("it was not found");
+        List<Probe.Found> gpus = List.of(CudaBackend.declare(0, "H200", 1L << 37, false, 9, 0, 12_040));
+        assertEquals("it does not start", reason("it does not start", 12_040, gpus, found, found, "12.4"));
+        assertEquals("the NVIDIA driver is there, but no GPU", reason("", 12_040, List.of(), found, found, "12.4"));
+        assertEquals(
+                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or newer",
+                reason("", 11_080, gpus, found, found, "12.4"));
+        assertEquals("H200 is there, but it was not found", reason("", 12_040, gpus, missing, found, "12.4"));
+        assertEquals(
+                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer driver, or "
+                        + "NVRTC 12",
+                reason("", 12_040, gpus, found, found, "13.0"));
+        assertEquals(
+                "H200; dense products by our own kernel, since it was not found",
+                reason("", 12_040, gpus, found, missing, "12.4"));
+        assertEquals("H200", reason("", 13_000, gpus, found, found, "12.4"));
+    }
+
+    private static String reason(
+            String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt, String compiler) {
+        Probe probe = new CudaBackend.Installation(trouble, driver, gpus, nvrtc, cublasLt).judge(() -> compiler);
+        assertEquals(
+                probe.reason().startsWith("H200") && !probe.reason().contains(" is there, but "),
+                !probe.found().isEmpty());
+        return probe.reason();
+    }
+
+    @Test
+    void librariesAreLookedForInOrderAndTheFirstThatLoadsIsTaken() {
+        List<String> asked = new ArrayList<>();
+        Library library = Library.open("none", List.of("a.so", "b.so", "c.so"), name -> {
+            asked.add(name);
+            if (name.equals("a.so")) {
+                throw new IllegalArgumentException(name);
+            }
+            return symbol -> Optional.empty();
+        });
+        assertEquals(List.of("a.so", "b.so"), asked);
+        assertEquals("b.so", ((Library.Found) library).name());
+        assertEquals(new Library.Missing("none"), Library.open("none", List.of("a.so"), name -> {
+            throw new IllegalArgumentException(name);
+        }));
+    }
+
+    @Test
+    void theLoaderComesFirstThenToolkitsThenPythonPackages(@TempDir Path root) throws IOException {
+        for (String folder : List.of(
+                "usr/local/cuda/lib64",
+                "usr/local/lib/python3.12/dist-packages/nvidia/cu13/lib",
+                "opt/torch/.venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib",
+                "opt/torch/.venv/lib/python3.12/site-packages/other/lib")) {
+            Files.createDirectories(root.resolve(folder));
+        }
+        assertEquals(
+                List.of(
+                        "libnvrtc.so.13",
+                        root + "/usr/local/cuda/lib64/libnvrtc.so.13",
+                        root + "/usr/local/lib/python3.12/dist-packages/nvidia/cu13/lib/libnvrtc.so.13",
+                        root + "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.13"),
+                Library.places(root, "libnvrtc.so.13"));
     }
 
     @Test

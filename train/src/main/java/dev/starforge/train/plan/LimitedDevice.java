@@ -7,7 +7,7 @@ import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import java.util.List;
 
-/** A device that gives no more memory than it was allowed to, however much it has. */
+/** A device that takes no more memory than it was allowed to, its own scratch memory included, however much it has. */
 public final class LimitedDevice extends ForwardingDevice {
     private final long limit;
     private long reserved;
@@ -31,9 +31,10 @@ public final class LimitedDevice extends ForwardingDevice {
     @Override
     public List<Memory> reserveAll(List<Long> bytes) {
         long all = bytes.stream().mapToLong(Long::longValue).sum();
-        if (all > limit - reserved) {
-            throw new MemoryException(name() + ": reserve " + all + " bytes: " + reserved + " of the limit of " + limit
-                    + " bytes are taken");
+        long taken = reserved + workspaceBytes();
+        if (all > limit - taken) {
+            throw new MemoryException(name() + ": reserve " + all + " bytes: " + taken + " of the limit of " + limit
+                    + " bytes are taken; raise device.memory_limit, or take a shorter context or a smaller batch");
         }
         List<Memory> memory = super.reserveAll(bytes);
         reserved += all;
