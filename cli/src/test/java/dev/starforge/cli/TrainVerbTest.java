@@ -302,6 +302,10 @@ final class TrainVerbTest {
         assertThat(run(command("eval", "--set", base, "--set", "quantization.load_in_8bit=true", "--samples", "0"))
                         .code())
                 .isZero();
+        Outcome plain =
+                run(command("eval", "--set", base, "--set", "device.attention=plain", "--samples", "0", "--json"));
+        assertThat(plain.code()).isZero();
+        assertThat(plain.err()).contains("Attention runs as its expansion on cpu");
         Outcome outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err()).contains("device.attention");

@@ -829,9 +829,12 @@ final class Cases {
             attend(type, 0, 16, 4, 1, 128, new int[] {1, 130}, new int[] {1, 3});
         }
         for (DType type : List.of(DType.F16, DType.BF16)) {
-            tiles(type, 0, new int[] {35, 70}, new int[] {21, 0});
-            tiles(type, 40, new int[] {150, 10}, empty, new int[] {1, 3});
+            tiles(type, 0, 128, new int[] {35, 70}, new int[] {21, 0});
+            tiles(type, 40, 128, new int[] {150, 10}, empty, new int[] {1, 3});
         }
+        tiles(DType.BF16, 0, 64, new int[] {35, 70}, new int[] {21, 0});
+        tiles(DType.F16, 40, 80, new int[] {50, 10}, empty, new int[] {1, 3});
+        tiles(DType.BF16, 0, 256, new int[] {35, 40});
         // gradients of so many queries and keys that a GPU has several tiles of both, with heads of every kind
         gradientTiles(DType.BF16, 0, 1, 4, 1, 128, new int[] {150, 0}, new int[] {21, 0});
         gradientTiles(DType.F16, 40, 16, 2, 2, 64, new int[] {150, 10}, empty, new int[] {1, 3});
@@ -863,10 +866,10 @@ final class Cases {
     }
 
     /** So many queries that a GPU takes them in tiles, in the type of the cache. */
-    private void tiles(DType type, int window, int[]... sequences) {
+    private void tiles(DType type, int window, int d, int[]... sequences) {
         Ragged ragged = Ragged.of(16, window, sequences);
-        Input cache = drawn(ragged.cache(128), type, ragged.rows(), 1, 128);
-        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, 128), cache, cache));
+        Input cache = drawn(ragged.cache(d), type, ragged.rows(), 1, d);
+        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, d), cache, cache));
         inputs.addAll(ragged.layout());
         cases.add(new Case(new Fused.Attention(0.09f, window, 16), inputs, ragged.toString()));
     }

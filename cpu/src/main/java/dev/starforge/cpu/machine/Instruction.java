@@ -29,6 +29,7 @@ enum Instruction {
     VPMADDUBSW(THREE, 0x66, 2, 0x04, 1),
     VPMADDWD(THREE, 0x66, 1, 0xf5, 1),
     VMULPS(THREE, 0, 1, 0x59, 1),
+    VADDPS(THREE, 0, 1, 0x58, 1),
     VFMADD231PS(THREE, 0x66, 2, 0xb8, 1),
     VPERMPS(THREE, 0x66, 2, 0x16, 1),
     VPSLLD(SHIFT, 0x66, 1, 0x72, 6),
