@@ -21,6 +21,7 @@ import picocli.CommandLine.ParameterException;
  */
 final class GuidesTest {
     private static final Path ROOT = Path.of("..");
+    private static final CommandLine PROGRAM = Main.commandLine();
     private static final Pattern LINE = Pattern.compile("^(?:    |[\\w-]*\\$ |#   )(?:\\./)?starforge (.+)$");
     private static final Pattern INLINE = Pattern.compile("`(?:\\./)?starforge ([^`]+)`");
 
@@ -85,7 +86,7 @@ final class GuidesTest {
 
     private static Optional<String> complaint(List<String> words) {
         try {
-            Main.commandLine().parseArgs(words.toArray(String[]::new));
+            PROGRAM.parseArgs(words.toArray(String[]::new));
             return Optional.empty();
         } catch (ParameterException refused) {
             return Optional.of(String.join(" ", words) + ": " + refused.getMessage());
@@ -93,7 +94,7 @@ final class GuidesTest {
     }
 
     private static Optional<String> unknown(List<String> words) {
-        CommandLine verb = Main.commandLine().getSubcommands().get(words.getFirst());
+        CommandLine verb = PROGRAM.getSubcommands().get(words.getFirst());
         if (verb == null) {
             return words.getFirst().startsWith("-")
                     ? Optional.empty()

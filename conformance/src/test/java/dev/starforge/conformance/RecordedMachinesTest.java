@@ -84,7 +84,11 @@ final class RecordedMachinesTest {
 
     private static Adaptation adapt(String kind, MachineFacts machine, String... settings) {
         try (Device like = new Declared(backend(kind))) {
-            return Adaptation.of(RunConfig.defaults().set(List.of(settings)), machine, KnownModels.find("bigcode/starcoder2-3b"), like);
+            return Adaptation.of(
+                    RunConfig.defaults().set(List.of(settings)),
+                    machine,
+                    KnownModels.find("bigcode/starcoder2-3b"),
+                    like);
         }
     }
 
