@@ -233,6 +233,7 @@ final class Cases {
             add(op, drawn(NORMAL, type, 5, 7), g(5, 1));
         }
         add(new Plain.MatMul(false, true), drawn(NORMAL, type, 5, 130).wanted(), drawn(NORMAL, type, 13, 130));
+        add(new Plain.MatMul(false, true, type), drawn(NORMAL, type, 2, 2048), drawn(NORMAL, type, 48, 2048));
         add(new Plain.MatMul(false, true, type), drawn(NORMAL, type, 7, 67).wanted(), g(13, 67));
         add(new Plain.MatMul(false, true, type), x(7, 67), drawn(NORMAL, other, 33, 67));
         add(new Plain.MatMul(true, false), drawn(NORMAL, type, 67, 5), drawn(NORMAL, type, 67, 11));
@@ -250,6 +251,10 @@ final class Cases {
     private void tiled(DType type) {
         add(new Plain.MatMul(false, true), x(1, 1280), drawn(NORMAL, type, 48, 1280));
         add(new Plain.MatMul(false, true, DType.BF16), drawn(NORMAL, DType.BF16, 9, 768), drawn(NORMAL, type, 32, 768));
+        add(
+                new Plain.MatMul(false, true, DType.BF16),
+                drawn(NORMAL, DType.BF16, 1, 2048),
+                drawn(NORMAL, type, 48, 2048));
         add(new Plain.MatMul(false, true), x(67, 256), drawn(NORMAL, type, 16, 256));
         add(new Plain.Gather(), drawn(NORMAL, type, 48, 512), ids(5, 0, 47, 33, 31, 32, 5));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 16, 256));
