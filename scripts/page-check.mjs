@@ -1,7 +1,7 @@
 // Drives the page in Chromium; see scripts/page-check.
 
 import {spawn} from "node:child_process";
-import {existsSync, writeFileSync} from "node:fs";
+import {existsSync, readFileSync, readdirSync, rmSync, writeFileSync} from "node:fs";
 import {once} from "node:events";
 import assert from "node:assert/strict";
 import {chromium} from "playwright-core";
@@ -261,6 +261,48 @@ async function reports(browser) {
   }
 }
 
+/** A worker of a pool is killed, and comes back, before the eyes of whoever watches. */
+async function watchPool(browser) {
+  rmSync(`${work}/pool`, {recursive: true, force: true});
+  const micro = `${process.cwd()}/golden/gguf/micro-Q8_0.gguf`;
+  const model = name => `  - {name: ${name}, path: ${micro}, device: cpu, autostart: ${name !== "spare"}}`;
+  writeFileSync(`${work}/pool.yaml`, ["pool: {id: lab, state: pool, listen: '127.0.0.1:0'}", "restart: {backoff_s: 4}", "models:", ...["coder", "helper", "spare"].map(model)].join("\n"));
+  const {match: [, url]} = await start(["pool", "--config", `${work}/pool.yaml`], /pool lab at (\S+)/);
+  const pages = [];
+  for (const [scheme, size] of LOOKS) pages.push(await open(browser, url, scheme, size));
+  const [page] = pages;
+  const pill = (name, status) => page.locator(".worker", {hasText: name}).locator(".pill", {hasText: status});
+  for (const name of ["coder", "helper"]) await pill(name, "ready").waitFor();
+  assert.match(await page.locator(".title").textContent(), /Pool lab.*Started when a request names them: spare/);
+  const post = body => fetch(url + "/v1/completions", {method: "POST", body: JSON.stringify({model: "helper", prompt: "def step", max_tokens: 100, ...body})});
+  const asking = [...Array(12).keys()].map(async i => (await post({seed: i, temperature: 1, stream: true})).text());
+  await page.locator(".figure .big", {hasText: /^[1-9]/}).first().waitFor();
+  const victim = readdirSync(`${work}/pool/workers`).map(file => JSON.parse(readFileSync(`${work}/pool/workers/${file}`))).find(entry => entry.model === "coder");
+  process.kill(victim.pid, "SIGKILL");
+  await pill("coder", "failed").waitFor();
+  assert.match(await page.locator(".worker", {hasText: "coder"}).textContent(), /137: out of memory.*starts again in [34]/);
+  await page.locator(".happened li", {hasText: "exited"}).waitFor();
+  for (const [i, each] of pages.entries()) {
+    await each.locator(".pill.failed").waitFor();
+    await check(each, `pool-failed-${LOOKS[i].join("-")}`);
+  }
+  await Promise.all(asking);
+  await pill("coder", "ready").waitFor();
+  assert.match(await page.locator(".worker", {hasText: "coder"}).textContent(), /restarts1.*Last time: 137/);
+  await page.locator(".happened li", {hasText: "restarting"}).waitFor();
+  for (const [i, each] of pages.entries()) {
+    await check(each, `pool-${LOOKS[i].join("-")}`);
+    if (i) await each.context().close();
+  }
+  // a model that nobody has asked for is started by who tries it
+  await page.getByText("Try", {exact: true}).click();
+  await page.getByLabel("Model").first().selectOption("spare");
+  assert.ok((await run(page)).length);
+  await page.getByText("Pool", {exact: true}).click();
+  await pill("spare", "ready").waitFor();
+  await page.context().close();
+}
+
 const path = ["/usr/bin/chromium", "/usr/bin/google-chrome"].find(existsSync);
 const browser = await chromium.launch({executablePath: path, args: ["--no-sandbox", "--disable-gpu"]});
 try {
@@ -270,6 +312,7 @@ try {
     console.log(`page-check: ${name}, ${((Date.now() - from) / 1000).toFixed(1)} s`);
     return made;
   };
+  await timed("a pool whose worker is killed", watchPool(browser));
   await timed("a run while it trains", watch(browser));
   await timed("reports", reports(browser));
   writeFileSync(`${work}/chat.jinja`, "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:");

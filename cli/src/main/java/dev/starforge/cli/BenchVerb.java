@@ -279,7 +279,7 @@ final class BenchVerb implements Callable<Integer> {
     }
 
     private Model load(Optional<TunedModel> tuned, ModelFiles files, Scope weights) {
-        return tuned.map(found -> ModelFlags.load(found, files, weights, flags.precision()))
+        return tuned.map(found -> found.load(files, weights, flags.precision()))
                 .orElseGet(() -> files.load(weights, flags.precision()));
     }
 

@@ -5,6 +5,7 @@ import dev.starforge.serve.log.Narration;
 import dev.starforge.serve.log.Narration.Form;
 import dev.starforge.serve.log.Narration.Level;
 import dev.starforge.serve.pool.Pool;
+import dev.starforge.serve.pool.PoolKeys;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.PoolFile;
 import java.io.IOException;
@@ -13,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Clock;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -59,8 +61,8 @@ final class PoolVerb implements Callable<Integer> {
     public Integer call() throws IOException, InterruptedException {
         PoolConfig read = PoolFile.read(file, state());
         PoolConfig config = listen == null ? read : read.withListen(listen);
-        List<String> keys =
-                ApiKeys.read(file + ": pool.api_key_file", config.apiKeyFile().orElse(null), ConfigException::new);
+        PoolKeys keys =
+                new PoolKeys(keys("api_key_file", config.apiKeyFile()), keys("admin_key_file", config.adminKeyFile()));
         PrintWriter err = spec.commandLine().getErr();
         Narration log = new Narration(
                 line -> {
@@ -70,7 +72,7 @@ final class PoolVerb implements Callable<Integer> {
                 System.console() != null ? Form.PLAIN : Form.JSON,
                 verbose ? Level.DEBUG : level,
                 Clock.systemUTC(),
-                keys,
+                keys.all(),
                 Map.of("pool_id", config.id()));
         try (Pool pool = Pool.start(config, OwnProgram.command(), keys, log)) {
             Thread hook = Thread.ofPlatform().unstarted(() -> {
@@ -80,13 +82,17 @@ final class PoolVerb implements Callable<Integer> {
             Runtime.getRuntime().addShutdownHook(hook);
             PrintWriter out = spec.commandLine().getOut();
             out.println("pool " + config.id() + " at " + pool.uri());
-            out.println("  OpenAI clients: base_url " + pool.uri() + "/v1; state: " + pool.uri() + "/v2/state");
+            out.println("  OpenAI clients: base_url " + pool.uri() + "/v1; watch it in a browser: " + pool.uri());
             out.flush();
             pool.await();
             return ExitCode.DONE;
         } catch (IllegalArgumentException unusable) { // an address that others reach, and no key
             throw new ParameterException(spec.commandLine(), String.valueOf(unusable.getMessage()), unusable);
         }
+    }
+
+    private List<String> keys(String setting, Optional<Path> keyFile) {
+        return ApiKeys.read(file + ": pool." + setting, keyFile.orElse(null), ConfigException::new);
     }
 
     private static Path state() {

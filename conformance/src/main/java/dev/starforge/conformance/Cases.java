@@ -834,9 +834,17 @@ final class Cases {
             attend(type, 0, 16, 4, 1, 128, new int[] {1, 130}, new int[] {1, 3});
         }
         for (DType type : List.of(DType.F16, DType.BF16)) {
-            tiles(type, 0, new int[] {35, 70}, new int[] {21, 0});
-            tiles(type, 40, new int[] {150, 10}, empty, new int[] {1, 3});
+            tiles(type, 0, 128, new int[] {35, 70}, new int[] {21, 0});
+            tiles(type, 40, 128, new int[] {150, 10}, empty, new int[] {1, 3});
         }
+        tiles(DType.BF16, 0, 64, new int[] {35, 70}, new int[] {21, 0});
+        tiles(DType.F16, 40, 80, new int[] {50, 10}, empty, new int[] {1, 3});
+        tiles(DType.BF16, 0, 256, new int[] {35, 40});
+        // gradients of so many queries and keys that a GPU has several tiles of both, with heads of every kind
+        gradientTiles(DType.BF16, 0, 1, 4, 1, 128, new int[] {150, 0}, new int[] {21, 0});
+        gradientTiles(DType.F16, 40, 16, 2, 2, 64, new int[] {150, 10}, empty, new int[] {1, 3});
+        gradientTiles(DType.F16, 0, 16, 3, 1, 80, new int[] {35, 110});
+        gradientTiles(DType.BF16, 20, 1, 2, 1, 256, new int[] {35, 0}, new int[] {7, 0});
         // packed training: every row a block of its own
         attend(DType.F32, 0, 1, 4, 2, 16, new int[] {7, 0}, new int[] {11, 0}, empty, new int[] {5, 0});
         attend(DType.F32, 5, 1, 2, 2, 5, new int[] {13, 0}, new int[] {7, 0});
@@ -863,12 +871,21 @@ final class Cases {
     }
 
     /** So many queries that a GPU takes them in tiles, in the type of the cache. */
-    private void tiles(DType type, int window, int[]... sequences) {
+    private void tiles(DType type, int window, int d, int[]... sequences) {
         Ragged ragged = Ragged.of(16, window, sequences);
-        Input cache = drawn(ragged.cache(128), type, ragged.rows(), 1, 128);
-        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, 128), cache, cache));
+        Input cache = drawn(ragged.cache(d), type, ragged.rows(), 1, d);
+        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, d), cache, cache));
         inputs.addAll(ragged.layout());
         cases.add(new Case(new Fused.Attention(0.09f, window, 16), inputs, ragged.toString()));
+    }
+
+    private void gradientTiles(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
+        Ragged ragged = Ragged.of(block, window, sequences);
+        Input cache = drawn(ragged.cache(kvHeads * d), DType.F32, ragged.rows(), kvHeads, d);
+        List<Input> inputs = new ArrayList<>(List.of(x(ragged.queries(), heads, d), cache, cache));
+        inputs.addAll(ragged.layout());
+        Fused.Attention op = new Fused.Attention((float) (1 / Math.sqrt(d)), window, block);
+        cases.add(Typed.as(type, gradient(op, inputs, ragged.toString())));
     }
 
     private void attend(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
@@ -925,12 +942,18 @@ final class Cases {
         String name = note.isEmpty() ? ragged.toString() : ragged + ", " + note;
         cases.add(new Case(op, inputs, name));
         if (k.spec().dtype() == DType.F32) {
-            List<Input> backward = new ArrayList<>();
-            inputs.forEach(input -> backward.add(frozen(input)));
-            backward.add(made(op, 6, 0, n, heads, d));
-            backward.add(made(op, 6, 1, n, heads));
-            backward.add(x(n, heads, d));
-            cases.add(new Case(new Fused.AttentionGrad(op.scale(), op.window(), op.block()), backward, name));
+            cases.add(gradient(op, inputs, name));
         }
+    }
+
+    /** The gradient of attention over these inputs. */
+    private static Case gradient(Fused.Attention op, List<Input> inputs, String name) {
+        long[] y = inputs.get(0).spec().shape().dims();
+        List<Input> backward = new ArrayList<>();
+        inputs.forEach(input -> backward.add(frozen(input)));
+        backward.add(made(op, 6, 0, y));
+        backward.add(made(op, 6, 1, y[0], y[1]));
+        backward.add(x(y));
+        return new Case(new Fused.AttentionGrad(op.scale(), op.window(), op.block()), backward, name);
     }
 }

@@ -106,6 +106,7 @@ public final class Dispatch {
                         .orElse(0);
             case Fused.Attention _ -> Flash.workspace(in);
             case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
+            case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
             default -> 0;
         };
     }
@@ -261,6 +262,7 @@ public final class Dispatch {
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
             case Fused.Attention o when flash.takes(in) -> flash.run(o, in, out);
             case Fused.Attention o -> attention(o, in, out);
+            case Fused.AttentionGrad o when flash.takesGradient(in) -> flash.runGradient(o, in, out);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
             case Layers.Linear o -> products.linear(o, in, out);
             case Layers.AddLayerNorm o -> norm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);

@@ -2,6 +2,7 @@ package dev.starforge.kernels;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fused;
@@ -10,10 +11,11 @@ import java.util.List;
 
 /**
  * Launches of attention on tensor cores: tiles of queries where a sequence has many (flash.kernel), keys split over groups
- * where it has few (decode.kernel). Both take one 16-bit type and heads of 128.
+ * where it has few (decode.kernel), and the gradient (flashgrad.kernel). All take one 16-bit type; tiles and gradient take heads
+ * of whole sixteens, decode.kernel those of 128.
  */
 final class Flash {
-    /** As flash.kernel and decode.kernel have them. */
+    /** As the kernels have them. */
     static final int HEAD = 128;
 
     static final int TILE = 128;
@@ -27,6 +29,12 @@ final class Flash {
 
     private static final int MOST_SPLITS = 32;
 
+    /** Groups of the gradient of keys and values from which a chip is full, so that heads need not be dealt to more. */
+    private static final long GROUPS = 384;
+
+    /** Heads whose rows and sums the registers of a group hold; of larger ones, half of the sums. */
+    private static final int KEPT_HEAD = 128;
+
     private final Launcher launcher;
 
     Flash(Launcher launcher) {
@@ -35,8 +43,7 @@ final class Flash {
 
     /** Whether (q, k, v, ...) are of types and shapes that these kernels take. */
     boolean takes(Tensor... in) {
-        return takes(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new))
-                && List.of(in[0], in[1], in[2]).stream().allMatch(Call::aligned);
+        return takes(specs(in)) && List.of(in[0], in[1], in[2]).stream().allMatch(Call::aligned);
     }
 
     private static boolean takes(Spec... in) {
@@ -46,8 +53,14 @@ final class Flash {
         return type != DType.F32
                 && in[1].dtype() == type
                 && in[2].dtype() == type
-                && in[0].shape().dim(2) == HEAD
-                && (isTiled(in) || heads / kvHeads <= RUN);
+                && (isTiled(in)
+                        ? isWhole(in[0].shape().dim(2))
+                        : in[0].shape().dim(2) == HEAD && heads / kvHeads <= RUN);
+    }
+
+    /** Whether a head is whole sixteens, or whole pairs of them where registers do not hold its rows. */
+    private static boolean isWhole(long d) {
+        return d <= Dispatch.MAX_HEAD && d % (d <= KEPT_HEAD ? 16 : 32) == 0;
     }
 
     private static boolean isTiled(Spec... in) {
@@ -65,8 +78,9 @@ final class Flash {
     void run(Fused.Attention op, Tensor[] in, Tensor[] out) {
         long tokens = in[0].dim(0);
         long sequences = in[5].dim(0);
-        if (isTiled(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new))) {
+        if (isTiled(specs(in))) {
             Call call = new Call(launcher, Kernel.FLASH_ATTENTION)
+                    .define("D_HEAD", in[0].dim(2))
                     .tensors(in)
                     .tensors(out)
                     .i32(tokens);
@@ -88,6 +102,86 @@ final class Flash {
                 .i32(splits)
                 .groups(tokens * in[0].dim(1));
         scratch.release();
+    }
+
+    /** Whether (q, k, v, starts, positions, tables, y, lse, dy) are of types and shapes that the gradient takes. */
+    boolean takesGradient(Tensor... in) {
+        return takesGradient(specs(in))
+                && List.of(in[0], in[1], in[2], in[8]).stream().allMatch(Call::aligned);
+    }
+
+    private static boolean takesGradient(Spec... in) {
+        DType type = in[0].dtype();
+        return type != DType.F32
+                && List.of(in[1], in[2], in[6], in[8]).stream().allMatch(each -> each.dtype() == type)
+                && isWhole(in[0].shape().dim(2));
+    }
+
+    /** Among how many groups the heads that share a key are dealt: a divisor of their number. */
+    private static long splits(int block, Spec... in) {
+        long kvHeads = in[1].shape().dim(1);
+        long sharing = in[0].shape().dim(1) / kvHeads;
+        long groups = keyGroups(block, in[5]) * in[5].shape().dim(0) * kvHeads;
+        long splits = 1;
+        while (sharing % splits != 0 || splits < sharing && groups * splits < GROUPS) {
+            splits++;
+        }
+        return splits;
+    }
+
+    private static long keyGroups(int block, Spec tables) {
+        return Call.groups(tables.shape().dim(1) * block, TILE);
+    }
+
+    private static Spec parts(int block, Spec... in) {
+        Shape k = in[1].shape();
+        return Spec.f32(splits(block, in), 2, k.dim(0), k.dim(1), k.dim(2));
+    }
+
+    /** Scratch memory of the gradient: a number for each query and head, and what groups that share a key found. */
+    static long gradientWorkspace(int block, Spec... in) {
+        return takesGradient(in)
+                ? Float.BYTES * (in[7].shape().size() + parts(block, in).shape().size())
+                : 0;
+    }
+
+    /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
+    void runGradient(Fused.AttentionGrad op, Tensor[] in, Tensor[] out) {
+        Fused.Attention forward = new Fused.Attention(op.scale(), op.window(), op.block());
+        long d = in[0].dim(2);
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Tensor delta = scratch.allocate(in[7].spec());
+        Call queries = new Call(launcher, Kernel.FLASH_GRAD_QUERY)
+                .define("D_HEAD", d)
+                .tensors(in)
+                .tensors(out[0], delta)
+                .i32(in[0].dim(0));
+        rest(queries, forward, in).groups(in[0].dim(0) / TILE + in[5].dim(0) + 1, in[0].dim(1), 1);
+        Tensor parts = scratch.allocate(parts(op.block(), specs(in)));
+        launcher.zero(parts);
+        Call keys = new Call(launcher, Kernel.FLASH_GRAD_KEY_VALUE)
+                .define("D_HEAD", d)
+                .tensors(Arrays.copyOf(in, 6))
+                .tensors(in[7], in[8], delta, parts)
+                .i32(in[1].dim(0));
+        rest(keys, forward, in)
+                .i32(parts.dim(0))
+                .groups(
+                        in[5].dim(0) * in[1].dim(1) * parts.dim(0),
+                        keyGroups(op.block(), in[5].spec()),
+                        d <= KEPT_HEAD ? 1 : 2);
+        new Call(launcher, Kernel.FLASH_GRAD_COMBINE)
+                .define("D_HEAD", d)
+                .tensors(parts, out[1], out[2])
+                .i64(Call.size(out[1]))
+                .i32(parts.dim(0))
+                .elements(Call.size(out[1]));
+        scratch.release();
+    }
+
+    private static Spec[] specs(Tensor... in) {
+        return Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new);
     }
 
     private static Call rest(Call call, Fused.Attention op, Tensor... in) {

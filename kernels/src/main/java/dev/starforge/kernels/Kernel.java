@@ -70,9 +70,12 @@ public enum Kernel {
     CROSS_ENTROPY_GRAD("crossentropy", "CrossEntropyGrad", 0),
     MASK("attention", "Mask", 0),
     ATTENTION("attention", "Attention", 8256),
-    FLASH_ATTENTION("flash", "FlashAttention", 40992, "mma"),
+    FLASH_ATTENTION("flash", "FlashAttention", 32800, "mma", "lines"),
     DECODE_ATTENTION("decode", "DecodeAttention", 17408, "mma"),
     COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
+    FLASH_GRAD_QUERY("flashgrad", "FlashGradQuery", 32800, "mma", "lines"),
+    FLASH_GRAD_KEY_VALUE("flashgrad", "FlashGradKeyValue", 33568, "mma", "lines"),
+    FLASH_GRAD_COMBINE("flashgrad", "FlashGradCombine", 0, "mma", "lines"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
 

@@ -73,6 +73,7 @@ class KernelTest {
                         Arguments.of("tiles", "COLUMNS", Tiles.PIECE),
                         Arguments.of("repack", "MAX_PLANES", Weights.MAX_PLANES),
                         Arguments.of("flash", "QUERIES", Flash.TILE),
+                        Arguments.of("flashgrad", "ROWS", Flash.TILE),
                         Arguments.of("decode", "RUN", Flash.RUN),
                         Arguments.of("rows", "MAX_RANK", Rows.MAX_RANK),
                         Arguments.of("experts", "MAX_ROUTE_GROUPS", Products.MAX_ROUTE_GROUPS)),

@@ -154,13 +154,13 @@ function leftOf(labels) {
 
 /**
  * Lines over steps. Curves are {name, kind, points}: kind "raw" is pale, "second" has another colour; the empty ones are left
- * out. chart.show(curves) draws anew; a chart with nothing to show is hidden.
+ * out. chart.show(curves) draws anew; a chart with nothing to show is hidden. where(x) says which step that is.
  */
-function lineChart(title, format = figure) {
+function lineChart(title, format = figure, where = step => "step " + step.toLocaleString("en")) {
   let curves = [];
   const section = card("w6", title);
   const legend = el("div.legend");
-  const box = drawing((into, width) => drawLines(into, width, title, curves, format));
+  const box = drawing((into, width) => drawLines(into, width, title, curves, format, where));
   section.append(legend, box);
   section.show = all => {
     curves = all.filter(curve => curve.points.length > 1 || curve.kind === "second" && curve.points.length);
@@ -175,7 +175,7 @@ function lineChart(title, format = figure) {
   return section;
 }
 
-function drawLines(box, width, title, curves, format) {
+function drawLines(box, width, title, curves, format, where) {
   if (!curves.length) return;
   const xs = curves.flatMap(curve => curve.points.map(point => point[0]));
   const ys = curves.flatMap(curve => curve.points.map(point => point[1]));
@@ -203,11 +203,11 @@ function drawLines(box, width, title, curves, format) {
     }
   }
   box.replaceChildren(plot);
-  readout(box, plot, width, curves, x, format);
+  readout(box, plot, width, curves, x, format, where);
 }
 
 /** The values under the pointer. */
-function readout(box, plot, width, curves, x, format) {
+function readout(box, plot, width, curves, x, format, where) {
   const cursor = svg("line", {class: "cursor", y1: PLOT.top, y2: PLOT.height - PLOT.bottom, visibility: "hidden"});
   const read = el("div.read", {hidden: true});
   plot.append(cursor);
@@ -220,7 +220,7 @@ function readout(box, plot, width, curves, x, format) {
     cursor.setAttribute("x1", middle);
     cursor.setAttribute("x2", middle);
     cursor.setAttribute("visibility", "visible");
-    read.replaceChildren(el("div.soft", {}, "step " + found[0].point[0].toLocaleString("en")),
+    read.replaceChildren(el("div.soft", {}, where(found[0].point[0])),
       ...found.map(each => el("div", {}, `${each.name} ${format(each.point[1])}`)));
     read.hidden = false;
     read.style.left = (middle < width / 2 ? middle + 10 : middle - 10 - read.offsetWidth) + "px";

@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /**
  * Who may be heard. With keys, whoever has one; compared by their hashes, in a time that does not depend on where they
@@ -18,10 +19,17 @@ public final class Access {
     private static final String BEARER = "bearer ";
 
     private final List<String> keys;
+    private final List<String> adminKeys;
 
     /** @param keys hashes of them are all that is kept; none is no keys */
     public Access(List<String> keys) {
+        this(keys, List.of());
+    }
+
+    /** @param adminKeys the only ones that may change anything; none: whoever is heard may */
+    public Access(List<String> keys, List<String> adminKeys) {
         this.keys = keys.stream().map(Hashes::sha256).toList();
+        this.adminKeys = adminKeys.stream().map(Hashes::sha256).toList();
     }
 
     /** Refuses to open a worker without a key to other machines. */
@@ -37,22 +45,36 @@ public final class Access {
         if (keys.isEmpty()) {
             checkLocal(head);
         } else if (tenant(head).isEmpty()) {
-            throw new HttpFailure(
-                    401,
-                    "invalid_api_key",
-                    "expected an API key in the header Authorization: Bearer KEY",
-                    Map.of("WWW-Authenticate", "Bearer"));
+            throw unknown("an API key");
         }
     }
 
-    /** Whose key a request has; empty without. */
+    /** For what changes the server: where there are keys for that, it takes one of them. */
+    void checkAdmin(Head head) {
+        if (adminKeys.isEmpty() || adminKeys.contains(tenant(head))) {
+            return;
+        }
+        throw tenant(head).isEmpty()
+                ? unknown("an admin key")
+                : new HttpFailure(403, "admin_key_required", "this key may ask for text; this path needs an admin key");
+    }
+
+    private static HttpFailure unknown(String expected) {
+        return new HttpFailure(
+                401,
+                "invalid_api_key",
+                "expected " + expected + " in the header Authorization: Bearer KEY",
+                Map.of("WWW-Authenticate", "Bearer"));
+    }
+
+    /** Whose key a request has, a client's or an admin's; empty without. */
     public String tenant(Head head) {
         String given = head.header("authorization").orElse("");
         boolean bearer = given.regionMatches(true, 0, BEARER, 0, BEARER.length());
         byte[] hash = Hashes.sha256(bearer ? given.substring(BEARER.length()).strip() : "")
                 .getBytes(StandardCharsets.US_ASCII);
         String tenant = "";
-        for (String key : keys) {
+        for (String key : Stream.concat(keys.stream(), adminKeys.stream()).toList()) {
             // all of them, whichever it is
             tenant = MessageDigest.isEqual(hash, key.getBytes(StandardCharsets.US_ASCII)) ? key : tenant;
         }

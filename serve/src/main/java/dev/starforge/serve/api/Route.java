@@ -21,6 +21,8 @@ public record Route(String method, String path, Api api, Weight weight, Action a
         QUICK,
         /** On a platform thread: it parses what may be large. */
         CONTROL,
+        /** As {@link #CONTROL}, and for those alone who may change the server. */
+        ADMIN,
         /** On the connection's virtual thread, and one of the places for requests at once is taken: it waits for others. */
         RELAY,
         /** On a platform thread, and one of the places for requests at once is taken: it tokenizes, and waits for tokens. */

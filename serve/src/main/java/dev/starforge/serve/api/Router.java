@@ -67,6 +67,9 @@ public final class Router implements Handler {
             access.check(head);
         }
         Weight weight = route(head).weight();
+        if (weight == Weight.ADMIN) {
+            access.checkAdmin(head);
+        }
         if (weight != Weight.WORK && weight != Weight.RELAY) {
             return () -> {};
         }

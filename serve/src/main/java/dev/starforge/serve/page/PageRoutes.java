@@ -42,8 +42,17 @@ public final class PageRoutes {
 
     /** A worker's: try its model, compare it with its adapters. */
     public static PageRoutes ofWorker() {
+        return of("answer.js", "ask.js", "try.js", "compare.js");
+    }
+
+    /** A pool's: watch it, and what a worker's does with all its models. */
+    public static PageRoutes ofPool() {
+        return of("pool.js", "answer.js", "ask.js", "try.js", "compare.js");
+    }
+
+    private static PageRoutes of(String... scripts) {
         Map<String, String> views = new LinkedHashMap<>();
-        List.of("answer.js", "ask.js", "try.js", "compare.js").forEach(name -> views.put(name, own(name)));
+        List.of(scripts).forEach(name -> views.put(name, own(name)));
         return new PageRoutes(views);
     }
 

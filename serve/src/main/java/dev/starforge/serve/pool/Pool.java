@@ -7,6 +7,7 @@ import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
 import dev.starforge.serve.log.Narration;
 import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.page.PageRoutes;
 import dev.starforge.serve.pool.api.Happenings;
 import dev.starforge.serve.pool.api.PoolMetrics;
 import dev.starforge.serve.pool.api.PoolRoutes;
@@ -65,10 +66,10 @@ public final class Pool implements AutoCloseable {
     private final CountDownLatch ended = new CountDownLatch(1);
     private volatile boolean ticking = true;
 
-    private Pool(PoolConfig config, PoolParts parts, List<String> keys, Narration log)
+    private Pool(PoolConfig config, PoolParts parts, PoolKeys keys, Narration log)
             throws IOException, InterruptedException {
         InetSocketAddress address = address(config.listen());
-        Access.checkAddress(address.getAddress(), keys);
+        Access.checkAddress(address.getAddress(), keys.clients());
         this.config = config;
         this.parts = parts;
         this.log = log;
@@ -79,7 +80,7 @@ public final class Pool implements AutoCloseable {
         WorkerCommand command = new WorkerCommand(
                 parts.program(),
                 config.apiKeyFile().map(Path::toAbsolutePath),
-                keys.stream().findFirst().orElse(""),
+                keys.clients().stream().findFirst().orElse(""),
                 this::uri);
         supervisor = new Supervisor(new Surroundings(
                 config.state(),
@@ -108,8 +109,10 @@ public final class Pool implements AutoCloseable {
                     new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock()).routes());
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
             all.addAll(new Relay(demand, routing, metrics).routes());
+            all.addAll(PageRoutes.ofPool().routes());
             routes = List.copyOf(all);
-            Router router = new Router(routes, new Access(keys), REQUESTS, log, this::id, Router.Refusals.UNCOUNTED);
+            Access access = new Access(keys.clients(), keys.admins());
+            Router router = new Router(routes, access, REQUESTS, log, this::id, Router.Refusals.UNCOUNTED);
             server = HttpServer.start(address, router, LIMITS, parts.clock());
         } catch (IOException | InterruptedException | RuntimeException failure) {
             supervisor.close();
@@ -121,15 +124,15 @@ public final class Pool implements AutoCloseable {
      * Listens, takes over what runs, and starts what is to run.
      *
      * @param program how this program is started, without a verb: workers are it
-     * @param keys of which a request must have one, as the config's file has them; none for this machine alone
+     * @param keys as the config's files have them
      * @throws IOException when the port or the state folder is taken, or no device can be found
      */
-    public static Pool start(PoolConfig config, List<String> program, List<String> keys, Narration log)
+    public static Pool start(PoolConfig config, List<String> program, PoolKeys keys, Narration log)
             throws IOException, InterruptedException {
         return start(config, PoolParts.ofSystem(program), keys, log);
     }
 
-    static Pool start(PoolConfig config, PoolParts parts, List<String> keys, Narration log)
+    static Pool start(PoolConfig config, PoolParts parts, PoolKeys keys, Narration log)
             throws IOException, InterruptedException {
         Pool pool = new Pool(config, parts, keys, log);
         try {
@@ -201,11 +204,11 @@ public final class Pool implements AutoCloseable {
                 Thread.sleep(TICK);
                 supervisor.tick();
                 supervisor.stopUnused(model -> config.model(model).flatMap(ModelEntry::idleStop));
-                WorkerLogs.rotate(supervisor.logs());
                 if (parts.nanos().getAsLong() - resolved
                         >= parts.timing().resolve().toNanos()) {
                     resolved = parts.nanos().getAsLong();
                     Thread.ofVirtual().name("pool resolve").start(this::resolve);
+                    supervisor.tendLogs();
                 }
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();

@@ -49,8 +49,8 @@ let asking = null;
 function askForKey(wasWrong) {
   asking ??= new Promise(resolve => {
     const key = el("input", {type: "password", id: "key", required: true, autocomplete: "off"});
-    const form = el("form", {method: "dialog"}, el("h2", {}, "This worker needs an API key"),
-      el("p.soft", {}, wasWrong ? "That key was not right." : "One of those in its --api-key-file. It stays in this tab."),
+    const form = el("form", {method: "dialog"}, el("h2", {}, "An API key is needed here"),
+      el("p.soft", {}, wasWrong ? "That key was not right." : "One of those in the server's key file. It stays in this tab."),
       el("div", {}, el("label.label", {htmlFor: "key"}, "API key"), key), el("div.actions", {}, el("button.main", {type: "submit"}, "Use it")));
     const dialog = el("dialog", {}, form);
     dialog.oncancel = event => event.preventDefault();

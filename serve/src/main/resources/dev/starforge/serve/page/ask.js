@@ -83,10 +83,11 @@ function modelChoice(models, chosen, label) {
   return select;
 }
 
-/** What the server serves, once it is loaded; the bar says how far it is. */
+/** What the server serves, once it is loaded; the bar says how far it is. A pool's workers differ in what they can, and say so when asked. */
 async function served() {
   for (;;) {
     const health = await api.get("/health");
+    if (health.pool_id) return {capabilities: MODES.map(([, , needs]) => needs), models: (await api.get("/v1/models")).data};
     if (health.status !== "loading") {
       facts.textContent = [health.model, health.quantization, health.device, `context ${short(health.context)}`].join(" · ");
       facts.title = facts.textContent;

@@ -6,7 +6,7 @@ const NAMES = ["Model A", "Model B"];
 views.push({name: "compare", title: "Compare", open: async root => {
   const {capabilities, models} = await serving;
   if (models.length < 2) {
-    root.append(el("div.grid", {}, card("w12", "Nothing to compare yet", el("p", {}, "This worker serves one model. Serve a base with an adapter, and both are here:"),
+    root.append(el("div.grid", {}, card("w12", "Nothing to compare yet", el("p", {}, "There are no two models here. Serve a base with an adapter, and both are:"),
       ...commands({serve: "starforge serve BASE --adapter tuned=RUN/best"}))));
     return;
   }

@@ -39,6 +39,21 @@ final class PoolFixture implements AutoCloseable {
             Duration.ofSeconds(30),
             Duration.ofSeconds(1));
 
+    /** The same, but for the time that a start may take. */
+    static Timing starting(Duration time) {
+        return new Timing(
+                time,
+                QUICK.health(),
+                QUICK.misses(),
+                QUICK.canary(),
+                QUICK.token(),
+                QUICK.drain(),
+                QUICK.terminate(),
+                QUICK.early(),
+                QUICK.request(),
+                QUICK.resolve());
+    }
+
     static final RestartPolicy RESTARTS = new RestartPolicy(
             Duration.ofMillis(100), Duration.ofSeconds(1), Duration.ofSeconds(5), 5, Duration.ofSeconds(60));
 
@@ -46,6 +61,7 @@ final class PoolFixture implements AutoCloseable {
     private final List<ModelEntry> models = new ArrayList<>();
     Timing timing = QUICK;
     Optional<Path> keys = Optional.empty();
+    Optional<Path> adminKeys = Optional.empty();
     Pool pool;
 
     PoolFixture(Path folder) {
@@ -70,12 +86,16 @@ final class PoolFixture implements AutoCloseable {
         return this;
     }
 
-    private List<String> keyList() throws IOException {
-        return keys.isPresent() ? Files.readAllLines(keys.get()) : List.of();
+    private PoolKeys keyList() throws IOException {
+        return new PoolKeys(lines(keys), lines(adminKeys));
+    }
+
+    private static List<String> lines(Optional<Path> file) throws IOException {
+        return file.isPresent() ? Files.readAllLines(file.get()) : List.of();
     }
 
     PoolConfig config(String listen) {
-        return new PoolConfig("test", folder.resolve("state"), listen, keys, RESTARTS, models, List.of());
+        return new PoolConfig("test", folder.resolve("state"), listen, keys, adminKeys, RESTARTS, models, List.of());
     }
 
     static PoolParts parts(Timing timing) {

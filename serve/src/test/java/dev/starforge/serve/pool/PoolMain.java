@@ -23,8 +23,15 @@ final class PoolMain {
                 Duration.ofSeconds(1), Duration.ofSeconds(60), Duration.ofSeconds(5), 5, Duration.ofSeconds(300));
         ModelEntry model = new ModelEntry("soak", Path.of(args[2]), "", Map.of(), false, Optional.empty());
         PoolConfig config = new PoolConfig(
-                "soak", Path.of(args[0]), args[1], Optional.empty(), restarts, List.of(model), List.of());
-        try (Pool pool = Pool.start(config, PoolFixture.parts(Timing.DEFAULT), List.of(), Narration.silent())) {
+                "soak",
+                Path.of(args[0]),
+                args[1],
+                Optional.empty(),
+                Optional.empty(),
+                restarts,
+                List.of(model),
+                List.of());
+        try (Pool pool = Pool.start(config, PoolFixture.parts(Timing.DEFAULT), PoolKeys.NONE, Narration.silent())) {
             System.out.println(pool.uri());
             while (System.in.read() >= 0) {
                 // until nobody needs it any more

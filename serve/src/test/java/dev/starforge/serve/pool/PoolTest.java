@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -27,6 +28,9 @@ import tools.jackson.databind.JsonNode;
 final class PoolTest {
     private static final Duration NEVER = Duration.ZERO;
     private static final String STREAM = "{'model':'slow','prompt':'x','max_tokens':100,'stream':true}";
+
+    /** What needs no key, and how it is answered. */
+    private static final Map<String, Integer> OPEN = Map.of("GET /health", 200, "GET /", 200, "GET /page/x", 404);
 
     @TempDir
     private Path folder;
@@ -288,7 +292,7 @@ final class PoolTest {
             assertThatThrownBy(() -> Pool.start(
                             pool.config("127.0.0.1:0"),
                             PoolFixture.parts(PoolFixture.QUICK),
-                            List.of(),
+                            PoolKeys.NONE,
                             Narration.silent()))
                     .as("two pools on one folder")
                     .isInstanceOf(IOException.class)
@@ -311,7 +315,7 @@ final class PoolTest {
                 try (RawClient client = pool.client()) {
                     String path = operation.replace("{id}", "x");
                     client.send(path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-                    assertThat(client.reply().status()).as(path).isEqualTo(path.equals("GET /health") ? 200 : 401);
+                    assertThat(client.reply().status()).as(path).isEqualTo(OPEN.getOrDefault(path, 401));
                 }
             }
             String body = "{\"model\":\"fast\",\"prompt\":\"x\"}";
@@ -323,6 +327,69 @@ final class PoolTest {
                 assertThat(reply.status()).as(reply.body()).isEqualTo(200);
                 assertThat(reply.headers()).containsKey("x-worker-id");
             }
+        }
+    }
+
+    private static RawClient.Reply with(PoolFixture pool, String key, String operation, String body)
+            throws IOException {
+        try (RawClient client = pool.client()) {
+            client.socket().setSoTimeout(60_000);
+            client.send(operation + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\nContent-Length: "
+                    + body.length() + "\r\n\r\n" + body.replace('\'', '"'));
+            return client.reply();
+        }
+    }
+
+    @Test
+    void whereThereAreAdminKeysClientsChangeNothing() throws Exception {
+        PoolFixture pool = new PoolFixture(folder).model("fast", "tokens=3", NEVER);
+        pool.keys = Optional.of(Files.writeString(folder.resolve("keys"), "client-key\n"));
+        pool.adminKeys = Optional.of(Files.writeString(folder.resolve("admins"), "admin-key\n"));
+        try (pool) {
+            pool.start();
+            for (String change : List.of("start", "register", "w-0/stop", "w-0/drain", "w-0/reload")) {
+                String operation = "POST /v2/workers/" + change;
+                RawClient.Reply client = with(pool, "client-key", operation, "{}");
+                assertThat(client.status()).as(operation).isEqualTo(403);
+                assertThat(client.body()).contains("admin_key_required", "this path needs an admin key");
+                assertThat(with(pool, "neither", operation, "{}").status()).isEqualTo(401);
+                assertThat(with(pool, "admin-key", operation, "{}").status())
+                        .as(operation)
+                        .isIn(400, 404);
+            }
+            assertThat(with(pool, "admin-key", "POST /v2/workers/start", "{'model_ref':'fast'}")
+                            .status())
+                    .isEqualTo(202);
+            String body = "{'model':'fast','prompt':'x'}";
+            assertThat(with(pool, "client-key", "POST /v1/completions", body).status())
+                    .as("the worker called back and knows the client's key")
+                    .isEqualTo(200);
+            assertThat(with(pool, "admin-key", "POST /v1/completions", body).status())
+                    .as("and no admin's")
+                    .isEqualTo(401);
+            for (String key : List.of("client-key", "admin-key")) {
+                assertThat(with(pool, key, "GET /v2/state", "").status()).isEqualTo(200);
+            }
+        }
+    }
+
+    @Test
+    void aModelThatIsRefusedAndOneThatTakesTooLong() throws Exception {
+        PoolFixture pool =
+                new PoolFixture(folder).model("refused", "exit=3", NEVER).model("late", "load_ms=60000", NEVER);
+        pool.timing = PoolFixture.starting(Duration.ofMillis(1500));
+        try (pool) {
+            pool.start();
+            refuses(pool, "refused", 503, "WORKER_START_FAILED", false);
+            assertThat(pool.complete("refused").body())
+                    .as("not even tried again")
+                    .contains("3: model refused", "cannot be started, since 20", "/reload");
+            String late = pool.worker("late", false);
+            PoolFixture.await("it is ended", () -> pool.status(late).equals("FAILED"));
+            assertThat(pool.worker(late).path("reason").asString()).isEqualTo("not ready within 1 s");
+            assertThat(pool.worker(late).path("failed_since").asString()).startsWith("20");
+            assertThat(pool.worker(late).path("restart_in_s").doubleValue()).isLessThan(0.2);
+            PoolFixture.await("and started again", () -> pool.status(late).equals("STARTING"));
         }
     }
 }

@@ -14,6 +14,7 @@ import dev.starforge.serve.pool.route.Routing;
 import dev.starforge.serve.pool.supervise.PoolFailure;
 import dev.starforge.serve.pool.supervise.Starter;
 import dev.starforge.serve.pool.supervise.Supervisor;
+import dev.starforge.serve.pool.supervise.WorkerFailure;
 import dev.starforge.serve.pool.supervise.WorkerState;
 import dev.starforge.serve.pool.supervise.WorkerView;
 import java.io.IOException;
@@ -141,10 +142,15 @@ public final class PoolRoutes {
         node.put("memory_used", view.memoryUsed()).put("memory_reserved", view.reserved());
         node.put("uri", view.uri()).put("status", view.state().name());
         view.startedAt().ifPresent(start -> node.put("started_at", start.toString()));
-        node.put("restarts", view.restarts()).put("last_exit", view.lastExit());
-        node.put("reason", view.reason()).put("requests", view.requests());
-        if (view.restartSeconds() >= 0) {
-            node.put("restart_in_s", view.restartSeconds());
+        WorkerFailure failure = view.failure();
+        node.put("restarts", view.restarts()).put("last_exit", failure.exit());
+        node.put("reason", failure.reason()).put("requests", view.requests());
+        failure.since().ifPresent(since -> node.put("failed_since", since.toString()));
+        if (failure.isRetried()) {
+            node.put("restart_in_s", failure.restartSeconds());
+        }
+        if (!failure.advice().isEmpty()) {
+            node.put("advice", failure.advice());
         }
         ArrayNode adapters = node.putArray("adapters");
         view.adapters().forEach(adapters::add);
@@ -177,7 +183,7 @@ public final class PoolRoutes {
                 action.answer(call);
             } catch (PoolFailure failure) {
                 if (failure.isRetriable()) {
-                    call.header("Retry-After", "1");
+                    call.header("Retry-After", Long.toString(failure.retryAfter()));
                 }
                 call.respond(failure.code().status(), failure.json());
             }

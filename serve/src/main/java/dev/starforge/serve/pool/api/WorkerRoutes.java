@@ -45,14 +45,14 @@ public final class WorkerRoutes {
 
     public List<Route> routes() {
         return List.of(
-                route("/v2/workers/start", this::start),
-                route("/v2/workers/register", this::register),
-                route(WorkerCommand.READY_PATH, this::ready),
-                route("/v2/workers/{id}", this::change));
+                route("/v2/workers/start", Weight.ADMIN, this::start),
+                route("/v2/workers/register", Weight.ADMIN, this::register),
+                route(WorkerCommand.READY_PATH, Weight.CONTROL, this::ready),
+                route("/v2/workers/{id}", Weight.ADMIN, this::change));
     }
 
-    private static Route route(String path, Route.Action action) {
-        return new Route("POST", path, Api.NATIVE, Weight.CONTROL, PoolRoutes.answering(action));
+    private static Route route(String path, Weight weight, Route.Action action) {
+        return new Route("POST", path, Api.NATIVE, weight, PoolRoutes.answering(action));
     }
 
     private void start(Call call) throws IOException, InterruptedException {

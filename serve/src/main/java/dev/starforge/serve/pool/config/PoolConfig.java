@@ -14,12 +14,14 @@ import java.util.stream.Stream;
  * @param state the folder of its journal and its workers' logs
  * @param listen {@code HOST:PORT}
  * @param apiKeyFile keys of clients, which its workers are started with, too
+ * @param adminKeyFile keys of those who may start, stop and register workers; without it, clients may
  */
 public record PoolConfig(
         String id,
         Path state,
         String listen,
         Optional<Path> apiKeyFile,
+        Optional<Path> adminKeyFile,
         RestartPolicy restart,
         List<ModelEntry> models,
         List<RemoteEntry> workers) {
@@ -40,7 +42,8 @@ public record PoolConfig(
 
     /** Without a file. */
     public static PoolConfig empty(Path state) {
-        return new PoolConfig("pool", state, LISTEN, Optional.empty(), RestartPolicy.DEFAULT, List.of(), List.of());
+        return new PoolConfig(
+                "pool", state, LISTEN, Optional.empty(), Optional.empty(), RestartPolicy.DEFAULT, List.of(), List.of());
     }
 
     public Optional<ModelEntry> model(String name) {
@@ -48,6 +51,6 @@ public record PoolConfig(
     }
 
     public PoolConfig withListen(String address) {
-        return new PoolConfig(id, state, address, apiKeyFile, restart, models, workers);
+        return new PoolConfig(id, state, address, apiKeyFile, adminKeyFile, restart, models, workers);
     }
 }

@@ -63,7 +63,7 @@ public final class PoolFile {
 
     private PoolConfig config(Node node, Path state) {
         Section root = new Section("", node, "pool", "restart", "models", "workers");
-        Section pool = root.section("pool", "id", "state", "listen", "api_key_file");
+        Section pool = root.section("pool", "id", "state", "listen", "api_key_file", "admin_key_file");
         Section restart =
                 root.section("restart", "backoff_s", "max_s", "stable_s", "breaker_failures", "breaker_open_s");
         RestartPolicy usual = RestartPolicy.DEFAULT;
@@ -79,6 +79,7 @@ public final class PoolFile {
                     pool.path("state").orElse(state),
                     pool.text("listen").orElse(PoolConfig.LISTEN),
                     pool.path("api_key_file"),
+                    pool.path("admin_key_file"),
                     policy,
                     root.list("models", this::model),
                     root.list("workers", this::worker));

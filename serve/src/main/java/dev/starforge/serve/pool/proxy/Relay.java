@@ -83,7 +83,7 @@ public final class Relay {
         } catch (PoolFailure failure) {
             outcome = failure.isRetriable() ? Outcome.LOST : Outcome.REFUSED;
             if (failure.isRetriable()) {
-                call.header("Retry-After", "1");
+                call.header("Retry-After", Long.toString(failure.retryAfter()));
             }
             call.respond(failure.code().status(), body(failure));
         } finally {

@@ -36,6 +36,7 @@ final class OwnWorker extends PoolWorker {
     private String lastExit = "";
     private String killedBecause = "";
     private long restartAt;
+    private long logged;
 
     /** @param replaces the one that is drained when this one is ready */
     OwnWorker(
@@ -58,8 +59,8 @@ final class OwnWorker extends PoolWorker {
         return spec;
     }
 
-    Path log() {
-        return around.state().resolve("logs").resolve(id() + ".log");
+    private Path log() {
+        return around.state().resolve(WorkerLogs.FOLDER).resolve(id() + WorkerLogs.SUFFIX);
     }
 
     /** Starts its process. */
@@ -73,6 +74,7 @@ final class OwnWorker extends PoolWorker {
         deadline = now() + around.timing().start().toNanos();
         forgetHealth();
         record(0, "", "");
+        logged = WorkerLogs.length(log());
         Child fresh = around.launcher().start(around.command().of(id(), spec, start), log());
         try {
             record(fresh.pid(), fresh.identity(), "");
@@ -186,7 +188,7 @@ final class OwnWorker extends PoolWorker {
         child = null;
         uri = null;
         lastExit = killedBecause.isEmpty() ? exit.text() : "killed by the pool (SIGKILL)";
-        String why = killedBecause.isEmpty() ? lastExit : killedBecause;
+        String why = killedBecause.isEmpty() ? lastExit + WorkerLogs.complaint(log(), logged) : killedBecause;
         cutLeases();
         if (!wanted || exit.code() == Exit.DRAINED) {
             stopped("ended with " + lastExit);
@@ -202,7 +204,8 @@ final class OwnWorker extends PoolWorker {
             become(WorkerState.FAILED, Happening.Kind.EXITED, why);
         }
         wanted = exit.restarts() && (replaces.isEmpty() || wasReady);
-        restartAt = now() + restarts.after(early, ready).toNanos();
+        restartAt =
+                now() + (wanted ? restarts.after(early, ready) : around.policy().breakerOpen()).toNanos();
         if (!wanted) {
             forget();
         }
@@ -306,8 +309,14 @@ final class OwnWorker extends PoolWorker {
         return state() == WorkerState.STARTING || state() == WorkerState.READY || wanted && !restarts.isOpen();
     }
 
+    /** Whether nothing becomes of it by itself any more. */
     boolean isOver() {
-        return state() == WorkerState.STOPPED;
+        return state() == WorkerState.STOPPED || state() == WorkerState.FAILED && !wanted;
+    }
+
+    /** Whether its failure is so old that somebody who asks for its model may have another one tried. */
+    boolean isForgiven() {
+        return isOver() && now() - restartAt >= 0;
     }
 
     @Override
@@ -337,6 +346,16 @@ final class OwnWorker extends PoolWorker {
                 || health().filter(said -> said.adapters().contains(model)).isPresent();
     }
 
+    private WorkerFailure failure() {
+        boolean failed = state() == WorkerState.FAILED;
+        double seconds = failed && wanted ? Math.max(0, restartAt - now()) / 1e9 : -1;
+        String advice = failed && !wanted
+                ? "It is not started again by itself: mend what " + WorkerLogs.FOLDER + "/" + id() + WorkerLogs.SUFFIX
+                        + " in the state folder says, then POST /v2/workers/" + id() + "/reload."
+                : "";
+        return new WorkerFailure(lastExit, reason(), failedAt(), seconds, advice);
+    }
+
     @Override
     WorkerView view() {
         return new WorkerView(
@@ -346,14 +365,12 @@ final class OwnWorker extends PoolWorker {
                 spec.device(),
                 shownState(),
                 held(),
-                health().map(Health::memory).orElse(0L),
+                child == null ? 0 : health().map(Health::memory).orElse(0L),
                 uri().map(URI::toString).orElse(""),
                 Optional.ofNullable(startedAt),
                 restarted,
-                lastExit,
-                reason(),
+                failure(),
                 load(),
-                state() == WorkerState.FAILED && wanted ? Math.max(0, restartAt - now()) / 1e9 : -1,
                 health().map(Health::capabilities).orElse(List.of()),
                 health().map(Health::adapters)
                         .orElseGet(

@@ -33,6 +33,11 @@ public final class PoolFailure extends RuntimeException {
         return retriable;
     }
 
+    /** Seconds after which asking again may help. */
+    public long retryAfter() {
+        return details.get("retry_after_s") instanceof Long seconds ? seconds : 1;
+    }
+
     /** {@code error_code, message, retriable, details}. */
     public ObjectNode json() {
         ObjectNode body = Jackson.object()

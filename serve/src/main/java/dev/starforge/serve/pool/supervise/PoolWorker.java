@@ -2,6 +2,7 @@ package dev.starforge.serve.pool.supervise;
 
 import java.io.IOException;
 import java.net.URI;
+import java.time.Instant;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
@@ -23,6 +24,7 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     private volatile long touched;
     private WorkerState state = WorkerState.STARTING;
     private @Nullable Health health;
+    private @Nullable Instant failedAt;
     private String reason = "";
     private int misses;
     private boolean checking;
@@ -76,12 +78,22 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
 
     final void become(WorkerState next, Happening.Kind kind, String detail) {
         state = next;
+        if (next == WorkerState.READY) {
+            failedAt = null;
+        } else if (next == WorkerState.FAILED && failedAt == null) {
+            failedAt = around.clock().instant();
+        }
         around.listener().accept(new Happening(kind, id, next, detail));
         supervisor.changed();
     }
 
     final void blame(String why) {
         reason = why;
+    }
+
+    /** Since when it fails; empty if it does not. */
+    final Optional<Instant> failedAt() {
+        return Optional.ofNullable(failedAt);
     }
 
     final String reason() {

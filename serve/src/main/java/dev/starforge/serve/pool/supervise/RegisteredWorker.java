@@ -69,6 +69,10 @@ final class RegisteredWorker extends PoolWorker {
         become(WorkerState.DRAINING, Happening.Kind.DRAINING, "it gets no more requests");
     }
 
+    private String advice() {
+        return state() == WorkerState.FAILED ? "It is used again when it answers; see to it where it runs." : "";
+    }
+
     @Override
     WorkerView view() {
         return new WorkerView(
@@ -82,10 +86,8 @@ final class RegisteredWorker extends PoolWorker {
                 uri.toString(),
                 Optional.empty(),
                 0,
-                "",
-                reason(),
+                new WorkerFailure("", reason(), failedAt(), -1, advice()),
                 load(),
-                -1,
                 health().map(Health::capabilities).orElse(List.of()),
                 health().map(Health::adapters).orElse(List.of()));
     }

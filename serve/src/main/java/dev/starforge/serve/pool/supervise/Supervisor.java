@@ -5,9 +5,8 @@ import dev.starforge.data.FolderLock;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Collection;
+import java.time.Instant;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,6 +15,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -35,7 +35,7 @@ public final class Supervisor implements AutoCloseable {
     /** Takes the folder of the pool's state, which one pool at a time may have. */
     public Supervisor(Surroundings around) throws IOException {
         this.around = around;
-        Files.createDirectories(around.state().resolve("logs"));
+        Files.createDirectories(around.state().resolve(WorkerLogs.FOLDER));
         try {
             lock = FolderLock.take(around.state(), "starforge pool");
         } catch (DatasetException taken) {
@@ -258,8 +258,9 @@ public final class Supervisor implements AutoCloseable {
 
     /** Whether waiting for a worker of this model may help; that one is there and cannot be started is an error. */
     public synchronized boolean isExpected(String model) {
-        Collection<PoolWorker> serving = workers.values().stream()
+        List<PoolWorker> serving = workers.values().stream()
                 .filter(worker -> worker.serves(model) && worker.state() != WorkerState.STOPPED)
+                .filter(worker -> !(worker instanceof OwnWorker own && own.isForgiven()))
                 .toList();
         boolean expected = serving.stream().anyMatch(worker -> switch (worker) {
             case OwnWorker own -> own.isExpected();
@@ -268,16 +269,27 @@ public final class Supervisor implements AutoCloseable {
         Optional<WorkerView> failed = serving.stream()
                 .map(PoolWorker::view)
                 .filter(view -> view.state() == WorkerState.FAILED)
-                .findFirst();
+                .reduce((_, last) -> last);
         if (!expected && failed.isPresent()) {
-            WorkerView view = failed.get();
-            throw new PoolFailure(
-                    ErrorCode.WORKER_START_FAILED,
-                    view.restartSeconds() >= 0,
-                    model + ": its worker cannot be started: " + view.reason(),
-                    Map.of("worker_id", view.id(), "retry_after_s", Math.max(1L, (long) view.restartSeconds())));
+            throw cannotStart(model, failed.get());
         }
         return expected;
+    }
+
+    /** Why, since when, and what to do. */
+    private static PoolFailure cannotStart(String model, WorkerView view) {
+        WorkerFailure failure = view.failure();
+        long seconds = Math.max(1L, (long) Math.ceil(failure.restartSeconds()));
+        String since = failure.since().map(Instant::toString).orElse("");
+        return new PoolFailure(
+                ErrorCode.WORKER_START_FAILED,
+                failure.isRetried(),
+                model + ": its worker " + view.id() + " cannot be started, since " + since + ": " + failure.reason()
+                        + ". "
+                        + (failure.isRetried() ? "It is tried again in " + seconds + " s." : failure.advice()),
+                failure.isRetried()
+                        ? Map.of("worker_id", view.id(), "since", since, "retry_after_s", seconds)
+                        : Map.of("worker_id", view.id(), "since", since));
     }
 
     /** Waits for a change, for so long at most. */
@@ -310,9 +322,13 @@ public final class Supervisor implements AutoCloseable {
         return draining;
     }
 
-    /** Logs of own workers, which grow. */
-    public synchronized List<Path> logs() {
-        return own().map(OwnWorker::log).toList();
+    /** Keeps workers' logs within bounds. */
+    public void tendLogs() throws IOException {
+        WorkerLogs.tend(around.state(), live());
+    }
+
+    private synchronized Set<String> live() {
+        return own().filter(worker -> !worker.isOver()).map(OwnWorker::id).collect(Collectors.toSet());
     }
 
     /** Lets go of the state folder; workers live on. */

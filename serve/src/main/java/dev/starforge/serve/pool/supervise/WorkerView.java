@@ -10,10 +10,7 @@ import java.util.Optional;
  * @param own whether this pool started it
  * @param model the name that requests ask for
  * @param reserved bytes of its device that nobody else gets
- * @param lastExit how its last process ended; empty if none has
- * @param reason of what went wrong last; empty if nothing has
  * @param requests that go through the pool and are under way
- * @param restartSeconds until it is started again; below 0 when that is not to happen
  */
 public record WorkerView(
         String id,
@@ -26,9 +23,7 @@ public record WorkerView(
         String uri,
         Optional<Instant> startedAt,
         int restarts,
-        String lastExit,
-        String reason,
+        WorkerFailure failure,
         int requests,
-        double restartSeconds,
         List<String> capabilities,
         List<String> adapters) {}

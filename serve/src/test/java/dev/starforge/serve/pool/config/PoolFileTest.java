@@ -31,7 +31,7 @@ final class PoolFileTest {
     @Test
     void everyKeyIsRead() throws IOException {
         PoolConfig config = read("""
-                pool: {id: lab, state: state, listen: '0.0.0.0:9000', api_key_file: keys}
+                pool: {id: lab, state: state, listen: '0.0.0.0:9000', api_key_file: keys, admin_key_file: admins}
                 restart: {backoff_s: 0.5, max_s: 10, stable_s: 5, breaker_failures: 3, breaker_open_s: 30}
                 models:
                   - {name: coder, path: coder.gguf, device: 'cuda:0', adapters: {ours: ours/best}, autostart: true, idle_stop_s: 600}
@@ -42,6 +42,7 @@ final class PoolFileTest {
         assertThat(config.state()).isEqualTo(folder.resolve("state"));
         assertThat(config.listen()).isEqualTo("0.0.0.0:9000");
         assertThat(config.apiKeyFile()).contains(folder.resolve("keys"));
+        assertThat(config.adminKeyFile()).contains(folder.resolve("admins"));
         assertThat(config.restart())
                 .isEqualTo(new RestartPolicy(
                         Duration.ofMillis(500),

@@ -89,7 +89,7 @@ final class SupervisorTest {
             world.callBack(pool);
         }
         assertThat(view(pool, id).restarts()).isEqualTo(9);
-        assertThat(view(pool, id).lastExit()).isEqualTo("134: SIGABRT");
+        assertThat(view(pool, id).failure().exit()).isEqualTo("134: SIGABRT");
         world.pass(pool, Duration.ofSeconds(301));
         assertThat(restartAfter(id, 1)).isLessThan(Duration.ofMillis(1300));
     }
@@ -102,8 +102,36 @@ final class SupervisorTest {
         world.pass(pool, Duration.ofMinutes(10));
         assertThat(world.children).hasSize(1);
         assertThat(state(pool, id)).isEqualTo(end);
-        assertThat(view(pool, id).lastExit()).isEqualTo(text);
+        assertThat(view(pool, id).failure().exit()).isEqualTo(text);
         assertThat(pool.allocated("cpu")).isZero();
+    }
+
+    @Test
+    void aFailureSaysWhySinceWhenAndWhatToDo() throws IOException {
+        String id = pool.start(SPEC, Optional.empty());
+        Files.writeString(
+                folder.resolve("logs").resolve(id + ".log"),
+                "starforge: coder.gguf: expected 7 tensors, got 6\n{\"human\":\"ended\"}\n");
+        world.last().exits(3);
+        world.pass(pool, Duration.ofMillis(100));
+        String why = "3: model refused (coder.gguf: expected 7 tensors, got 6)";
+        assertThatThrownBy(() -> pool.isExpected("coder"))
+                .isInstanceOfSatisfying(
+                        PoolFailure.class,
+                        failure -> assertThat(failure.isRetriable()).isFalse())
+                .hasMessageContaining("coder: its worker " + id + " cannot be started, since 1970-01-01T00:16:40.1")
+                .hasMessageContaining(why + ". ")
+                .hasMessageContaining("mend what logs/" + id + ".log in the state folder says, then POST /v2/workers/"
+                        + id + "/reload");
+        world.pass(pool, Duration.ofSeconds(301));
+        assertThat(pool.isExpected("coder"))
+                .as("asked for later, another one is tried")
+                .isFalse();
+        String mended = pool.start(SPEC, Optional.of(id));
+        pool.calledBack(mended, world.last().start(), world.last().uri);
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STOPPED);
+        assertThat(view(pool, mended).failure().since()).isEmpty();
     }
 
     @Test
@@ -111,7 +139,7 @@ final class SupervisorTest {
         String id = world.ready(pool);
         world.last().exits(137);
         world.pass(pool, Duration.ofMillis(100));
-        assertThat(view(pool, id).lastExit()).contains("137", "out of memory");
+        assertThat(view(pool, id).failure().exit()).contains("137", "out of memory");
         assertThat(pool.allocated("cpu")).as("it comes back").isEqualTo(1000);
     }
 
@@ -126,7 +154,8 @@ final class SupervisorTest {
             world.pass(pool, Duration.ofMillis(100));
             assertThatThrownBy(() -> pool.isExpected("coder"))
                     .isInstanceOf(PoolFailure.class)
-                    .hasMessageContaining("cannot be started");
+                    .hasMessageContaining("cannot be started")
+                    .hasMessageContaining("It is tried again in 300 s.");
             int count = world.children.size();
             Duration open = world.until(pool, () -> world.children.size() > count);
             assertThat(open.toSeconds()).isBetween(299L, 301L);
@@ -149,7 +178,7 @@ final class SupervisorTest {
                 world.callBack(pool);
             }
         }
-        assertThat(view(pool, id).restartSeconds()).isGreaterThan(290);
+        assertThat(view(pool, id).failure().restartSeconds()).isGreaterThan(290);
     }
 
     @Test
@@ -174,8 +203,8 @@ final class SupervisorTest {
         Duration time = world.until(pool, () -> world.last().kills > 0);
         assertThat(time).isLessThanOrEqualTo(Duration.ofSeconds(31));
         world.pass(pool, Duration.ofMillis(100));
-        assertThat(view(pool, id).reason()).contains("3 health checks in a row", "Read timed out");
-        assertThat(view(pool, id).lastExit()).isEqualTo("killed by the pool (SIGKILL)");
+        assertThat(view(pool, id).failure().reason()).contains("3 health checks in a row", "Read timed out");
+        assertThat(view(pool, id).failure().exit()).isEqualTo("killed by the pool (SIGKILL)");
         world.until(pool, () -> world.children.size() == 2);
     }
 
@@ -186,7 +215,7 @@ final class SupervisorTest {
         Duration time = world.until(pool, () -> world.last().kills > 0);
         assertThat(time).isBetween(Duration.ofSeconds(60), Duration.ofSeconds(92));
         world.pass(pool, Duration.ofMillis(100));
-        assertThat(view(pool, id).reason()).contains("/health/deep");
+        assertThat(view(pool, id).failure().reason()).contains("/health/deep");
     }
 
     @Test
@@ -209,7 +238,7 @@ final class SupervisorTest {
         assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
         world.pass(pool, Duration.ofSeconds(2));
         assertThat(world.children.getFirst().kills).isEqualTo(1);
-        assertThat(view(pool, id).reason()).contains("not ready within 300 s");
+        assertThat(view(pool, id).failure().reason()).contains("not ready within 300 s");
         assertThat(world.happenings).anyMatch(each -> each.kind() == Happening.Kind.START_TIMEOUT);
     }
 
@@ -234,7 +263,7 @@ final class SupervisorTest {
         world.last().workerId = "w-other";
         world.callBack(pool);
         world.pass(pool, Duration.ofMillis(100));
-        assertThat(view(pool, id).reason()).contains("answers w-other, expected " + id);
+        assertThat(view(pool, id).failure().reason()).contains("answers w-other, expected " + id);
     }
 
     @Test

@@ -1,0 +1,78 @@
+package dev.starforge.serve.pool.supervise;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.channels.Channels;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Stream;
+
+/**
+ * What workers print. Two bounds keep it from filling a disk: a long log is copied aside and emptied, while its worker goes on
+ * appending to it; and of workers that are gone only some logs are kept.
+ */
+final class WorkerLogs {
+    static final String FOLDER = "logs";
+    static final String SUFFIX = ".log";
+    static final long LONGEST = 16 << 20;
+    static final int KEPT = 50;
+
+    private static final String OLDER = ".1";
+    private static final String ERROR = "starforge: ";
+    private static final int TAIL = 4096;
+
+    private WorkerLogs() {}
+
+    /** @param live ids of workers whose logs stay */
+    static void tend(Path state, Set<String> live) throws IOException {
+        List<Path> logs;
+        try (Stream<Path> files = Files.list(state.resolve(FOLDER))) {
+            logs = files.filter(file -> file.toString().endsWith(SUFFIX)).toList();
+        }
+        for (Path log : logs) {
+            if (Files.size(log) > LONGEST) {
+                Files.copy(log, older(log), StandardCopyOption.REPLACE_EXISTING);
+                FileChannel.open(log, StandardOpenOption.WRITE).truncate(0).close();
+            }
+        }
+        List<Path> oldest = logs.stream()
+                .filter(log -> !live.contains(log.getFileName().toString().replace(SUFFIX, "")))
+                .sorted(Comparator.comparingLong(log -> log.toFile().lastModified()))
+                .toList();
+        for (Path log : oldest.subList(0, Math.max(0, oldest.size() - KEPT))) {
+            Files.delete(log);
+            Files.deleteIfExists(older(log));
+        }
+    }
+
+    private static Path older(Path log) {
+        return log.resolveSibling(log.getFileName() + OLDER);
+    }
+
+    static long length(Path log) {
+        return log.toFile().length();
+    }
+
+    /** The last error that this program printed there from an offset on, in brackets; empty if it printed none. */
+    static String complaint(Path log, long from) {
+        try (FileChannel channel = FileChannel.open(log, StandardOpenOption.READ);
+                InputStream in = Channels.newInputStream(channel)) {
+            channel.position(Math.max(Math.min(from, channel.size()), channel.size() - TAIL));
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .filter(line -> line.startsWith(ERROR))
+                    .reduce((_, last) -> last)
+                    .map(line -> " (" + line.substring(ERROR.length()) + ")")
+                    .orElse("");
+        } catch (IOException unreadable) {
+            return "";
+        }
+    }
+}
