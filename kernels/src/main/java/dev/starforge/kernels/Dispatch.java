@@ -105,8 +105,8 @@ public final class Dispatch {
                         .max()
                         .orElse(0);
             case Fused.Attention _ -> Flash.workspace(in);
-            case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
             case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
+            case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
             default -> 0;
         };
     }
