@@ -35,7 +35,7 @@ import java.util.stream.Stream;
 
 /**
  * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
- * the order they are asked for. Nothing waits for the GPU but copies, {@link #synchronize} and giving memory back; an
+ * the order they are asked for. Nothing waits for the GPU but reads, {@link #synchronize} and giving memory back; an
  * error in a kernel therefore shows at the next of these.
  *
  * <p>A step that is replayed runs eagerly the first time, which compiles its kernels and grows its scopes, is captured
@@ -64,6 +64,7 @@ final class CudaDevice implements Device {
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
+    private long staged; // bytes that the GPU may not have copied yet
     private boolean replaying;
     private boolean capturing;
     private boolean closed;
@@ -224,20 +225,18 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** By way of staging memory, which the GPU copies from when it comes to it; waits only where that is full. */
     private void upload(long pointer, MemorySegment source) {
-        for (long at = 0; at < source.byteSize(); at += STAGING) {
-            long bytes = Math.min(STAGING, source.byteSize() - at);
-            MemorySegment.copy(source, at, staging, 0, bytes);
-            uploadNative(pointer + at, staging.asSlice(0, bytes));
-        }
-    }
-
-    /** Waits, because the caller may change its buffer as soon as this returns. */
-    private void uploadNative(long pointer, MemorySegment from) {
-        if (from.byteSize() > 0) {
-            CudaDriver.check(
-                    CudaDriver.cuMemcpyHtoDAsync_v2(pointer, from, from.byteSize(), stream), name() + ": write");
-            synchronize();
+        for (long at = 0; at < source.byteSize(); ) {
+            if (staged == STAGING) {
+                synchronize();
+            }
+            long bytes = Math.min(STAGING - staged, source.byteSize() - at);
+            MemorySegment from = staging.asSlice(staged, bytes);
+            from.copyFrom(source.asSlice(at, bytes));
+            CudaDriver.check(CudaDriver.cuMemcpyHtoDAsync_v2(pointer + at, from, bytes, stream), name() + ": write");
+            staged += bytes;
+            at += bytes;
         }
     }
 
@@ -291,6 +290,7 @@ final class CudaDevice implements Device {
         enter("synchronize");
         refuseInCapture("synchronize", "the host waits for nothing inside a step");
         CudaDriver.check(CudaDriver.cuStreamSynchronize(stream), name() + ": synchronize");
+        staged = 0;
     }
 
     @Override
