@@ -3,6 +3,9 @@ package dev.starforge.cli;
 import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.Quantization;
+import dev.starforge.tensor.Checkpointing;
+import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Limits;
@@ -16,6 +19,8 @@ import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -52,6 +57,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge bench --random llama-3.2-1b --format Q4_K_M      (no file needed)",
             "  starforge bench --random starcoder2-3b --depth 4096        (with a long text before)",
             "  starforge bench --random starcoder2-3b --batch 32          (many texts at once)",
+            "  starforge bench --random starcoder2-3b --train 2x2048 --quantized nf4-double --checkpointing full --profile",
         })
 final class BenchVerb implements Callable<Integer> {
     private static final long MOST_READ = 2L << 30;
@@ -149,6 +155,42 @@ final class BenchVerb implements Callable<Integer> {
             description = "Do not measure what the machine can do at best, which takes some seconds.")
     private boolean unlimited;
 
+    @ArgGroup(exclusive = false)
+    private Training training;
+
+    /** Steps to time instead of text. */
+    private static final class Training {
+        @Option(
+                names = "--train",
+                required = true,
+                paramLabel = "BxT",
+                description =
+                        "Time training steps instead, of B sequences of T tokens: an adapter of rank 32, not compared with the reference.")
+        private String size;
+
+        @Option(
+                names = "--quantized",
+                defaultValue = "none",
+                paramLabel = "FORMAT",
+                description = "How the frozen projections are quantized: none, nf4, nf4-double or int8-128. "
+                        + "Default: ${DEFAULT-VALUE}.")
+        private String quantized;
+
+        @Option(
+                names = "--checkpointing",
+                defaultValue = "off",
+                paramLabel = "LEVEL",
+                description = "What is computed again for the backward pass: off, selective or full. "
+                        + "Default: ${DEFAULT-VALUE}.")
+        private Checkpointing checkpointing;
+
+        @Option(names = "--full", description = "Train every weight, in float32, instead of an adapter.")
+        private boolean full;
+
+        @Option(names = "--profile", description = "Print the time of a step by operation.")
+        private boolean profile;
+    }
+
     @Option(names = "--json", description = "Print one JSON object.")
     private boolean json;
 
@@ -173,6 +215,9 @@ final class BenchVerb implements Callable<Integer> {
         }
         if (what.model().isPresent() && format != null) {
             throw new ParameterException(spec.commandLine(), "--format is for --random; a file has its own");
+        }
+        if (training != null) {
+            return train();
         }
         Optional<TunedModel> tuned = what.model().map(models::find);
         try (ModelFiles files = tuned.map(found -> ModelFiles.open(found.model()))
@@ -223,6 +268,42 @@ final class BenchVerb implements Callable<Integer> {
                 Output.json(spec.commandLine().getOut(), describe(files, opened, result));
             } else {
                 print(spec.commandLine().getOut(), files, result);
+            }
+        }
+        return 0;
+    }
+
+    private int train() {
+        Matcher size = Pattern.compile("(\\d{1,6})x(\\d{1,6})").matcher(training.size);
+        if (!size.matches() || size.group(1).equals("0") || Integer.parseInt(size.group(2)) < 2) {
+            throw new ParameterException(
+                    spec.commandLine(), "--train " + training.size + ": expected sequences x tokens, such as 2x2048");
+        }
+        if (training.full && !training.quantized.equals("none")) {
+            throw new ParameterException(
+                    spec.commandLine(), "--full: a quantized base cannot be trained; leave --quantized out");
+        }
+        try (ModelFiles files = what.model()
+                        .map(models::find)
+                        .map(found -> ModelFiles.open(found.model()))
+                        .orElseGet(() -> ModelFiles.random(what.random, format == null ? "BF16" : format));
+                DeviceFlags.Opened opened = flags.open()) {
+            TrainBench bench = new TrainBench(
+                    files,
+                    training.full,
+                    Quantization.parse(training.quantized),
+                    Integer.parseInt(size.group(1)),
+                    Integer.parseInt(size.group(2)),
+                    training.checkpointing,
+                    repeat,
+                    training.profile,
+                    nanoTime);
+            Precision precision = flags.precision().withInt8Activations(false);
+            TrainBench.Result result = bench.run(opened.device(), precision, flags.fallback());
+            if (json) {
+                Output.json(spec.commandLine().getOut(), bench.json(opened.device(), result));
+            } else {
+                bench.print(spec.commandLine().getOut(), result);
             }
         }
         return 0;

@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.plan.Profile;
 import dev.starforge.train.run.Durations;
 import dev.starforge.train.run.RunEvents;
 import java.io.PrintWriter;
@@ -140,6 +141,14 @@ final class RunProgress implements RunEvents {
                     loss,
                     Math.exp(loss),
                     best ? "  (best)" : ""));
+        }
+    }
+
+    void profile(Profile profile) {
+        if (json) {
+            bar.print(profile.json().put("event", "profile").toString());
+        } else {
+            profile.table().forEach(bar::print);
         }
     }
 

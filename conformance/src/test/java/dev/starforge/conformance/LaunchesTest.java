@@ -90,6 +90,11 @@ final class LaunchesTest {
         }
 
         @Override
+        public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+            return false;
+        }
+
+        @Override
         public void close() {
             scratch.close();
             super.close();

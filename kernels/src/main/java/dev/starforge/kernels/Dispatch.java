@@ -107,6 +107,9 @@ public final class Dispatch {
             case Fused.Attention _ -> Flash.workspace(in);
             case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
             case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
+            case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? Rows.workspace(in[0].shape(), 1) : 0;
+            case Fused.LayerNormGrad _ -> Rows.workspace(in[0].shape(), 2);
+            case Fused.RmsNormGrad _ -> Rows.workspace(in[0].shape(), 1);
             default -> 0;
         };
     }
@@ -152,16 +155,16 @@ public final class Dispatch {
                 elementwise(Kernel.AFFINE, out[0], in[0], out[0])
                         .f32(o.scale())
                         .f32(o.shift())
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Plain.Map o ->
-                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).elements(Call.size(out[0]));
+                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).each(Call.size(out[0]));
             case Plain.MapGrad o ->
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Plain.Cast _ when in[0].dtype().isQuantized() -> weights.dequantize(in[0], out[0]);
             case Plain.Gather _ when in[0].dtype().isQuantized() -> weights.gather(in[0], in[1], out[0]);
-            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).elements(Call.size(out[0]));
+            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).each(Call.size(out[0]));
             case Plain.Fill o ->
                 elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
             case Plain.MatMul o -> products.matmul(o, in[0], in[1], out[0]);
@@ -223,13 +226,7 @@ public final class Dispatch {
                         .f32(o.maxNorm())
                         .elements(Call.size(in[0]));
             case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
-            case Training.Dropout o ->
-                elementwise(Kernel.DROPOUT, out[0], in[0], in[1], in[2], in[3], out[0])
-                        .i64(in[0].shape().last())
-                        .i32(o.site())
-                        .f32(o.rate())
-                        .f32(o.scale())
-                        .elements(Call.size(out[0]));
+            case Training.Dropout o -> dropout(o, in, out[0]);
             case Training.Noise o ->
                 elementwise(Kernel.NOISE, out[0], in[0], in[1], in[2], in[3], in[4], out[0])
                         .i64(in[0].shape().last())
@@ -252,11 +249,11 @@ public final class Dispatch {
             case Fused.Gated o ->
                 elementwise(Kernel.GATED, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Fused.GatedGrad o ->
                 elementwise(Kernel.GATED_GRAD, out[0], in[0], in[1], in[2], out[0], out[1])
                         .i32(code(o.fn()))
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
@@ -287,6 +284,19 @@ public final class Dispatch {
         call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
     }
 
+    private void dropout(Training.Dropout op, Tensor[] in, Tensor y) {
+        long draws = in[0].dim(0) * Call.groups(in[0].dim(1), 4);
+        call(Kernel.DROPOUT)
+                .tensors(in)
+                .tensors(y)
+                .i64(draws)
+                .i64(in[0].dim(1))
+                .i32(op.site())
+                .f32(op.rate())
+                .f32(op.scale())
+                .elements(draws);
+    }
+
     private void norm(Kernel kernel, float eps, Tensor[] in, Tensor[] out) {
         call(kernel)
                 .tensors(in)
@@ -306,7 +316,7 @@ public final class Dispatch {
         elementwise(kernel, out, in[0], in[1], out)
                 .i32(code)
                 .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : Call.size(in[1]))
-                .elements(Call.size(out));
+                .each(Call.size(out));
     }
 
     private void norm(Tensor[] in, Tensor y) {
@@ -329,11 +339,8 @@ public final class Dispatch {
     private void layerNormGrad(Tensor[] in, Tensor[] out) {
         eachRow(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
         if (out.length > 1) {
-            call(Kernel.LAYER_NORM_GRAD_WEIGHTS)
-                    .tensors(in[0], in[3], in[4], in[5], out[1], out[2])
-                    .i64(in[0].shape().rows())
-                    .i64(in[0].shape().last())
-                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
+            Tensor[] read = {in[0], in[3], in[4], in[5]};
+            rows.addUp(Kernel.LAYER_NORM_GRAD_WEIGHTS, in[0].shape(), read, out[1], out[2]);
         }
     }
 
@@ -341,11 +348,8 @@ public final class Dispatch {
     private void rmsNormGrad(Tensor[] in, Tensor[] out) {
         eachRow(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
         if (out.length > 1) {
-            call(Kernel.RMS_NORM_GRAD_WEIGHTS)
-                    .tensors(in[0], in[2], in[3], out[1])
-                    .i64(in[0].shape().rows())
-                    .i64(in[0].shape().last())
-                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
+            Tensor[] read = {in[0], in[2], in[3]};
+            rows.addUp(Kernel.RMS_NORM_GRAD_WEIGHTS, in[0].shape(), read, out[1]);
         }
     }
 

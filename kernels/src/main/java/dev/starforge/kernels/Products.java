@@ -2,6 +2,7 @@ package dev.starforge.kernels;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
@@ -253,23 +254,40 @@ final class Products {
             weights.dequantize(in[1 + weight], dense[1 + weight]);
         }
         Tensor y = out[weight];
-        if (Call.size(y) > 0
-                && y.dim(0) <= MAX_BATCHES
-                && launcher.product(op.product(), in[0], dense[1 + weight], y)) {
-            new Call(launcher, Kernel.FINISH)
-                    .tensors(y, op.bias() ? in[op.biasOf(1 + weight)] : y, op.residual() ? in[op.residualInput()] : y)
-                    .i32(y.dim(1))
-                    .flag(op.bias())
-                    .i32(Dispatch.code(op.fn()))
-                    .flag(op.residual())
-                    .groups(
-                            op.bias() || op.fn() != Fn.IDENTITY || op.residual() ? Call.groups(y.dim(1), FINISHED) : 0,
-                            y.dim(0),
-                            1);
+        Tensor w = dense[1 + weight];
+        boolean any = Call.size(y) > 0;
+        boolean sum = op.residual() && !op.bias() && op.fn() == Fn.IDENTITY;
+        if (any && sum && launcher.addProduct(op.product(), in[0], w, in[op.residualInput()], y)) {
+            scratch.release();
+            return;
+        }
+        if (any && launcher.product(op.product(), in[0], w, y)) {
+            if (op.bias() || op.fn() != Fn.IDENTITY || op.residual()) {
+                finish(op, in, y, weight);
+            }
         } else {
             portable(op, dense, out, weight, weight + 1);
         }
         scratch.release();
+    }
+
+    /** What follows a product, as many rows at a time as a launch has groups for. */
+    private void finish(Layers.Linear op, Tensor[] in, Tensor y, int weight) {
+        long columns = y.dim(1);
+        for (long from = 0; from < y.dim(0); from += MAX_BATCHES) {
+            Shape part = Shape.of(Math.min(MAX_BATCHES, y.dim(0) - from), columns);
+            Tensor rows = y.view(from * columns, part);
+            new Call(launcher, Kernel.FINISH)
+                    .tensors(
+                            rows,
+                            op.bias() ? in[op.biasOf(1 + weight)] : rows,
+                            op.residual() ? in[op.residualInput()].view(from * columns, part) : rows)
+                    .i32(columns)
+                    .flag(op.bias())
+                    .i32(Dispatch.code(op.fn()))
+                    .flag(op.residual())
+                    .groups(Call.groups(columns, FINISHED), part.dim(0), 1);
+        }
     }
 
     private void portable(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {

@@ -93,6 +93,11 @@ public final class EmulatedBackend implements Backend {
         public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
             return false;
         }
+
+        @Override
+        public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+            return false;
+        }
     }
 
     /** Compiles programs side by side; others are compiled when they are first launched. */

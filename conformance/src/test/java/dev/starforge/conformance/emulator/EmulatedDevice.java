@@ -187,6 +187,11 @@ final class EmulatedDevice implements Device, Launcher {
     }
 
     @Override
+    public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+        return false;
+    }
+
+    @Override
     public Memory reserve(long bytes) {
         return EmulatedMemory.of(bytes);
     }
