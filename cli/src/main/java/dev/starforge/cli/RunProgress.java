@@ -2,6 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.plan.Profile;
 import dev.starforge.train.run.Durations;
 import dev.starforge.train.run.RunEvents;
 import java.io.PrintWriter;
@@ -51,13 +52,14 @@ final class RunProgress implements RunEvents {
         }
         String text = String.format(
                 Locale.ROOT,
-                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s left",
+                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s steps/s  %s left",
                 step.step(),
                 step.steps(),
                 step.loss(),
                 step.learningRate(),
                 step.gradientNorm(),
                 step.tokensPerSecond(),
+                timed == 0 ? "?" : String.format(Locale.ROOT, "%.2f", timed / seconds),
                 Durations.text(left));
         if (bar.isTerminal()) {
             bar.draw("train", step.step(), step.steps(), text);
@@ -139,6 +141,14 @@ final class RunProgress implements RunEvents {
                     loss,
                     Math.exp(loss),
                     best ? "  (best)" : ""));
+        }
+    }
+
+    void profile(Profile profile) {
+        if (json) {
+            bar.print(profile.json().put("event", "profile").toString());
+        } else {
+            profile.table().forEach(bar::print);
         }
     }
 

@@ -14,6 +14,7 @@ import dev.starforge.train.config.StarterConfig;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.plan.ProfiledDevice;
 import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.RunEvents;
 import dev.starforge.train.run.RunFolder;
@@ -92,6 +93,12 @@ final class TrainVerb implements Callable<Integer> {
     @Option(names = "--verbose", description = "Also say which operations run as their definitions.")
     private boolean verbose;
 
+    @Option(
+            names = "--profile",
+            description =
+                    "Measure the operations of all steps after the fourth, each by itself, which makes them slower, and print a table in the end.")
+    private boolean profile;
+
     @Option(names = "--json", description = "Print one JSON object a line.")
     private boolean json;
 
@@ -125,6 +132,9 @@ final class TrainVerb implements Callable<Integer> {
                     new Preflight.Setup(config, machine, opened, resume, new TrainingModels(), Checkpoints.REAL));
             preflight.require();
             RunProgress progress = new RunProgress(out, terminal(), json, config.loggingSteps());
+            if (profile) {
+                return profile(config, preflight, device, progress);
+            }
             if (port == null) {
                 return train(config, preflight, device, progress, Optional.empty());
             }
@@ -132,6 +142,16 @@ final class TrainVerb implements Callable<Integer> {
                 return train(config, preflight, device, watched, Optional.of(watched));
             }
         }
+    }
+
+    private int profile(RunConfig config, Preflight preflight, Device device, RunProgress progress) {
+        ProfiledDevice profiled = new ProfiledDevice(device, System::nanoTime);
+        ProfiledRun run = new ProfiledRun(progress, profiled);
+        int code = train(config, preflight, profiled, run, Optional.empty());
+        run.profile(preflight.adaptation().precisionOfRun().compute())
+                .ifPresentOrElse(
+                        progress::profile, () -> progress.note("--profile: the run was too short to measure anything"));
+        return code;
     }
 
     private WatchedRun watched(RunProgress progress, RunConfig config) {
@@ -146,10 +166,10 @@ final class TrainVerb implements Callable<Integer> {
     }
 
     private void checkPort() {
-        if (port != null && (port < 0 || port > 65535 || init != null || printConfig)) {
+        if (port != null && (port < 0 || port > 65535 || init != null || printConfig || profile)) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--ui: expected a port from 0 to 65535, and a run to show: not --init or --print-config; got "
+                    "--ui: expected a port from 0 to 65535, and a run to show: not --init, --print-config or --profile; got "
                             + port);
         }
     }

@@ -5,7 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -78,6 +80,24 @@ final class BenchVerbTest {
         assertThat(outcome.err()).contains("1 of 2: ", "2 of 2: ");
     }
 
+    /** An update has one launch for each parameter, so the profile is of one step, and of all of it. */
+    @ParameterizedTest
+    @CsvSource({"--quantized int8-128 --checkpointing full, 24", "--full, 35"})
+    void trainingStepsAreTimedByOperation(String how, int parameters) {
+        Outcome outcome =
+                run("bench --model " + MODEL + " --train 2x16 --profile --json --repeat 1 --device cpu " + how);
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        JsonNode json = new JsonMapper().readTree(outcome.out());
+        assertThat(json.path("train_tok_s").doubleValue()).isPositive();
+        assertThat(json.path("loss").doubleValue()).isBetween(1.0, 10.0);
+        Map<String, Integer> calls = new HashMap<>();
+        json.path("profile")
+                .path("operations")
+                .forEach(row -> calls.put(
+                        row.path("operation").stringValue(), row.path("calls").intValue()));
+        assertThat(calls).containsEntry("AdamW", parameters).containsEntry("CrossEntropyGrad", 1);
+    }
+
     @Test
     void aFileIsTimedAsWellAndLimitsStandBeside() {
         Outcome outcome = run("bench --model " + MODEL + SHORT.replace(" --no-limits", "") + " --depth 16");
@@ -96,7 +116,7 @@ final class BenchVerbTest {
                 "bench | 2 | --model=MODEL | --random=SHAPE",
                 "bench --model MODEL --random tiny | 2 | --model=MODEL, --random=SHAPE | mutually exclusive",
                 "bench --model MODEL --format Q4_0 | 2 | --format is for --random | help",
-                "bench --random huge | 1 | huge: is no preset; known are tiny, llama-3.2-1b | starcoder2-7b",
+                "bench --random huge | 1 | huge: is no preset; known are tiny, llama-2-7b | starcoder2-7b",
                 "bench --random tiny --format Q9 | 1 | format Q9: expected one of | Q4_K_M",
                 "bench --random tiny --prompt-tokens 500 --gen-tokens 13 | 2 | 513 tokens exceed | context of 512",
                 "bench --random tiny --prompt-tokens 8 --depth 510 --gen-tokens 3 | 2 | 513 tokens exceed | context of 512",

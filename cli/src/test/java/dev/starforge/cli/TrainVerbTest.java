@@ -91,7 +91,9 @@ final class TrainVerbTest {
                 .contains("model.dtype: auto -> bf16")
                 .contains(
                         "quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other ones bf16)")
-                .contains("step 25/25")
+                .containsPattern("\\S+ on .+, [\\d,]+ parameters trained")
+                .containsPattern("parameters trained, [1-9]\\d?\\.\\d\\d % of all")
+                .containsPattern("step 25/25 .* tokens/s  \\d+\\.\\d\\d steps/s ")
                 .contains("done: ");
 
         Path merged = folder.resolve("merged");

@@ -195,6 +195,10 @@ final class VerbsTest {
                 "bench MODEL --prompt-tokens 2000000000 --gen-tokens 2000000000 | 2 | 4000000000 tokens exceed",
                 "bench --random tiny --repeat 0 | 2 | expected at least 1",
                 "logits MODEL --ids IDS --out x | 2 | --ids: 300 tokens exceed the model's context of ",
+                "worker --worker-id a --port 0 --model missing | 1 | missing: there is no such model here",
+                "devices --device accelerate | 2 | --device accelerate: is no device here; the CPU's vectors replace it",
+                "train --device accelerate | 2 | --device accelerate: is no device here",
+                "tune --device accelerate | 2 | --device accelerate: is no device here",
                 "dataset --out x --preview -3 | 2 | --preview: expected at least 1, got -3",
                 "dataset --out x --repo . --threads -3 | 2 | key dataset.threads: expected whole number 0..1024, got -3",
             })
@@ -219,6 +223,7 @@ final class VerbsTest {
         json.path("backends").forEach(backend -> {
             names.add(backend.path("name").stringValue());
             assertThat(backend.path("reason").stringValue()).isNotEmpty();
+            assertThat(backend.path("status").stringValue()).isIn("ready", "pre-release");
         });
         assertThat(names).containsExactlyInAnyOrder("cuda", "metal", "cpu", "reference");
         assertThat(names).contains(json.path("selected").stringValue());

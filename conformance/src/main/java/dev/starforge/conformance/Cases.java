@@ -133,6 +133,8 @@ final class Cases {
         add(new Plain.Affine(-1.5f, 0.25f), g(11, 13));
         add(new Plain.Affine(3, 0), g(130));
         add(new Plain.Affine(0, 2), x(7));
+        add(new Plain.Affine(0.5f, 1), x(130, 517));
+        add(new Plain.MapGrad(Fn.GELU_TANH), x(130, 517), x(130, 517));
         add(new Plain.Affine(3, 1), g(0));
         for (Fn fn : Fn.values()) {
             Draw draw = fn == Fn.RSQRT ? POSITIVE : fn == Fn.RECIPROCAL ? NOT_ZERO : NORMAL;
@@ -158,6 +160,7 @@ final class Cases {
             add(new Plain.Cast(to), drawn(NORMAL, DType.F16, 5, 11));
             add(new Plain.Cast(to), drawn(NORMAL, DType.BF16, 130));
             add(new Plain.Cast(to), x(0, 7));
+            add(new Plain.Cast(to), x(130, 517));
             float[] special = {
                 0f,
                 -0f,
@@ -233,6 +236,7 @@ final class Cases {
             add(op, drawn(NORMAL, type, 5, 7), g(5, 1));
         }
         add(new Plain.MatMul(false, true), drawn(NORMAL, type, 5, 130).wanted(), drawn(NORMAL, type, 13, 130));
+        add(new Plain.MatMul(false, true, type), drawn(NORMAL, type, 2, 2048), drawn(NORMAL, type, 48, 2048));
         add(new Plain.MatMul(false, true, type), drawn(NORMAL, type, 7, 67).wanted(), g(13, 67));
         add(new Plain.MatMul(false, true, type), x(7, 67), drawn(NORMAL, other, 33, 67));
         add(new Plain.MatMul(true, false), drawn(NORMAL, type, 67, 5), drawn(NORMAL, type, 67, 11));
@@ -250,6 +254,10 @@ final class Cases {
     private void tiled(DType type) {
         add(new Plain.MatMul(false, true), x(1, 1280), drawn(NORMAL, type, 48, 1280));
         add(new Plain.MatMul(false, true, DType.BF16), drawn(NORMAL, DType.BF16, 9, 768), drawn(NORMAL, type, 32, 768));
+        add(
+                new Plain.MatMul(false, true, DType.BF16),
+                drawn(NORMAL, DType.BF16, 1, 2048),
+                drawn(NORMAL, type, 48, 2048));
         add(new Plain.MatMul(false, true), x(67, 256), drawn(NORMAL, type, 16, 256));
         add(new Plain.Gather(), drawn(NORMAL, type, 48, 512), ids(5, 0, 47, 33, 31, 32, 5));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 16, 256));
@@ -733,6 +741,7 @@ final class Cases {
         }
         norm("offset 300", drawn((i, n) -> 300 + n, DType.F32, 5, 13), x(13), x(13));
         norm("tiny", drawn((i, n) -> 1e-4 * n, DType.F32, 5, 67), x(67), x(67));
+        norm("many rows", x(517, 35), x(35), x(35));
         norm("constant rows", drawn((i, n) -> 2, DType.F32, 5, 11), x(11), x(11));
     }
 
@@ -788,7 +797,7 @@ final class Cases {
 
     private void gates() {
         for (Fn fn : List.of(Fn.SILU, Fn.GELU_TANH, Fn.SIGMOID)) {
-            for (long[] dims : new long[][] {{5, 7}, {11, 130}, {0, 5}, {2, 3, 13}, {67, 517}}) {
+            for (long[] dims : new long[][] {{5, 7}, {11, 130}, {0, 5}, {2, 3, 13}, {130, 517}}) {
                 boolean small = Shape.of(dims).size() < 2000;
                 add(new Fused.Gated(fn), small ? g(dims) : x(dims), small ? g(dims) : x(dims));
                 add(new Fused.GatedGrad(fn), x(dims), x(dims), x(dims));
@@ -815,7 +824,9 @@ final class Cases {
         Input weights = drawn((i, normal) -> listed.get(i) == IGNORED ? 0 : 0.1 + Math.abs(normal), DType.F32, n);
         Fused.CrossEntropy op = new Fused.CrossEntropy();
         add(note, op, logits, labels, weights);
-        add(note, new Fused.CrossEntropyGrad(), frozen(logits), labels, weights, made(op, 3, 1, n), x(n));
+        for (DType to : List.of(DType.F32, DType.BF16)) {
+            add(note, new Fused.CrossEntropyGrad(to), frozen(logits), labels, weights, made(op, 3, 1, n), x(n));
+        }
     }
 
     private void attention() {

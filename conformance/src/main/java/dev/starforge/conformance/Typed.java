@@ -36,6 +36,7 @@ final class Typed {
         }
         return switch (c.op()) {
             case Plain.Fill fill -> fill.spec().dtype();
+            case Fused.CrossEntropyGrad gradient -> gradient.to();
             case Plain.Cast cast when cast.to() != DType.F32 -> cast.to();
             case Plain.Cast _ when c.specs()[0].dtype().isFloat() -> c.specs()[0].dtype();
             default -> DType.F32;
@@ -83,6 +84,7 @@ final class Typed {
             case Plain.ScatterAdd o -> new Plain.ScatterAdd(o.height(), type);
             case Plain.Fill o -> new Plain.Fill(new Spec(type, o.spec().shape()), o.value());
             case Plain.Cast _ -> new Plain.Cast(type);
+            case Fused.CrossEntropyGrad _ -> new Fused.CrossEntropyGrad(type);
             default -> op;
         };
     }

@@ -30,11 +30,15 @@ final class CublasLt {
             LIBRARY.handle("cublasLtDestroy", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
     private static final MethodHandle cublasLtMatmulDescCreate =
             LIBRARY.handle("cublasLtMatmulDescCreate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT));
+    private static final MethodHandle cublasLtMatmulDescDestroy =
+            LIBRARY.handle("cublasLtMatmulDescDestroy", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
     private static final MethodHandle cublasLtMatmulDescSetAttribute = LIBRARY.handle(
             "cublasLtMatmulDescSetAttribute", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG));
     private static final MethodHandle cublasLtMatrixLayoutCreate = LIBRARY.handle(
             "cublasLtMatrixLayoutCreate",
             FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle cublasLtMatrixLayoutDestroy =
+            LIBRARY.handle("cublasLtMatrixLayoutDestroy", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
     private static final MethodHandle cublasLtMatrixLayoutSetAttribute = LIBRARY.handle(
             "cublasLtMatrixLayoutSetAttribute",
             FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG));
@@ -90,6 +94,15 @@ final class CublasLt {
         }
     }
 
+    // cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc);
+    static int cublasLtMatmulDescDestroy(long desc) {
+        try {
+            return (int) cublasLtMatmulDescDestroy.invokeExact(desc);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
     // cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t
     // bytes);
     static int cublasLtMatmulDescSetAttribute(long desc, int attribute, MemorySegment value, long bytes) {
@@ -105,6 +118,15 @@ final class CublasLt {
     static int cublasLtMatrixLayoutCreate(MemorySegment layout, int type, long rows, long columns, long ld) {
         try {
             return (int) cublasLtMatrixLayoutCreate.invokeExact(layout, type, rows, columns, ld);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);
+    static int cublasLtMatrixLayoutDestroy(long layout) {
+        try {
+            return (int) cublasLtMatrixLayoutDestroy.invokeExact(layout);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

@@ -17,6 +17,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -35,7 +36,7 @@ import java.util.stream.Stream;
 
 /**
  * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
- * the order they are asked for. Nothing waits for the GPU but copies, {@link #synchronize} and giving memory back; an
+ * the order they are asked for. Nothing waits for the GPU but reads, {@link #synchronize} and giving memory back; an
  * error in a kernel therefore shows at the next of these.
  *
  * <p>A step that is replayed runs eagerly the first time, which compiles its kernels and grows its scopes, is captured
@@ -64,6 +65,7 @@ final class CudaDevice implements Device {
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
+    private long staged; // bytes of pinned memory that copies may still read, since the last synchronization
     private boolean replaying;
     private boolean capturing;
     private boolean closed;
@@ -132,7 +134,7 @@ final class CudaDevice implements Device {
 
     @Override
     public void run(Op op, Tensor[] in, Tensor[] out) {
-        enter(op.name());
+        requireOpen(op.name());
         launcher.overlap(weights(op, in).noneMatch(weight -> computed.contains(weight.memory())));
         dispatch.run(op, in, out);
         for (Tensor each : out) {
@@ -149,6 +151,8 @@ final class CudaDevice implements Device {
     private static Stream<Tensor> weights(Op op, Tensor[] in) {
         return switch (op) {
             case Plain.MatMul _ -> Stream.of(in[1]);
+            case Fused.LayerNorm _ -> Stream.of(in[1], in[2]);
+            case Layers.AddLayerNorm _ -> Stream.of(in[2], in[3]);
             case Layers.Linear linear -> Arrays.stream(in, 1, 1 + linear.weights());
             default -> Stream.empty();
         };
@@ -224,20 +228,18 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** By way of pinned memory, so that nobody waits for the GPU unless that is full; see {@link #staged}. */
     private void upload(long pointer, MemorySegment source) {
-        for (long at = 0; at < source.byteSize(); at += STAGING) {
-            long bytes = Math.min(STAGING, source.byteSize() - at);
-            MemorySegment.copy(source, at, staging, 0, bytes);
-            uploadNative(pointer + at, staging.asSlice(0, bytes));
-        }
-    }
-
-    /** Waits, because the caller may change its buffer as soon as this returns. */
-    private void uploadNative(long pointer, MemorySegment from) {
-        if (from.byteSize() > 0) {
-            CudaDriver.check(
-                    CudaDriver.cuMemcpyHtoDAsync_v2(pointer, from, from.byteSize(), stream), name() + ": write");
-            synchronize();
+        for (long at = 0; at < source.byteSize(); ) {
+            if (staged == STAGING) {
+                synchronize();
+            }
+            long bytes = Math.min(STAGING - staged, source.byteSize() - at);
+            MemorySegment from = staging.asSlice(staged, bytes);
+            MemorySegment.copy(source, at, from, 0, bytes);
+            CudaDriver.check(CudaDriver.cuMemcpyHtoDAsync_v2(pointer + at, from, bytes, stream), name() + ": write");
+            staged += bytes;
+            at += bytes;
         }
     }
 
@@ -271,6 +273,7 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** Into the same pinned memory: copies from it are ahead on the stream. */
     private void download(MemorySegment target, long pointer) {
         for (long at = 0; at < target.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, target.byteSize() - at);
@@ -291,6 +294,7 @@ final class CudaDevice implements Device {
         enter("synchronize");
         refuseInCapture("synchronize", "the host waits for nothing inside a step");
         CudaDriver.check(CudaDriver.cuStreamSynchronize(stream), name() + ": synchronize");
+        staged = 0;
     }
 
     @Override
@@ -304,6 +308,7 @@ final class CudaDevice implements Device {
             Long graph = graphs.get(key);
             if (graph == null) {
                 step.run();
+                dispatch.flush();
                 graphs.put(key, TO_CAPTURE);
                 return;
             }
@@ -333,6 +338,7 @@ final class CudaDevice implements Device {
         capturing = true;
         try {
             step.run();
+            dispatch.flush();
         } catch (RuntimeException | Error failure) {
             capturing = false;
             abandonCapture();
@@ -357,7 +363,13 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** For all but operations: nothing that waits for its neighbour is behind this. */
     private void enter(String operation) {
+        requireOpen(operation);
+        dispatch.flush();
+    }
+
+    private void requireOpen(String operation) {
         if (closed) {
             throw new DeviceException(operation + ": " + name() + " is closed");
         }

@@ -178,6 +178,11 @@ final class CudaLauncher implements Launcher {
         return gemm.isPresent() && gemm.get().run(op, a, b, c);
     }
 
+    @Override
+    public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+        return gemm.isPresent() && gemm.get().runAdded(op, a, b, addend, c);
+    }
+
     void close() {
         scratch.close();
         constants.close();

@@ -10,19 +10,22 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 
 /**
  * Dense products by cuBLASLt: both factors of one type, sums in float32, without TF32. For a shape the library's first
- * choice is taken and kept, so that a step computes the same bits each time; what it has no algorithm for, or what is not
- * aligned, is left to our own kernel. A row-major product is the column-major product of the transposed factors, the second
+ * choice is taken, which is the same each time, so that a step computes the same bits; what it has no algorithm for, or what
+ * is not aligned, is left to our own kernel. A row-major product is the column-major product of the transposed factors, the second
  * one first.
  */
 final class Gemm {
     /** What NVIDIA recommends for Hopper. */
     private static final long WORKSPACE = 32L << 20;
+
+    /** Of shapes; those of packed sequences come and go. */
+    private static final int PLANS = 4096;
 
     private static final long ALIGNMENT = 16;
     private static final long RESULT_BYTES = 96;
@@ -33,25 +36,43 @@ final class Gemm {
     private final long handle;
     private final long stream;
     private final CudaMemory workspace;
-    private final Arena arena;
     private final MemorySegment out;
+    private final MemorySegment count;
+    private final long preference;
     private final MemorySegment one;
     private final MemorySegment zero;
-    private final Map<Problem, Optional<Plan>> plans = new HashMap<>();
+    private final Map<Problem, Optional<Plan>> plans = new LinkedHashMap<>(PLANS, 0.75f, true) {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Problem, Optional<Plan>> eldest) {
+            if (size() > PLANS) {
+                eldest.getValue().ifPresent(Plan::close);
+            }
+            return size() > PLANS;
+        }
+    };
 
     private record Problem(Plain.MatMul op, DType factors, Shape a, Shape b) {}
 
-    private record Plan(long desc, long first, long second, long result, MemorySegment algorithm) {}
+    private record Plan(long desc, long first, long second, long result, Arena arena, MemorySegment algorithm) {
+        void close() {
+            CublasLt.cublasLtMatmulDescDestroy(desc);
+            for (long layout : new long[] {first, second, result}) {
+                CublasLt.cublasLtMatrixLayoutDestroy(layout);
+            }
+            arena.close();
+        }
+    }
 
     Gemm(long stream, CudaMemory workspace, Arena arena) {
         this.stream = stream;
         this.workspace = workspace;
-        this.arena = arena;
         out = arena.allocate(JAVA_LONG);
+        count = arena.allocate(JAVA_INT);
         one = arena.allocateFrom(JAVA_FLOAT, 1);
         zero = arena.allocateFrom(JAVA_FLOAT, 0);
         CublasLt.check(CublasLt.cublasLtCreate(out), "open cuBLASLt");
         handle = out.get(JAVA_LONG, 0);
+        preference = preference();
     }
 
     static long workspaceBytes() {
@@ -60,8 +81,17 @@ final class Gemm {
 
     /** Whether it could. */
     boolean run(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+        return run(op, a, b, zero, c, c);
+    }
+
+    /** The same, and the product is added to {@code addend}, with one rounding. */
+    boolean runAdded(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+        return run(op, a, b, one, addend, c);
+    }
+
+    private boolean run(Plain.MatMul op, Tensor a, Tensor b, MemorySegment beta, Tensor addend, Tensor c) {
         boolean types = a.dtype() == b.dtype() && (c.dtype() == a.dtype() || c.dtype() == DType.F32);
-        long at = CudaMemory.pointer(a) | CudaMemory.pointer(b) | CudaMemory.pointer(c);
+        long at = CudaMemory.pointer(a) | CudaMemory.pointer(b) | CudaMemory.pointer(addend) | CudaMemory.pointer(c);
         if (!types || at % ALIGNMENT != 0 || a.shape().size() == 0) {
             return false;
         }
@@ -71,7 +101,6 @@ final class Gemm {
             return false;
         }
         Plan plan = found.get();
-        long y = CudaMemory.pointer(c);
         CublasLt.check(
                 CublasLt.cublasLtMatmul(
                         handle,
@@ -81,10 +110,10 @@ final class Gemm {
                         plan.first,
                         CudaMemory.pointer(a),
                         plan.second,
-                        zero,
-                        y,
+                        beta,
+                        CudaMemory.pointer(addend),
                         plan.result,
-                        y,
+                        CudaMemory.pointer(c),
                         plan.result,
                         plan.algorithm,
                         workspace.pointer(),
@@ -103,13 +132,15 @@ final class Gemm {
         long first = layout(problem.factors, problem.b);
         long second = layout(problem.factors, problem.a);
         long result = layout(c.dtype(), c.shape());
-        MemorySegment results = arena.allocate(RESULT_BYTES, JAVA_LONG.byteAlignment());
-        MemorySegment found = arena.allocate(JAVA_INT);
+        Arena own = Arena.ofConfined();
+        Plan plan = new Plan(desc, first, second, result, own, own.allocate(RESULT_BYTES, JAVA_LONG.byteAlignment()));
         int status = CublasLt.cublasLtMatmulAlgoGetHeuristic(
-                handle, desc, first, second, result, result, preference(), 1, results, found);
-        return status == CublasLt.SUCCESS && found.get(JAVA_INT, 0) > 0
-                ? Optional.of(new Plan(desc, first, second, result, results))
-                : Optional.empty();
+                handle, desc, first, second, result, result, preference, 1, plan.algorithm, count);
+        if (status == CublasLt.SUCCESS && count.get(JAVA_INT, 0) > 0) {
+            return Optional.of(plan);
+        }
+        plan.close();
+        return Optional.empty();
     }
 
     private void transpose(long desc, int attribute, boolean transposed) {
@@ -162,6 +193,7 @@ final class Gemm {
     }
 
     int close() {
+        plans.values().forEach(plan -> plan.ifPresent(Plan::close));
         return CublasLt.cublasLtDestroy(handle);
     }
 }

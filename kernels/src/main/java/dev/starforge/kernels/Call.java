@@ -11,6 +11,11 @@ final class Call {
     /** A group that works on columns has as many as a simdgroup has lanes. */
     static final int COLUMNS = 32;
 
+    /** Elements from which on a thread has {@link #EACH}: so many threads have enough to do between them. */
+    private static final long MANY = 1 << 16;
+
+    private static final int EACH = 8;
+
     private final Launcher launcher;
     private final Kernel kernel;
     private final List<Argument> arguments = new ArrayList<>();
@@ -70,6 +75,15 @@ final class Call {
     /** One thread for each of {@code elements}. */
     void elements(long elements) {
         groups(Math.ceilDiv(elements, Launch.GROUP));
+    }
+
+    /** The same for a kernel whose threads have several where there are many. */
+    void each(long elements) {
+        int each = elements < MANY ? 1 : EACH;
+        if (each > 1) {
+            define("EACH", each);
+        }
+        groups(Math.ceilDiv(elements, (long) each * Launch.GROUP));
     }
 
     void groups(long x) {

@@ -35,6 +35,7 @@ public final class Dispatch {
     private final Products products;
     private final Rows rows;
     private final Flash flash;
+    private final Appending appending;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
@@ -42,6 +43,7 @@ public final class Dispatch {
         products = new Products(launcher, weights);
         rows = new Rows(launcher);
         flash = new Flash(launcher);
+        appending = new Appending(launcher, this);
     }
 
     /**
@@ -71,7 +73,8 @@ public final class Dispatch {
             case Fused.Attention o -> head(in);
             case Fused.AttentionGrad o -> head(in);
             case Layers o -> Support.NATIVE;
-            case Adapters o -> Support.EXPANDED;
+            case Adapters.Lora o -> in[0].shape().dim(0) <= Products.FEW_ADAPTED ? Support.NATIVE : Support.EXPANDED;
+            case Adapters.ExpertLora o -> Support.EXPANDED;
         };
     }
 
@@ -102,7 +105,11 @@ public final class Dispatch {
                         .max()
                         .orElse(0);
             case Fused.Attention _ -> Flash.workspace(in);
+            case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
             case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
+            case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? Rows.workspace(in[0].shape(), 1) : 0;
+            case Fused.LayerNormGrad _ -> Rows.workspace(in[0].shape(), 2);
+            case Fused.RmsNormGrad _ -> Rows.workspace(in[0].shape(), 1);
             default -> 0;
         };
     }
@@ -122,11 +129,25 @@ public final class Dispatch {
         weights.unpack(matrix, file);
     }
 
-    /** Launches what computes {@code out}, on an operation that is supported. */
+    /**
+     * Launches what computes {@code out}, on an operation that is supported: now, or with the operations that follow, but at the
+     * latest at {@link #flush}.
+     */
     public void run(Op op, Tensor[] in, Tensor[] out) {
         if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
             return;
         }
+        if (!appending.takes(op, in, out)) {
+            launch(op, in, out);
+        }
+    }
+
+    /** Launches what waits for its neighbour: before anybody reads or writes memory otherwise, or gives it back. */
+    public void flush() {
+        appending.flush();
+    }
+
+    void launch(Op op, Tensor[] in, Tensor[] out) {
         switch (op) {
             case Plain.Add o -> broadcast(Kernel.ADD, o, in, out[0]);
             case Plain.Mul o -> broadcast(Kernel.MUL, o, in, out[0]);
@@ -134,16 +155,16 @@ public final class Dispatch {
                 elementwise(Kernel.AFFINE, out[0], in[0], out[0])
                         .f32(o.scale())
                         .f32(o.shift())
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Plain.Map o ->
-                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).elements(Call.size(out[0]));
+                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).each(Call.size(out[0]));
             case Plain.MapGrad o ->
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Plain.Cast _ when in[0].dtype().isQuantized() -> weights.dequantize(in[0], out[0]);
             case Plain.Gather _ when in[0].dtype().isQuantized() -> weights.gather(in[0], in[1], out[0]);
-            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).elements(Call.size(out[0]));
+            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).each(Call.size(out[0]));
             case Plain.Fill o ->
                 elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
             case Plain.MatMul o -> products.matmul(o, in[0], in[1], out[0]);
@@ -205,13 +226,7 @@ public final class Dispatch {
                         .f32(o.maxNorm())
                         .elements(Call.size(in[0]));
             case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
-            case Training.Dropout o ->
-                elementwise(Kernel.DROPOUT, out[0], in[0], in[1], in[2], in[3], out[0])
-                        .i64(in[0].shape().last())
-                        .i32(o.site())
-                        .f32(o.rate())
-                        .f32(o.scale())
-                        .elements(Call.size(out[0]));
+            case Training.Dropout o -> dropout(o, in, out[0]);
             case Training.Noise o ->
                 elementwise(Kernel.NOISE, out[0], in[0], in[1], in[2], in[3], in[4], out[0])
                         .i64(in[0].shape().last())
@@ -234,11 +249,11 @@ public final class Dispatch {
             case Fused.Gated o ->
                 elementwise(Kernel.GATED, out[0], in[0], in[1], out[0])
                         .i32(code(o.fn()))
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Fused.GatedGrad o ->
                 elementwise(Kernel.GATED_GRAD, out[0], in[0], in[1], in[2], out[0], out[1])
                         .i32(code(o.fn()))
-                        .elements(Call.size(out[0]));
+                        .each(Call.size(out[0]));
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
                 eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
@@ -249,7 +264,9 @@ public final class Dispatch {
             case Layers.Linear o -> products.linear(o, in, out);
             case Layers.AddLayerNorm o -> norm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);
             case Layers.AddRmsNorm o -> norm(Kernel.ADD_RMS_NORM, o.eps(), in, out);
-            case Adapters o -> throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
+            case Adapters.Lora _ -> products.lora(in, out[0]);
+            case Adapters.ExpertLora o ->
+                throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
         }
     }
 
@@ -265,6 +282,19 @@ public final class Dispatch {
     /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
     private void eachRow(Kernel kernel, Tensor x, Tensor... tensors) {
         call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
+    }
+
+    private void dropout(Training.Dropout op, Tensor[] in, Tensor y) {
+        long draws = in[0].dim(0) * Call.groups(in[0].dim(1), 4);
+        call(Kernel.DROPOUT)
+                .tensors(in)
+                .tensors(y)
+                .i64(draws)
+                .i64(in[0].dim(1))
+                .i32(op.site())
+                .f32(op.rate())
+                .f32(op.scale())
+                .elements(draws);
     }
 
     private void norm(Kernel kernel, float eps, Tensor[] in, Tensor[] out) {
@@ -286,7 +316,7 @@ public final class Dispatch {
         elementwise(kernel, out, in[0], in[1], out)
                 .i32(code)
                 .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : Call.size(in[1]))
-                .elements(Call.size(out));
+                .each(Call.size(out));
     }
 
     private void norm(Tensor[] in, Tensor y) {
@@ -309,11 +339,8 @@ public final class Dispatch {
     private void layerNormGrad(Tensor[] in, Tensor[] out) {
         eachRow(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
         if (out.length > 1) {
-            call(Kernel.LAYER_NORM_GRAD_WEIGHTS)
-                    .tensors(in[0], in[3], in[4], in[5], out[1], out[2])
-                    .i64(in[0].shape().rows())
-                    .i64(in[0].shape().last())
-                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
+            Tensor[] read = {in[0], in[3], in[4], in[5]};
+            rows.addUp(Kernel.LAYER_NORM_GRAD_WEIGHTS, in[0].shape(), read, out[1], out[2]);
         }
     }
 
@@ -321,11 +348,8 @@ public final class Dispatch {
     private void rmsNormGrad(Tensor[] in, Tensor[] out) {
         eachRow(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
         if (out.length > 1) {
-            call(Kernel.RMS_NORM_GRAD_WEIGHTS)
-                    .tensors(in[0], in[2], in[3], out[1])
-                    .i64(in[0].shape().rows())
-                    .i64(in[0].shape().last())
-                    .groups(Call.groups(in[0].shape().last(), Call.COLUMNS));
+            Tensor[] read = {in[0], in[2], in[3]};
+            rows.addUp(Kernel.RMS_NORM_GRAD_WEIGHTS, in[0].shape(), read, out[1]);
         }
     }
 

@@ -24,4 +24,7 @@ public interface Launcher {
 
     /** A product by a library of the device's maker, if there is one that takes these types and shapes. */
     boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c);
+
+    /** The same, added to what {@code addend} has: of the type and shape of c, and perhaps c itself. */
+    boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c);
 }

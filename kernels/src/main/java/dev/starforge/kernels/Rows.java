@@ -1,6 +1,8 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Plain;
@@ -11,6 +13,9 @@ import java.util.List;
 final class Rows {
     /** As rows.kernel has it. */
     static final int MAX_RANK = 8;
+
+    /** Rows that a group adds up, as common.kernel has it. */
+    static final int STRETCH = 256;
 
     private final Launcher launcher;
 
@@ -103,13 +108,42 @@ final class Rows {
                         .tensors(x, y)
                         .i64(x.shape().last())
                         .groups(x.shape().rows());
-            case LEADING ->
-                new Call(launcher, Kernel.SUM_LEADING)
-                        .tensors(x, y)
-                        .i64(x.shape().rows())
-                        .i64(x.shape().last())
-                        .groups(Call.groups(Call.size(y), Call.COLUMNS));
+            case LEADING -> addUp(Kernel.SUM_LEADING, x.shape(), new Tensor[] {x}, y);
         }
+    }
+
+    /** Runs a kernel that adds up stretches of the rows of {@code shape}, and then their sums, until there is one of each. */
+    void addUp(Kernel kernel, Shape shape, Tensor[] in, Tensor... sums) {
+        long stretches = stretches(shape.rows());
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Tensor[] parts = stretches == 1
+                ? sums
+                : Arrays.stream(sums)
+                        .map(sum -> scratch.allocate(Spec.f32(stretches, shape.last())))
+                        .toArray(Tensor[]::new);
+        new Call(launcher, kernel)
+                .tensors(in)
+                .tensors(parts)
+                .i64(shape.rows())
+                .i64(shape.last())
+                .groups(Call.groups(shape.last(), Call.COLUMNS), stretches, 1);
+        for (int i = 0; i < sums.length && stretches > 1; i++) {
+            sum(Plain.Sum.Over.LEADING, parts[i], sums[i]);
+        }
+        scratch.release();
+    }
+
+    private static long stretches(long rows) {
+        return Math.max(1, Call.groups(rows, STRETCH));
+    }
+
+    /** Scratch memory for adding up rows to so many sums. */
+    static long workspace(Shape shape, int sums) {
+        long parts = stretches(shape.rows());
+        return parts == 1
+                ? 0
+                : sums * Spec.f32(parts, shape.last()).bytes() + workspace(Shape.of(parts, shape.last()), 1);
     }
 
     void slice(long from, Tensor x, Tensor y) {

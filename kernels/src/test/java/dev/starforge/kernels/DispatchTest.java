@@ -31,7 +31,7 @@ class DispatchTest {
                 new Fused.Gated(Fn.SILU),
                 new Fused.GatedGrad(Fn.GELU_TANH),
                 new Fused.CrossEntropy(),
-                new Fused.CrossEntropyGrad(),
+                new Fused.CrossEntropyGrad(DType.F32),
                 new Fused.Attention(1, 0, 16),
                 new Fused.AttentionGrad(1, 0, 16));
     }

@@ -76,6 +76,7 @@ class KernelTest {
                         Arguments.of("flashgrad", "ROWS", Flash.TILE),
                         Arguments.of("decode", "RUN", Flash.RUN),
                         Arguments.of("rows", "MAX_RANK", Rows.MAX_RANK),
+                        Arguments.of("common", "STRETCH", Rows.STRETCH),
                         Arguments.of("experts", "MAX_ROUTE_GROUPS", Products.MAX_ROUTE_GROUPS)),
                 Stream.of(Fn.values()).map(fn -> Arguments.of("common", "FN_" + fn, Dispatch.code(fn))));
     }

@@ -34,13 +34,13 @@ public final class Batches {
     /** The same, all of them with one adapter of the model's table. */
     public static Batch packed(Model model, Scope scope, List<int[]> sequences, int adapter) {
         int longest = sequences.stream().mapToInt(s -> s.length).max().orElse(0);
-        Layout layout = new Layout(sequences.size(), longest);
+        int tokens = sequences.stream().mapToInt(s -> s.length).sum();
+        Layout layout = new Layout(sequences.size(), longest, tokens);
         for (int[] sequence : sequences) {
-            int start = layout.ids.size();
+            int start = layout.tokens;
             int[] rows = IntStream.range(start, start + sequence.length).toArray();
             layout.add(sequence, 0, rows, rows, adapter);
         }
-        int tokens = layout.ids.size();
         return layout.write(
                 scope.device(),
                 allocate(scope, tokens, sequences.size(), longest, 1, tokens, model.regime(longest)),
@@ -51,7 +51,7 @@ public final class Batches {
     public static Batch cached(Model model, Scope scope, List<Chunk> chunks) {
         Layout layout = layout(chunks, 0);
         int[] rows = layout.lastRows();
-        int tokens = layout.ids.size();
+        int tokens = layout.tokens;
         int regime = regime(model, chunks);
         return layout.write(
                 scope.device(),
@@ -110,7 +110,8 @@ public final class Batches {
             slots.add(appended.rows());
             width = Math.max(width, chunk.sequence().table().length);
         }
-        Layout layout = new Layout(chunks.size(), width);
+        int tokens = chunks.stream().mapToInt(chunk -> chunk.ids().length).sum();
+        Layout layout = new Layout(chunks.size(), width, tokens);
         for (int s = 0; s < chunks.size(); s++) {
             layout.add(
                     chunks.get(s).ids(),
@@ -124,33 +125,38 @@ public final class Batches {
 
     /** The host side of a batch. */
     private static final class Layout {
-        private final List<Integer> ids = new ArrayList<>();
-        private final List<Integer> positions = new ArrayList<>();
-        private final List<Integer> slots = new ArrayList<>();
-        private final List<Integer> rowAdapters = new ArrayList<>();
+        private final int[] ids;
+        private final int[] positions;
+        private final int[] slots;
+        private final int[] rowAdapters;
         private final int[] starts;
         private final int[] adapters;
         private final int[] tables;
         private final int width;
         private int sequences;
+        private int tokens;
 
-        Layout(int sequences, int width) {
+        Layout(int sequences, int width, int tokens) {
+            this.ids = new int[tokens];
+            this.positions = new int[tokens];
+            this.slots = new int[tokens];
+            this.rowAdapters = new int[tokens];
             this.starts = new int[sequences + 1];
             this.adapters = new int[sequences];
             this.tables = new int[sequences * width];
             this.width = width;
         }
 
-        void add(int[] tokens, int position, int[] rows, int[] blocks, int adapter) {
-            for (int i = 0; i < tokens.length; i++) {
-                ids.add(tokens[i]);
-                positions.add(position + i);
-                slots.add(rows[i]);
-                rowAdapters.add(adapter);
+        void add(int[] added, int position, int[] rows, int[] blocks, int adapter) {
+            for (int i = 0; i < added.length; i++, tokens++) {
+                ids[tokens] = added[i];
+                positions[tokens] = position + i;
+                slots[tokens] = rows[i];
+                rowAdapters[tokens] = adapter;
             }
             System.arraycopy(blocks, 0, tables, sequences * width, blocks.length);
             adapters[sequences] = adapter;
-            starts[++sequences] = ids.size();
+            starts[++sequences] = tokens;
         }
 
         int[] lastRows() {
@@ -161,19 +167,15 @@ public final class Batches {
         }
 
         Batch write(Device device, Batch batch, int[] rows) {
-            device.write(batch.ids(), ints(ids));
-            device.write(batch.positions(), ints(positions));
+            device.write(batch.ids(), ids);
+            device.write(batch.positions(), positions);
             device.write(batch.starts(), starts);
-            device.write(batch.slots(), ints(slots));
+            device.write(batch.slots(), slots);
             device.write(batch.tables(), tables);
             device.write(batch.rows(), rows);
             device.write(batch.adapters(), adapters);
-            device.write(batch.rowAdapters(), ints(rowAdapters));
+            device.write(batch.rowAdapters(), rowAdapters);
             return batch;
-        }
-
-        private static int[] ints(List<Integer> values) {
-            return values.stream().mapToInt(Integer::intValue).toArray();
         }
     }
 }

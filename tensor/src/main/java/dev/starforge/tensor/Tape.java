@@ -30,6 +30,7 @@ public final class Tape implements Ops {
     private final List<Tensor> parameters;
     private final Set<Tensor> live = new HashSet<>();
     private final Set<Tensor> rounded = new HashSet<>(); // of 16 bits, made from float32
+    private final Map<Tensor, DType> widened = new HashMap<>(); // float32 results of products of 16 bits, as logits are
     private final List<Node> nodes = new ArrayList<>();
     private final Map<Block, Integer> saved = new IdentityHashMap<>();
     private final Map<Tensor, Tensor> gradients = new LinkedHashMap<>();
@@ -59,13 +60,16 @@ public final class Tape implements Ops {
                         + ", which the backward pass still needs");
             }
         }
-        if (any && op instanceof Layers fused) {
+        if (any && op instanceof Layers fused && !fused.isWhole()) {
             return scope().within(() -> fused.expand(this, in));
         }
         Tensor[] out = ops.runAll(op, in);
         if (any) {
             if (op instanceof Plain.Cast && in[0].dtype() == DType.F32) {
                 rounded.add(out[0]);
+            }
+            if (op instanceof Plain.MatMul && in[0].dtype() != DType.F32 && out[0].dtype() == DType.F32) {
+                widened.put(out[0], in[0].dtype());
             }
             record(new OpNode(op, in.clone(), out.clone(), needs, op.saved(input -> needs[input])));
         }
@@ -161,7 +165,12 @@ public final class Tape implements Ops {
         }
     }
 
+    /** A product has gradients of the type of its factors, with which they are multiplied. */
     private DType gradientType(Tensor tensor) {
+        DType factors = widened.get(tensor);
+        if (factors != null) {
+            return factors;
+        }
         return tensor.dtype() == DType.F32 || rounded.contains(tensor)
                 ? DType.F32
                 : precision().gradient();

@@ -58,6 +58,7 @@ public final class EmulatedBackend implements Backend {
             Dispatch dispatch = new Dispatch(new Recorder(needed, scope));
             Tensor[] given = allocate(scope, in);
             dispatch.run(op, given, allocate(scope, op.outputs(in)));
+            dispatch.flush();
         }
     }
 
@@ -90,6 +91,11 @@ public final class EmulatedBackend implements Backend {
 
         @Override
         public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+            return false;
+        }
+
+        @Override
+        public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
             return false;
         }
     }

@@ -38,7 +38,6 @@ enum Instruction {
     /** Of 256 bits alone. */
     VPSIGNB(THREE, 0x66, 2, 0x08, 1),
     VPCMPEQB(THREE, 0x66, 1, 0x74, 1),
-    VPBLENDW(BLEND, 0x66, 3, 0x0e, 1),
     VBLENDVPS(BLEND, 0x66, 3, 0x4a, 1),
     /** Of 512 bits alone. */
     VPDPBUSD(THREE, 0x66, 2, 0x50, 1),

@@ -171,8 +171,10 @@ public sealed interface Projection {
 
         @Override
         public Tensor update(Ops ops, Tensor x, Tensor y) {
-            Tensor update = ops.project(ops.project(ops.dropout(x, site), a), b);
-            return ops.add(base.update(ops, x, y), ops.scale(update, scale));
+            Tensor low = ops.scale(ops.project(ops.dropout(x, site), a), scale);
+            Layers.Linear sum = new Layers.Linear(1, false, Fn.IDENTITY, true, y.dtype(), false);
+            return ops.linear(sum, low, List.of(b), List.of(base.update(ops, x, y)))
+                    .getFirst();
         }
 
         @Override

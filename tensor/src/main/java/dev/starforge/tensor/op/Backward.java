@@ -18,7 +18,7 @@ public interface Backward extends Op.Needs {
     /** Type and shape of an input, saved or not. */
     Spec spec(int input);
 
-    /** The type of an input's gradient: float32 where the input is, or was rounded from float32. */
+    /** The type of an input's gradient: float32 where the input is, unless it is a product of 16 bits, or was rounded from float32. */
     DType gradientType(int input);
 
     /** The gradient of an output. */

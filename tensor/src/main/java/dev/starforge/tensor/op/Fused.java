@@ -341,19 +341,24 @@ public sealed interface Fused extends Op
 
         @Override
         public void gradient(Ops ops, Backward b) {
-            b.give(0, ops.run(new CrossEntropyGrad(), b.in(0), b.in(1), b.in(2), b.out(1), b.d(0)));
+            Op gradient = new CrossEntropyGrad(b.gradientType(0));
+            b.give(0, ops.run(gradient, b.in(0), b.in(1), b.in(2), b.out(1), b.d(0)));
         }
     }
 
-    /** (logits, labels, weights, lse, dlosses) -> dlogits: weight * dloss * (softmax - one hot). */
-    record CrossEntropyGrad() implements Fused {
+    /** (logits, labels, weights, lse, dlosses) -> dlogits of type {@code to}: weight * dloss * (softmax - one hot). */
+    record CrossEntropyGrad(DType to) implements Fused {
+        public CrossEntropyGrad {
+            Check.isFloat("CrossEntropyGrad", to);
+        }
+
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 5, in);
             Spec[] forward = new CrossEntropy().outputs(in[0], in[1], in[2]);
             Check.same(this, forward[1].shape(), in[3].shape());
             Check.same(this, forward[0].shape(), in[4].shape());
-            return new Spec[] {in[0]};
+            return new Spec[] {new Spec(to, in[0].shape())};
         }
 
         @Override

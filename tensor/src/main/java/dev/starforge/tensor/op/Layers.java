@@ -8,6 +8,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Plain.Map;
 import dev.starforge.tensor.op.Plain.MatMul;
+import dev.starforge.tensor.op.Plain.Sum;
 
 /**
  * Neighbours in a transformer block that a backend may run in one pass over memory: a product and what is done to it before
@@ -16,9 +17,15 @@ import dev.starforge.tensor.op.Plain.MatMul;
  * wherever sums are in the same order.
  *
  * <p>Therefore a tape records the expansion in their place. What the gradient of an activation or of a norm reads is then
- * kept as it ever was, nothing is computed twice, and a block that runs again from a checkpoint has the same bits.
+ * kept as it ever was, nothing is computed twice, and a block that runs again from a checkpoint has the same bits. A sum
+ * reads nothing for its gradient, so a product with what is added to it is recorded as it is.
  */
 public sealed interface Layers extends Fused {
+    /** Whether a tape records it whole: its gradient reads nothing that only its parts give. */
+    default boolean isWhole() {
+        return false;
+    }
+
     /**
      * (x[N, in], then {@code weights} matrices [out, in], each of a type of its own, then as many biases [out] if there are
      * any, then the residual [N, out] if there is one) -> for each weight y[N, out] = fn(x W^T + bias) + residual.
@@ -82,6 +89,27 @@ public sealed interface Layers extends Fused {
                 out[i] = residual ? ops.add(in[residualInput()], y) : y;
             }
             return out;
+        }
+
+        @Override
+        public boolean isWhole() {
+            return weights == 1 && fn == Fn.IDENTITY;
+        }
+
+        @Override
+        public Saved saved(Needs needs) {
+            return product().saved(needs);
+        }
+
+        @Override
+        public void gradient(Ops ops, Backward b) {
+            product().gradient(ops, b);
+            if (bias && b.needs(biasOf(1))) {
+                b.give(biasOf(1), ops.run(new Sum(Sum.Over.LEADING), b.d(0)));
+            }
+            if (residual) {
+                b.give(residualInput(), b.d(0));
+            }
         }
     }
 

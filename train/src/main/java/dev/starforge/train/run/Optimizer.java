@@ -60,17 +60,23 @@ final class Optimizer implements AutoCloseable {
     }
 
     /**
-     * Moves the parameters, or nothing where loss or gradients are not finite; nobody waits to find out.
+     * The norm of gradients before clipping, [1]; not finite where they or the losses, [n], are not.
+     *
+     * @param scale what they are to be divided by
+     */
+    static Tensor norm(Ops ops, List<Tensor> gradients, Tensor losses, double scale) {
+        Tensor norm = ops.scale(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)), (float) (1 / scale));
+        // zero times what is not finite is not a number, and anything else adds nothing
+        return ops.add(norm, ops.scale(ops.run(new Plain.Sum(Plain.Sum.Over.LAST), losses), 0));
+    }
+
+    /**
+     * Moves the parameters, or nothing where the norm is not finite; nobody waits to find out.
      *
      * @param gradients divided by {@code scale} one after the other
-     * @param losses what the gradients are of, [n]
-     * @return the norm of the gradients before clipping, [1]; not finite when nothing was moved
      */
-    Tensor update(Ops ops, List<Tensor> gradients, Tensor losses, double scale, double learningRate) {
+    void update(Ops ops, List<Tensor> gradients, Tensor norm, double scale, double learningRate) {
         float inverse = (float) (1 / scale);
-        Tensor ownNorm = ops.scale(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)), inverse);
-        // zero times what is not finite is not a number, and anything else adds nothing
-        Tensor norm = ops.add(ownNorm, ops.scale(ops.run(new Plain.Sum(Plain.Sum.Over.LAST), losses), 0));
         int number = updates + 1;
         device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
                 (1 - Math.pow(settings.beta2(), number)));
@@ -89,7 +95,6 @@ final class Optimizer implements AutoCloseable {
                 return in;
             });
         }
-        return norm;
     }
 
     /** The moments by name: what must be saved and restored, besides {@link #updates}. */

@@ -61,6 +61,7 @@ public final class TrainRun implements AutoCloseable {
     private final RunState state = new RunState();
     private List<List<Integer>> sequences = List.of();
     private int plannedEpoch = -1;
+    private List<List<Example>> ahead = List.of(); // of the next step
     private long begun;
     private double elapsedBefore;
 
@@ -231,13 +232,21 @@ public final class TrainRun implements AutoCloseable {
                 .sum();
         return String.format(
                 Locale.ROOT,
-                "%s, %,d parameters trained; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
+                "%s on %s, %,d parameters trained, %.2f %% of all; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
                 files.architecture(),
+                device.name(),
                 trained,
+                100.0 * trained / (hasAdapter() ? trained + stored() : trained),
                 data.train().facts().lossTokens(),
                 steps,
                 perStep(),
                 state.step > 0 ? "; resumes at step " + state.step : "");
+    }
+
+    private long stored() {
+        return files.tensors().stream()
+                .mapToLong(tensor -> tensor.shape().size())
+                .sum();
     }
 
     private boolean hasAdapter() {
@@ -321,34 +330,29 @@ public final class TrainRun implements AutoCloseable {
     }
 
     private void next() {
-        if (plannedEpoch != state.epoch) {
-            sequences = data.train().epoch(state.epoch);
-            plannedEpoch = state.epoch;
-        }
-        int end = Math.min(sequences.size(), state.position + perStep());
-        List<List<Example>> read = new ArrayList<>();
-        long seen = 0;
-        for (List<Integer> sequence : sequences.subList(state.position, end)) {
-            read.add(data.train().read(sequence, state.epoch));
-            seen += read.getLast().stream()
-                    .mapToLong(example -> example.ids().length)
-                    .sum();
-        }
+        List<List<Example>> read = ahead.isEmpty() ? read() : ahead;
+        int end = state.position + read.size();
+        long seen = read.stream()
+                .flatMap(List::stream)
+                .mapToLong(example -> example.ids().length)
+                .sum();
         long began = setup.nanoTime().getAsLong();
         double cpu = Machine.cpuSeconds();
         double rate = schedule.rate(state.step);
-        Trainer.Report report = stepThatFits(read, rate);
-        double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
-        state.trainingSeconds += took;
-        state.tokens += seen;
-        state.lossTokens += report.targets();
+        Trainer.Started started = stepThatFits(read, rate);
         state.position = end;
         if (state.position == sequences.size()) {
             state.epoch++;
             state.position = 0;
         }
+        ahead = state.step + 1 < steps ? read() : List.of(); // while the device computes
+        Trainer.Report report = started.report();
+        double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
+        state.trainingSeconds += took;
+        state.tokens += seen;
+        state.lossTokens += report.targets();
         state.step++;
-        double within = plannedEpoch == state.epoch ? (double) state.position / sequences.size() : 0;
+        double within = (double) state.position / sequences.size();
         double used = cpu < 0
                 ? -1
                 : (Machine.cpuSeconds() - cpu) / took / Runtime.getRuntime().availableProcessors();
@@ -391,7 +395,19 @@ public final class TrainRun implements AutoCloseable {
         }
     }
 
-    private Trainer.Report stepThatFits(List<List<Example>> read, double rate) {
+    /** The sequences of the next step. */
+    private List<List<Example>> read() {
+        if (plannedEpoch != state.epoch) {
+            sequences = data.train().epoch(state.epoch);
+            plannedEpoch = state.epoch;
+        }
+        int end = Math.min(sequences.size(), state.position + perStep());
+        return sequences.subList(state.position, end).stream()
+                .map(sequence -> data.train().read(sequence, state.epoch))
+                .toList();
+    }
+
+    private Trainer.Started stepThatFits(List<List<Example>> read, double rate) {
         while (true) {
             List<List<Example>> batches = new ArrayList<>();
             for (int from = 0; from < read.size(); from += state.sequencesAtATime) {
@@ -400,7 +416,7 @@ public final class TrainRun implements AutoCloseable {
                         .toList());
             }
             try {
-                return trainer.step(batches, rate, state.step);
+                return trainer.start(batches, rate, state.step);
             } catch (MemoryException full) {
                 if (state.sequencesAtATime == 1) {
                     throw new TrainException(

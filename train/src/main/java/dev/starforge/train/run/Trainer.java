@@ -39,7 +39,7 @@ import java.util.stream.Stream;
  * rows at a time, at once, since the gradient of a mean is known before the rest of the mean is.
  */
 public final class Trainer implements AutoCloseable {
-    private static final int LOGITS = 1 << 24;
+    private static final int LOGITS = 1 << 25;
 
     private final Model model;
     private final Device device;
@@ -125,20 +125,29 @@ public final class Trainer implements AutoCloseable {
      * @throws MemoryException when the device has not enough; nothing has changed then
      */
     public Report step(List<List<Example>> batches, double learningRate, long number) {
+        return start(batches, learningRate, number).report();
+    }
+
+    /** The same, of which nobody has waited for the result: meanwhile the host may do something else. */
+    public Started start(List<List<Example>> batches, double learningRate, long number) {
+        step.mark();
         try {
-            return tryStep(batches, learningRate, number);
+            return launch(batches, learningRate, number);
         } catch (MemoryException full) {
             step.close(); // a tape that did not run backward still holds tensors
             step = new Scope(device);
             ops = device.ops(step, precision, fallback);
             throw full;
+        } catch (RuntimeException | Error failure) {
+            step.release();
+            throw failure;
         }
     }
 
-    private Report tryStep(List<List<Example>> batches, double learningRate, long number) {
-        return step.within(() -> {
-            double scale = lossScale.value();
-            double divisor = divisor(batches) / scale;
+    private Started launch(List<List<Example>> batches, double learningRate, long number) {
+        double scale = lossScale.value();
+        double divisor = divisor(batches) / scale;
+        Tensor found = step.within(() -> {
             List<Tensor> losses = new ArrayList<>();
             List<Tensor> gradients = new ArrayList<>();
             for (List<Example> batch : batches) {
@@ -152,24 +161,46 @@ public final class Trainer implements AutoCloseable {
                 gradients.addAll(List.of(results).subList(1, results.length));
             }
             Tensor parts = concat(ops, losses);
-            Tensor moved = optimizer.update(ops, gradients, parts, scale, learningRate);
+            Tensor norm = Optimizer.norm(ops, gradients, parts, scale);
+            Tensor all = ops.run(new Plain.Concat(), parts, norm); // before anything moves: memory may end here
+            optimizer.update(ops, gradients, norm, scale, learningRate);
+            return all;
+        });
+        long targets = batches.stream()
+                .flatMap(List::stream)
+                .mapToLong(Example::targets)
+                .sum();
+        return new Started(found, scale, targets);
+    }
+
+    /** A step that the device has been asked for; its report is due before anything else is asked. */
+    public final class Started {
+        private final Tensor found; // the parts of the loss, then the norm
+        private final double scale;
+        private final long targets;
+
+        private Started(Tensor found, double scale, long targets) {
+            this.found = found;
+            this.scale = scale;
+            this.targets = targets;
+        }
+
+        /** Waits, and reads what a step reads of the device, all at once. */
+        public Report report() {
+            float[] values = device.floats(found);
+            step.release();
             double loss = 0;
-            float[] found = device.floats(concat(ops, List.of(parts, moved))); // the one read of a step, at its end
-            for (int i = 0; i < found.length - 1; i++) {
-                loss += found[i] / scale;
+            for (int i = 0; i < values.length - 1; i++) {
+                loss += values[i] / scale;
             }
-            float norm = found[found.length - 1];
+            float norm = values[values.length - 1];
             boolean finite = Float.isFinite(norm);
             if (finite) {
                 optimizer.restore(optimizer.updates() + 1);
             }
             boolean scaledDown = lossScale.after(Double.isFinite(loss), finite);
-            long targets = batches.stream()
-                    .flatMap(List::stream)
-                    .mapToLong(Example::targets)
-                    .sum();
             return new Report(loss, norm, targets, finite, scaledDown);
-        });
+        }
     }
 
     /** Gradients that may be added to: none shares its memory with another. */
@@ -280,7 +311,9 @@ public final class Trainer implements AutoCloseable {
         NullOps plan = new NullOps(device, precision, fallback);
         plan.scope().within(() -> {
             Pass pass = backward(plan, examples, 1, 0, checkpointing);
-            return optimizer.update(plan, pass.gradients(), pass.losses(), lossScale.value(), 0);
+            Tensor norm = Optimizer.norm(plan, pass.gradients(), pass.losses(), lossScale.value());
+            optimizer.update(plan, pass.gradients(), norm, lossScale.value(), 0);
+            return norm;
         });
         return plan.plan();
     }

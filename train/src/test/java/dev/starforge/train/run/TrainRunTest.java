@@ -86,10 +86,18 @@ final class TrainRunTest {
 
     @Test
     void aSmallerBatchAfterTooLittleMemoryChangesNothingElse() throws IOException {
-        RunConfig config = config("optimization.gradient_checkpointing=false", "training.num_epochs=1");
+        RunConfig config = config(
+                "optimization.gradient_checkpointing=false",
+                "training.num_epochs=1",
+                "optimization.learning_rate=1e-3"); // at ten times that roundings grow tenfold in a step
         List<Double> whole = run(config, false).losses();
         Said said = new Said();
         RunConfig again = config.set(List.of("output.overwrite=true"));
+        List<Double> halves = run(
+                        again.set(List.of(
+                                "optimization.batch_size=2", "optimization.gradient_accumulation_steps=2")),
+                        false)
+                .losses();
         long least = smallestLimit(again);
         try (Device device = new LimitedDevice(Tiny.cpu(2), least);
                 RunFolder _ = RunFolder.claim(again, false);
@@ -99,6 +107,7 @@ final class TrainRunTest {
         assertThat(said.notes).anyMatch(note -> note.startsWith("out of memory"));
         for (int i = 0; i < whole.size(); i++) {
             assertThat(said.losses().get(i) / whole.get(i)).isBetween(1 - 1e-4, 1 + 1e-4);
+            assertThat(said.losses().get(i)).isEqualTo(halves.get(i));
         }
     }
 
