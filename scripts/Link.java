@@ -41,7 +41,7 @@ final class Link implements Plugin {
                 Stream.concat(WANTED.stream(), required(Path.of(args[0])))
                         .distinct()
                         .collect(Collectors.joining(",")),
-                "--strip-debug",
+                "--strip-java-debug-attributes", // of native code it would need objcopy
                 "--no-header-files",
                 "--no-man-pages",
                 "--output",
