@@ -142,6 +142,10 @@ public final class Pool implements AutoCloseable {
             pool.close();
             throw failure;
         }
+        pool.starter
+                .deployment()
+                .ifPresent(here -> log.line(Level.INFO, "pool", "deploy", config.id())
+                        .say("workers of this machine get " + here.text()));
         Thread.ofPlatform().name("pool tick").daemon().start(pool::tick);
         Thread.ofVirtual().name("pool autostart").start(pool::autostart);
         log.line(Level.INFO, "pool", "listen", pool.uri().toString()).say("listening on " + pool.uri());

@@ -22,7 +22,8 @@ views.push({name: "pool", title: "Pool", open: async root => {
       title.querySelector("h1").textContent = document.title = "Pool " + state.pool_id;
       title.querySelector(".soft").textContent = onDemand(state);
       figures.replaceChildren(...poolFigures(state));
-      devices.replaceChildren(devices.firstChild, ...state.devices.map(deviceBar));
+      devices.replaceChildren(devices.firstChild, ...state.devices.map(deviceBar),
+        ...(state.deployment?.rejected ?? []).map(gpu => el("p.soft.small", {}, "Unused: " + gpu)));
       workers.replaceChildren(workers.firstChild, ...state.workers.length ? newestFirst(state.workers).map(workerRow) : [el("p.soft", {}, "None yet.")]);
       requests.show([{name: "requests", points: counts.map(([at, number]) => [at - counts.at(-1)[0], number])}]);
       facts.textContent = `${count(state.workers.filter(serves).length, "worker")} ready · ${count(state.requests, "request")} under way`;

@@ -19,6 +19,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
@@ -183,9 +184,12 @@ final class PoolSoak {
                 boolean probe = !kill && i % 5 == 0;
                 all.add(running.submit(() -> {
                     while (System.nanoTime() < deadline) {
+                        beAtAnyMomentOfAStep();
                         ends.merge(one(uri, through), 1, Integer::sum);
                         if (probe) {
-                            one(anyWorker(), straight);
+                            URI worker = anyWorker();
+                            beAtAnyMomentOfAStep();
+                            one(worker, straight);
                         }
                     }
                     return "";
@@ -201,6 +205,14 @@ final class PoolSoak {
                 each.get();
             }
         }
+    }
+
+    /**
+     * A worker's streams move in step, and one that has just ended tells when the next step is: without this, who asks at once
+     * waits for nearly a whole one, and who comes a little later, through a pool, for the one after it.
+     */
+    private static void beAtAnyMomentOfAStep() throws InterruptedException {
+        TimeUnit.NANOSECONDS.sleep(ThreadLocalRandom.current().nextLong(STEP.toNanos()));
     }
 
     private URI anyWorker() throws IOException {

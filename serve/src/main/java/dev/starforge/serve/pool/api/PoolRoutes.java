@@ -124,6 +124,7 @@ public final class PoolRoutes {
                     .filter(view -> view.own() && view.device().equals(device.id()) && view.reserved() > 0)
                     .forEach(view -> own.add(view.id()));
         }
+        starter.deployment().ifPresent(deployment -> body.set("deployment", deployment.json()));
         ArrayNode list = body.putArray("workers");
         workers.forEach(view -> list.add(worker(view)));
         ArrayNode models = body.putArray("models");

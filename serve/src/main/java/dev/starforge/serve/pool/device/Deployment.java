@@ -44,19 +44,31 @@ public record Deployment(DeviceKind kind, int devices, String reason, List<Strin
     }
 
     /** The arguments of the worker that choose the device. */
-    public List<String> arguments(int index) {
+    List<String> arguments(int index) {
         return kind == DeviceKind.CPU
                 ? List.of("--device", kind.word())
                 : List.of("--device", kind.word(), "--device-index", Integer.toString(index));
     }
 
     /** What a worker of this kind reports of itself. */
-    public ObjectNode report() {
+    ObjectNode report() {
         ObjectNode report = Jackson.object();
         report.putArray("capabilities").add(kind.word());
         return report.put("device", kind.report())
                 .put("backend", kind.word())
                 .put("memory_architecture", kind.memory())
                 .put("status", kind.status());
+    }
+
+    /** The report, with why it is so, and the GPUs that stay unused. */
+    public ObjectNode json() {
+        ObjectNode node = report().put("reason", reason);
+        rejected.forEach(node.putArray("rejected")::add);
+        return node;
+    }
+
+    /** For people. */
+    public String text() {
+        return String.join(" ", arguments(0)) + ": " + reason + (rejected.isEmpty() ? "" : "; unused: " + rejected);
     }
 }

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import tools.jackson.core.JacksonException;
@@ -38,6 +39,11 @@ public final class Devices {
         public Found {
             devices = List.copyOf(devices);
         }
+    }
+
+    /** What the machine's own tools make of it; see {@link Deployment}. Empty where they say nothing. */
+    public Optional<Deployment> deployment() throws InterruptedException {
+        return new Probe(commands).machine().map(Deployment::of);
     }
 
     public Found find() throws IOException, InterruptedException {

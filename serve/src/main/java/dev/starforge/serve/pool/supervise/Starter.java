@@ -2,6 +2,7 @@ package dev.starforge.serve.pool.supervise;
 
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.device.Deployment;
 import dev.starforge.serve.pool.device.Devices;
 import dev.starforge.serve.pool.device.PoolDevice;
 import java.io.IOException;
@@ -28,6 +29,7 @@ public final class Starter {
     private final Supervisor supervisor;
     private final Timing timing;
     private final ReentrantLock placing = new ReentrantLock();
+    private final Optional<Deployment> deployment;
     private volatile Devices.Found found;
 
     /** Looks for devices: a pool without any cannot be. */
@@ -39,6 +41,12 @@ public final class Starter {
         this.supervisor = supervisor;
         this.timing = timing;
         found = devices.find();
+        deployment = devices.deployment();
+    }
+
+    /** Which workers this machine is for, and why. */
+    public Optional<Deployment> deployment() {
+        return deployment;
     }
 
     /** What was found when somebody looked last. */

@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.serve.pool.process.Commands.Printed;
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
 /** Which worker a machine gets, from what its own tools print. */
@@ -176,5 +178,45 @@ final class DeploymentTest {
         assertThatThrownBy(neither::find).isInstanceOf(IOException.class).hasMessage("devices: a driver crashed");
         Devices nonsense = new Devices((_, _) -> new Printed(0, "no JSON", ""), List.of("starforge"));
         assertThatThrownBy(nonsense::find).hasMessageContaining("expected the JSON of `starforge devices --json`");
+    }
+
+    private static Optional<Deployment> deployment(Map<String, String> tools) throws InterruptedException {
+        return new Devices(
+                        (command, _) -> {
+                            String said = tools.get(command.getFirst() + command.get(command.size() - 1));
+                            if (said == null) {
+                                throw new IOException("Cannot run program \"" + command.getFirst() + "\"");
+                            }
+                            return new Printed(0, said, "");
+                        },
+                        List.of("starforge"))
+                .deployment();
+    }
+
+    @Test
+    void aMachineIsAskedByItsOwnTools() throws Exception {
+        Map<String, String> linux = Map.of(
+                "uname-s", "Linux\n", "uname-m", "x86_64\n", "cat/proc/meminfo", MEMINFO, "lspcilspci", LSPCI_AMD);
+        Deployment amd = deployment(linux).orElseThrow();
+        assertThat(amd.text())
+                .startsWith("--device cpu: no GPU that workers compute on; unused: [")
+                .contains("Radeon");
+        assertThat(amd.json().path("rejected").path(0).asString()).endsWith(": AMD GPUs are not supported");
+        Map<String, String> mac = Map.of(
+                "uname-s",
+                "Darwin\n",
+                "sysctlmachdep.cpu",
+                SYSCTL_APPLE,
+                "system_profilerSPDisplaysDataType",
+                DISPLAYS_APPLE);
+        assertThat(deployment(mac).orElseThrow().kind()).isEqualTo(DeviceKind.METAL);
+        String cim =
+                "powershellGet-CimInstance Win32_Processor, Win32_ComputerSystem, Win32_VideoController | Format-List";
+        assertThat(deployment(Map.of(cim, WINDOWS, "nvidia-smi--format=csv,noheader,nounits", NVIDIA_SMI))
+                        .orElseThrow()
+                        .kind())
+                .isEqualTo(DeviceKind.CUDA);
+        assertThat(deployment(Map.of("uname-s", "SunOS\n"))).isEmpty();
+        assertThat(deployment(Map.of())).isEmpty();
     }
 }
