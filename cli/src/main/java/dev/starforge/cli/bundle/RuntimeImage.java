@@ -61,8 +61,8 @@ public final class RuntimeImage {
         }
         List<String> arguments = new ArrayList<>();
         jmods.ifPresent(folder -> arguments.addAll(List.of("--module-path", folder.toString())));
-        arguments.addAll(
-                List.of("--add-modules", modules(lib), "--strip-java-debug-attributes", "--no-header-files", "--no-man-pages"));
+        arguments.addAll(List.of(
+                "--add-modules", modules(lib), "--strip-java-debug-attributes", "--no-header-files", "--no-man-pages"));
         arguments.addAll(List.of("--output", out.toString()));
         Optional<ToolProvider> own =
                 jdk.isPresent() && jmods.isEmpty() ? Optional.empty() : ToolProvider.findFirst("jlink");
