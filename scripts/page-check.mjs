@@ -313,7 +313,6 @@ try {
     return made;
   };
   await timed("a pool whose worker is killed", watchPool(browser));
-  if (process.argv[4] === "pool") process.exit();
   await timed("a run while it trains", watch(browser));
   await timed("reports", reports(browser));
   writeFileSync(`${work}/chat.jinja`, "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:");

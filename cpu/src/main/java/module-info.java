@@ -5,6 +5,7 @@ import org.jspecify.annotations.NullMarked;
 module dev.starforge.cpu {
     requires dev.starforge.tensor;
     requires jdk.incubator.vector;
+    requires jdk.management;
     requires static org.jspecify;
 
     provides dev.starforge.tensor.device.Backend with

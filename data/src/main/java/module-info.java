@@ -1,6 +1,7 @@
 import org.jspecify.annotations.NullMarked;
 
 /** Tokenizers, and the way from a git repository to tokenized samples; no tensors, nothing of the other modules. */
+@SuppressWarnings("module") // the modules that it is exported to are built later
 @NullMarked
 module dev.starforge.data {
     requires org.eclipse.jgit;
@@ -12,10 +13,34 @@ module dev.starforge.data {
     requires java.management;
     requires org.slf4j;
 
-    exports dev.starforge.data;
-    exports dev.starforge.data.chat;
-    exports dev.starforge.data.config;
-    exports dev.starforge.data.dataset;
-    exports dev.starforge.data.report;
-    exports dev.starforge.data.secrets;
+    exports dev.starforge.data to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.chat to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.config to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.dataset to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.report to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.secrets to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
 }

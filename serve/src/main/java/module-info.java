@@ -1,6 +1,7 @@
 import org.jspecify.annotations.NullMarked;
 
 /** The inference worker: HTTP, its APIs, and the engine they ask; and the pool that starts and watches workers. */
+@SuppressWarnings("module") // the modules that it is exported to are built later
 @NullMarked
 module dev.starforge.serve {
     requires transitive dev.starforge.data;
@@ -9,11 +10,18 @@ module dev.starforge.serve {
     requires transitive tools.jackson.databind;
     requires static transitive org.jspecify;
 
-    exports dev.starforge.serve;
-    exports dev.starforge.serve.engine;
-    exports dev.starforge.serve.http;
-    exports dev.starforge.serve.log;
-    exports dev.starforge.serve.pool;
-    exports dev.starforge.serve.pool.config;
-    exports dev.starforge.serve.scheduler;
+    exports dev.starforge.serve to
+            dev.starforge.cli;
+    exports dev.starforge.serve.engine to
+            dev.starforge.cli;
+    exports dev.starforge.serve.http to
+            dev.starforge.cli;
+    exports dev.starforge.serve.log to
+            dev.starforge.cli;
+    exports dev.starforge.serve.pool to
+            dev.starforge.cli;
+    exports dev.starforge.serve.pool.config to
+            dev.starforge.cli;
+    exports dev.starforge.serve.scheduler to
+            dev.starforge.cli;
 }

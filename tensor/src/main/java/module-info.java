@@ -1,15 +1,55 @@
 import org.jspecify.annotations.NullMarked;
 
 /** Tensors, operations, scopes, the tape, the backend SPI, and the reference backend. */
-@SuppressWarnings("module") // the backend that host memory is exported to is built later
+@SuppressWarnings("module") // the modules that it is exported to are built later
 @NullMarked
 module dev.starforge.tensor {
     requires static transitive org.jspecify;
 
-    exports dev.starforge.tensor;
-    exports dev.starforge.tensor.codec;
-    exports dev.starforge.tensor.device;
-    exports dev.starforge.tensor.op;
+    exports dev.starforge.tensor to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.conformance,
+            dev.starforge.cpu,
+            dev.starforge.cuda,
+            dev.starforge.kernels,
+            dev.starforge.metal,
+            dev.starforge.model,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.tensor.codec to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.conformance,
+            dev.starforge.cpu,
+            dev.starforge.cuda,
+            dev.starforge.kernels,
+            dev.starforge.metal,
+            dev.starforge.model,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.tensor.device to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.conformance,
+            dev.starforge.cpu,
+            dev.starforge.cuda,
+            dev.starforge.kernels,
+            dev.starforge.metal,
+            dev.starforge.model,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.tensor.op to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.conformance,
+            dev.starforge.cpu,
+            dev.starforge.cuda,
+            dev.starforge.kernels,
+            dev.starforge.metal,
+            dev.starforge.model,
+            dev.starforge.serve,
+            dev.starforge.train;
     exports dev.starforge.tensor.host to
             dev.starforge.cpu;
 

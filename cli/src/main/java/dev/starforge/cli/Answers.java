@@ -54,7 +54,7 @@ final class Answers implements AutoCloseable {
         weights = new Scope(device);
         files = ModelFiles.open(tuned.model());
         try {
-            model = ModelFlags.load(tuned, files, weights, precision);
+            model = tuned.load(files, weights, precision);
             tokenizer = Tokenizers.require(tuned.model(), "run");
             template = ChatTemplates.source(tuned.model())
                     .map(source -> ChatTemplate.parse(

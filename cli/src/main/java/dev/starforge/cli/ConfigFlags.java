@@ -6,10 +6,15 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
 import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
 
 /** The flags of every verb that trains or measures: the settings, and short forms of some. */
 final class ConfigFlags {
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec verb;
+
     @Mixin
     private SettingFlags settings;
 
@@ -49,7 +54,7 @@ final class ConfigFlags {
             all.add("training.num_epochs=" + epochs);
         }
         if (device != null) {
-            all.add("device.force=" + (device.equals("mps") ? "metal" : device.equals("auto") ? "null" : device));
+            all.add("device.force=" + PlaceFlags.setting(device, verb.commandLine()));
         }
         RunConfig begun = settings.hasFile() ? ofFile.apply(settings.file(RunConfig.defaults())) : otherwise;
         return settings.flags(begun, all);

@@ -125,6 +125,14 @@ final class DatasetVerb implements Callable<Integer> {
             description = "Where the dataset is or will be. Default: data.path of the settings.")
     private Path out;
 
+    @Option(
+            names = "--base-dir",
+            paramLabel = "DIR",
+            description =
+                    "The same as --out DIR/dataset_enhanced with dataset.export=both: training_data_enhanced_*.json and "
+                            + "token_sequences.json beside the shards, where configs of other programs look for them.")
+    private Path baseDir;
+
     @Mixin
     private SettingFlags settings;
 
@@ -186,6 +194,10 @@ final class DatasetVerb implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
+        if (baseDir != null && out != null) {
+            throw new ParameterException(spec.commandLine(), "--base-dir: says what --out says; give one of them");
+        }
+        out = baseDir == null ? out : baseDir.resolve("dataset_enhanced");
         RunConfig config = config();
         if (out == null && config.get(Keys.DATASET).isEmpty()) {
             throw new ParameterException(spec.commandLine(), "Missing required option: '--out=DIR'");
@@ -243,6 +255,9 @@ final class DatasetVerb implements Callable<Integer> {
         add(flags, DatasetKeys.SKIP_MISSING, skipMissing ? "true" : null);
         add(flags, DatasetKeys.THREADS, threads == null ? null : threads.toString());
         add(flags, DatasetKeys.TOKENIZER, tokenizer == null ? null : Yaml.quoted(tokenizer));
+        if (baseDir != null) {
+            flags.add("dataset.export=both");
+        }
         return settings.flags(settings.file(RunConfig.datasetDefaults()), flags);
     }
 

@@ -35,7 +35,7 @@ final class DeviceFlags {
             converter = Storage.Parser.class,
             description =
                     "How weights are kept: stored, or converted while they are loaded, in pieces, to f32, bf16, f16, nf4, mxfp4, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, "
-                            + "q5_0, q5_1, q4_0 or q4_1, or, matrix by matrix, to int8 (groups of 128, as train has it). Stored is "
+                            + "q5_0, q5_1, q4_0, q4_1 or int8 (groups of 128, as train has it). Stored is "
                             + "as in the file where the device computes with that type, f32 elsewhere. Default: stored; f32 for verify.")
     private Storage storage;
 

@@ -76,6 +76,7 @@ final class DevicesVerb implements Callable<Integer> {
                                 .getOrDefault(backend.name(), backend.probe().reason()));
             }
         }
+        Environment.system().unheeded().forEach(note -> out.println("Note: " + note));
         out.flush();
     }
 

@@ -98,6 +98,7 @@ final class DoctorVerb implements Callable<Integer> {
                     "device",
                     selection.backend().name() + ": " + found.name() + ", " + found.detail() + " (" + selection.reason()
                             + ")"));
+            Environment.system().unheeded().forEach(note -> findings.add(ready("variables", note)));
             if (repository != null) {
                 findings.add(repository(config));
             }

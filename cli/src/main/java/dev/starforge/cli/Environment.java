@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeSet;
 
 /**
  * What the environment says of models: where they are kept, and how to reach the hub. Names that HF's tools have are theirs.
@@ -74,6 +75,23 @@ record Environment(Map<String, String> variables, Path user) {
         } catch (IOException failure) {
             throw new HubException(file + ": the token cannot be read: " + failure, failure);
         }
+    }
+
+    /** Variables that are set and steer other programs of this kind: what there is here instead, a sentence each. */
+    List<String> unheeded() {
+        List<String> notes = new ArrayList<>();
+        for (String name : new TreeSet<>(variables.keySet())) {
+            if (name.startsWith("PYTORCH_")) {
+                notes.add(
+                        name + " is set and does nothing: there is no PyTorch here. Operations without a kernel run as"
+                                + " their definitions on the same device, and --no-fallback forbids that");
+            } else if (name.startsWith("METAL_DE")) {
+                notes.add(name + " is set: Apple's Metal reads it, Starforge does not");
+            } else if (name.equals("RUST_LOG")) {
+                notes.add("RUST_LOG is set and does nothing: a worker's log has --log-level");
+            }
+        }
+        return notes;
     }
 
     ProxySelector proxies() {

@@ -27,6 +27,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Consumer;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -106,6 +107,10 @@ final class EvalVerb implements Callable<Integer> {
             config = config.set(List.of("evaluation.max_tokens=" + maxTokens));
         }
         PrintWriter err = spec.commandLine().getErr();
+        Consumer<String> say = line -> {
+            err.println(line);
+            err.flush();
+        };
         Path model = config.model().equals(Scratch.NAME)
                 ? TunedModel.whole(config.output())
                 : ModelPlace.find(config.model());
@@ -126,18 +131,13 @@ final class EvalVerb implements Callable<Integer> {
                             Tokenizers.require(model, "evaluation"),
                             device,
                             adapted.precisionOfRun(),
-                            adapted.fallback(line -> {}),
+                            adapted.fallback(say),
                             split,
                             samples,
                             true,
                             tools,
                             System::nanoTime,
-                            json
-                                    ? line -> {}
-                                    : line -> {
-                                        err.println(line);
-                                        err.flush();
-                                    }))
+                            json ? line -> {} : say))
                     .run();
             if (report != null) {
                 boolean page = report.toString().endsWith(".html");

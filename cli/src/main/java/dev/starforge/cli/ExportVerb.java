@@ -38,6 +38,7 @@ import tools.jackson.databind.node.ObjectNode;
         footer = {
             "  starforge export MODEL --out MODEL.gguf --type f16",
             "  starforge export RUN --out TUNED.gguf      # a run that trained every weight",
+            "  starforge export TUNED.gguf --ollama       # a Modelfile beside it, for `ollama create`",
         })
 final class ExportVerb implements Callable<Integer> {
     @Spec
@@ -52,8 +53,13 @@ final class ExportVerb implements Callable<Integer> {
                     "A folder with config.json and safetensors, an id in the HF cache, or a run (its best state).")
     private String model;
 
-    @Option(names = "--out", required = true, paramLabel = "FILE", description = "A .gguf file that is not there yet.")
+    @Option(names = "--out", paramLabel = "FILE", description = "A .gguf file that is not there yet.")
     private Path out;
+
+    @Option(
+            names = "--ollama",
+            description = "Also write a Modelfile beside it; MODEL may then be a GGUF file, and --out is not needed.")
+    private boolean ollama;
 
     @Option(
             names = "--type",
@@ -67,6 +73,12 @@ final class ExportVerb implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
+        if (ollama && out == null && type.isEmpty()) {
+            return describeForOllama();
+        }
+        if (out == null) {
+            throw new ParameterException(spec.commandLine(), "Missing required option: '--out=FILE'");
+        }
         String stored = type.toUpperCase(Locale.ROOT);
         if (!List.of("", "F32", "BF16", "F16").contains(stored)) {
             throw new ParameterException(spec.commandLine(), "--type: expected F32, BF16 or F16, got " + type);
@@ -97,6 +109,22 @@ final class ExportVerb implements Callable<Integer> {
                 report.put("note", String.join("; ", result.notes()));
             }
         }
+        if (ollama) {
+            report.put("modelfile", Modelfile.write(out).toString());
+        }
+        Output.print(spec.commandLine().getOut(), report, json);
+        return 0;
+    }
+
+    private int describeForOllama() throws IOException {
+        Path file = ModelPlace.find(model, ModelFlags.WANTED);
+        if (Files.isDirectory(file)) {
+            throw new ParameterException(
+                    spec.commandLine(), "--ollama: " + model + " is a folder; --out NAME.gguf says what to make of it");
+        }
+        ObjectNode report = Jackson.object();
+        report.put("model", file.toString());
+        report.put("modelfile", Modelfile.write(file).toString());
         Output.print(spec.commandLine().getOut(), report, json);
         return 0;
     }

@@ -228,7 +228,7 @@ final class GenerateVerb implements Callable<Integer> {
             TunedModel tuned, ModelFiles files, int[] prompt, Sampling sampling, GeneratedText generated) {
         try (DeviceFlags.Opened opened = flags.open();
                 Scope weights = new Scope(opened.device())) {
-            Model loaded = ModelFlags.load(tuned, files, weights, flags.precision());
+            Model loaded = tuned.load(files, weights, flags.precision());
             long room = (long) prompt.length + maxTokens;
             if (room > loaded.facts().context()) {
                 throw wrong(prompt.length + " prompt tokens and " + maxTokens

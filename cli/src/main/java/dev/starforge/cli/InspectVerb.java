@@ -86,7 +86,7 @@ final class InspectVerb implements Callable<Integer> {
         try (ModelFiles folder = ModelFiles.open(tuned.model());
                 DeviceFlags.Opened opened = flags.open()) {
             NullOps weights = new NullOps(opened.device(), flags.precision(), flags.fallback());
-            Model loaded = ModelFlags.load(tuned, folder, weights.scope(), flags.precision());
+            Model loaded = tuned.load(folder, weights.scope(), flags.precision());
             ObjectNode root = describe(folder, loaded);
             tuned.adapter().ifPresent(adapter -> describe(adapter, root));
             if (plan) {

@@ -89,7 +89,7 @@ final class LogitsVerb implements Callable<Integer> {
                 Scope weights = new Scope(opened.device());
                 Scope step = new Scope(opened.device());
                 Interruption _ = Interruption.removing(out, spec.commandLine().getErr())) {
-            Model loaded = ModelFlags.load(tuned, files, weights, flags.convertedPrecision());
+            Model loaded = tuned.load(files, weights, flags.convertedPrecision());
             EagerOps ops = opened.device().ops(step, flags.convertedPrecision(), flags.fallback());
             List<SafetensorsWriter.Entry> entries = new ArrayList<>();
             long tokens = 0;

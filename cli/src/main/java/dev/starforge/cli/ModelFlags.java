@@ -1,10 +1,5 @@
 package dev.starforge.cli;
 
-import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.tensor.Precision;
-import dev.starforge.tensor.Scope;
 import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -78,15 +73,5 @@ final class ModelFlags {
             err.flush();
         }
         return found;
-    }
-
-    /** The model on a device, with its adapter. */
-    static Model load(TunedModel tuned, ModelFiles files, Scope weights, Precision precision) {
-        if (tuned.adapter().isEmpty()) {
-            return files.load(weights, precision);
-        }
-        try (LoraAdapter lora = LoraAdapter.open(tuned.adapter().get(), weights)) {
-            return files.load(weights, precision, lora);
-        }
     }
 }

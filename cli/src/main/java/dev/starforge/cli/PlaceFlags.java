@@ -100,11 +100,25 @@ final class PlaceFlags {
         List<String> known = Stream.concat(
                         Stream.of("auto", "mps"), Selection.backends().stream().map(Backend::name))
                 .toList();
-        if (!known.contains(name)) {
+        if (!known.contains(ours(name, verb))) {
             throw new ParameterException(
                     verb, "--device: expected one of " + String.join(", ", known) + ", got " + name);
         }
-        return Selection.choose(name.equals("mps") ? "metal" : name);
+        return Selection.choose(ours(name, verb));
+    }
+
+    /** A device by our name: PyTorch says mps where we say metal, and Apple's Accelerate has given way to the CPU device. */
+    static String ours(String name, CommandLine verb) {
+        if (name.equals("accelerate")) {
+            throw new ParameterException(
+                    verb, "--device accelerate: is no device here; the CPU's vectors replace it: --device cpu");
+        }
+        return name.equals("mps") ? "metal" : name;
+    }
+
+    /** The same as the setting {@code device.force} has it. */
+    static String setting(String name, CommandLine verb) {
+        return name.equals("auto") ? "null" : ours(name, verb);
     }
 
     Device open(Selection selection) {

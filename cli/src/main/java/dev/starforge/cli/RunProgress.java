@@ -52,13 +52,14 @@ final class RunProgress implements RunEvents {
         }
         String text = String.format(
                 Locale.ROOT,
-                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s left",
+                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s steps/s  %s left",
                 step.step(),
                 step.steps(),
                 step.loss(),
                 step.learningRate(),
                 step.gradientNorm(),
                 step.tokensPerSecond(),
+                timed == 0 ? "?" : String.format(Locale.ROOT, "%.2f", timed / seconds),
                 Durations.text(left));
         if (bar.isTerminal()) {
             bar.draw("train", step.step(), step.steps(), text);

@@ -54,7 +54,7 @@ final class ServedModels {
             Precision precision = options.flags.precision();
             Optional<AdapterTable> table = table(files, weights, precision);
             Model model = table.map(each -> files.load(weights, precision, each))
-                    .orElseGet(() -> ModelFlags.load(tuned, files, weights, precision));
+                    .orElseGet(() -> tuned.load(files, weights, precision));
             int context = context(model);
             int blocks = blocks(model, precision, context, opened);
             Tokenizer tokenizer = Tokenizers.require(tuned.model(), "serving text");

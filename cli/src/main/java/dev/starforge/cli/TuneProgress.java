@@ -127,6 +127,12 @@ final class TuneProgress implements TuneEvents {
     }
 
     @Override
+    public void fallback(String text) {
+        err.println(text);
+        err.flush();
+    }
+
+    @Override
     public Progress dataset() {
         return new DatasetProgress(err, terminal() && !json, System::nanoTime);
     }

@@ -149,8 +149,7 @@ final class TuneVerb implements Callable<Integer> {
             flags.add(Keys.EPOCHS.path() + "=" + epochs);
         }
         if (device != null) {
-            flags.add(Keys.FORCE.path() + "="
-                    + (device.equals("mps") ? "metal" : device.equals("auto") ? "null" : device));
+            flags.add(Keys.FORCE.path() + "=" + PlaceFlags.setting(device, spec.commandLine()));
         }
         return settings.flags(settings.file(RunConfig.defaults()), flags);
     }

@@ -45,18 +45,18 @@ final class WorkerVerb implements Callable<Integer> {
             description = "Where to listen; 0 takes a free one and prints it.")
     private int port;
 
-    @ArgGroup(multiplicity = "1")
-    private Telling telling;
+    @ArgGroup
+    private Telling telling = new Telling();
 
     static final class Telling {
         @Option(names = "--callback-url", paramLabel = "URL", description = "Who is told when it is ready.")
         private URI url;
 
-        @Option(names = "--no-callback", description = "Nobody is told.")
+        @Option(names = "--no-callback", description = "Nobody is told, which is the default.")
         private boolean nobody;
 
         Optional<URI> listener() {
-            return nobody ? Optional.empty() : Optional.of(url);
+            return nobody ? Optional.empty() : Optional.ofNullable(url);
         }
     }
 

@@ -98,6 +98,21 @@ final class DatasetVerbTest {
         assertThat(grown.out()).contains("generation 1, 1 commits");
     }
 
+    /** The folder and the file names that the first design printed, which its config then names to train on. */
+    @Test
+    void aBaseDirHasTheFilesWhereOtherProgramsLook() {
+        String base = folder.resolve("data_enhanced").toString();
+        Outcome built =
+                run("dataset", "--repo", repository().toString(), "--base-dir", base, "--tokenizer", "train:400");
+        assertThat(built.code()).as(built.err()).isZero();
+        assertThat(Path.of(base, "dataset_enhanced", "training_data_enhanced_train.json"))
+                .isNotEmptyFile();
+        assertThat(Path.of(base, "dataset_enhanced", "token_sequences.json")).isNotEmptyFile();
+        assertThat(run("dataset", "--repo", ".", "--base-dir", base, "--out", out())
+                        .err())
+                .contains("--base-dir: says what --out says; give one of them");
+    }
+
     /** Of a message that is longer than a document the beginning is kept; a subject that long leaves no room for the commit. */
     @Test
     void takesMessagesThatAreLongerThanADocument() throws IOException, InterruptedException {

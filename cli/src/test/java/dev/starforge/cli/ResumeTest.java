@@ -25,8 +25,8 @@ import tools.jackson.databind.json.JsonMapper;
  * alone, bit for bit.
  */
 final class ResumeTest {
-    private static final int KILLS = 20;
-    private static final int STEPS = 60;
+    private static final int KILLS = 8;
+    private static final int STEPS = 40;
 
     @TempDir
     Path folder;
@@ -116,7 +116,7 @@ final class ResumeTest {
     @ParameterizedTest
     @ValueSource(strings = {"adamw", "adamw_8bit"})
     void killedAgainAndAgain(String optimizer) throws IOException, InterruptedException {
-        int kills = optimizer.equals("adamw") ? KILLS : 3;
+        int kills = optimizer.equals("adamw") ? KILLS : 2;
         String[] settings = {"--set", "optimization.optimizer=" + optimizer, "--set", "training.max_steps=" + STEPS};
         String[] again = {"--resume", settings[0], settings[1], settings[2], settings[3]};
         Path whole = folder.resolve("whole");

@@ -91,7 +91,9 @@ final class TrainVerbTest {
                 .contains("model.dtype: auto -> bf16")
                 .contains(
                         "quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other ones bf16)")
-                .contains("step 25/25")
+                .containsPattern("\\S+ on .+, [\\d,]+ parameters trained")
+                .containsPattern("parameters trained, [1-9]\\d?\\.\\d\\d % of all")
+                .containsPattern("step 25/25 .* tokens/s  \\d+\\.\\d\\d steps/s ")
                 .contains("done: ");
 
         Path merged = folder.resolve("merged");
@@ -300,6 +302,10 @@ final class TrainVerbTest {
         assertThat(run(command("eval", "--set", base, "--set", "quantization.load_in_8bit=true", "--samples", "0"))
                         .code())
                 .isZero();
+        Outcome plain =
+                run(command("eval", "--set", base, "--set", "device.attention=plain", "--samples", "0", "--json"));
+        assertThat(plain.code()).isZero();
+        assertThat(plain.err()).contains("Attention runs as its expansion on cpu");
         Outcome outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err()).contains("device.attention");

@@ -123,6 +123,7 @@ final class TuneTest {
         private final TuneStep last;
         private final boolean inside;
         private final List<String> seen = new ArrayList<>();
+        private final List<String> fallbacks = new ArrayList<>();
         private DataFacts trained;
 
         Watcher(TuneStep last, boolean inside) {
@@ -158,6 +159,11 @@ final class TuneTest {
 
         @Override
         public void note(String text) {}
+
+        @Override
+        public void fallback(String text) {
+            fallbacks.add(text);
+        }
 
         @Override
         public Progress dataset() {
@@ -213,7 +219,8 @@ final class TuneTest {
                         "training.save_steps=2",
                         "training.samples=0",
                         "optimization.learning_rate=2e-2",
-                        "quantization.load_in_4bit=false"));
+                        "quantization.load_in_4bit=false",
+                        "device.attention=plain"));
         return new Tune(new Tune.Setup(
                         repository(),
                         folder.resolve(output),
@@ -238,6 +245,11 @@ final class TuneTest {
         Tune.Result whole = tune("base", "whole", alone);
         assertThat(whole.end()).isEqualTo(Tune.End.FINISHED);
         assertThat(alone.seen).containsExactly("plan 1", "dataset", "train", "evaluate", "merge", "quantize");
+        assertThat(alone.fallbacks)
+                .as("of training, of the base and of the tuned model")
+                .contains("AttentionGrad runs as its expansion on cpu")
+                .filteredOn("Attention runs as its expansion on cpu"::equals)
+                .hasSizeGreaterThan(1);
         JsonNode difference =
                 whole.evaluation().orElseThrow().path("tuned_minus_base").path("bits_per_byte");
         assertThat(difference.path("high").doubleValue())

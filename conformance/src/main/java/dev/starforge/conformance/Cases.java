@@ -236,6 +236,7 @@ final class Cases {
             add(op, drawn(NORMAL, type, 5, 7), g(5, 1));
         }
         add(new Plain.MatMul(false, true), drawn(NORMAL, type, 5, 130).wanted(), drawn(NORMAL, type, 13, 130));
+        add(new Plain.MatMul(false, true, type), drawn(NORMAL, type, 2, 2048), drawn(NORMAL, type, 48, 2048));
         add(new Plain.MatMul(false, true, type), drawn(NORMAL, type, 7, 67).wanted(), g(13, 67));
         add(new Plain.MatMul(false, true, type), x(7, 67), drawn(NORMAL, other, 33, 67));
         add(new Plain.MatMul(true, false), drawn(NORMAL, type, 67, 5), drawn(NORMAL, type, 67, 11));
@@ -253,6 +254,10 @@ final class Cases {
     private void tiled(DType type) {
         add(new Plain.MatMul(false, true), x(1, 1280), drawn(NORMAL, type, 48, 1280));
         add(new Plain.MatMul(false, true, DType.BF16), drawn(NORMAL, DType.BF16, 9, 768), drawn(NORMAL, type, 32, 768));
+        add(
+                new Plain.MatMul(false, true, DType.BF16),
+                drawn(NORMAL, DType.BF16, 1, 2048),
+                drawn(NORMAL, type, 48, 2048));
         add(new Plain.MatMul(false, true), x(67, 256), drawn(NORMAL, type, 16, 256));
         add(new Plain.Gather(), drawn(NORMAL, type, 48, 512), ids(5, 0, 47, 33, 31, 32, 5));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 16, 256));
@@ -835,9 +840,12 @@ final class Cases {
             attend(type, 0, 16, 4, 1, 128, new int[] {1, 130}, new int[] {1, 3});
         }
         for (DType type : List.of(DType.F16, DType.BF16)) {
-            tiles(type, 0, new int[] {35, 70}, new int[] {21, 0});
-            tiles(type, 40, new int[] {150, 10}, empty, new int[] {1, 3});
+            tiles(type, 0, 128, new int[] {35, 70}, new int[] {21, 0});
+            tiles(type, 40, 128, new int[] {150, 10}, empty, new int[] {1, 3});
         }
+        tiles(DType.BF16, 0, 64, new int[] {35, 70}, new int[] {21, 0});
+        tiles(DType.F16, 40, 80, new int[] {50, 10}, empty, new int[] {1, 3});
+        tiles(DType.BF16, 0, 256, new int[] {35, 40});
         // gradients of so many queries and keys that a GPU has several tiles of both, with heads of every kind
         gradientTiles(DType.BF16, 0, 1, 4, 1, 128, new int[] {150, 0}, new int[] {21, 0});
         gradientTiles(DType.F16, 40, 16, 2, 2, 64, new int[] {150, 10}, empty, new int[] {1, 3});
@@ -869,10 +877,10 @@ final class Cases {
     }
 
     /** So many queries that a GPU takes them in tiles, in the type of the cache. */
-    private void tiles(DType type, int window, int[]... sequences) {
+    private void tiles(DType type, int window, int d, int[]... sequences) {
         Ragged ragged = Ragged.of(16, window, sequences);
-        Input cache = drawn(ragged.cache(128), type, ragged.rows(), 1, 128);
-        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, 128), cache, cache));
+        Input cache = drawn(ragged.cache(d), type, ragged.rows(), 1, d);
+        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, d), cache, cache));
         inputs.addAll(ragged.layout());
         cases.add(new Case(new Fused.Attention(0.09f, window, 16), inputs, ragged.toString()));
     }

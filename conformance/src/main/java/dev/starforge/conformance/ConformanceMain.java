@@ -10,6 +10,7 @@ import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
@@ -20,10 +21,11 @@ public final class ConformanceMain {
     private ConformanceMain() {}
 
     /** What the command line asked for. */
-    record Request(String device, Pattern only) {
+    record Request(String device, Pattern only, Set<String> hidden) {
         static Request parse(String... args) {
             String device = "";
             String only = "";
+            Set<String> hidden = Set.of();
             for (int i = 0; i < args.length; i += 2) {
                 if (i + 1 == args.length) {
                     throw new IllegalArgumentException(args[i] + " needs a value");
@@ -31,13 +33,14 @@ public final class ConformanceMain {
                 switch (args[i]) {
                     case "--device" -> device = args[i + 1];
                     case "--only" -> only = args[i + 1];
+                    case "--hide" -> hidden = Set.of(args[i + 1].split(","));
                     default -> throw new IllegalArgumentException(args[i] + " is unknown");
                 }
             }
             if (device.isEmpty()) {
                 throw new IllegalArgumentException("--device NAME is missing");
             }
-            return new Request(device, Pattern.compile(only));
+            return new Request(device, Pattern.compile(only), hidden);
         }
     }
 
@@ -46,7 +49,7 @@ public final class ConformanceMain {
             System.exit(run(Request.parse(args), System.out) ? 0 : 1);
         } catch (IllegalArgumentException wrong) {
             System.err.println(wrong.getMessage());
-            System.err.println("usage: --device NAME [--only REGEX]");
+            System.err.println("usage: --device NAME [--only REGEX] [--hide FEATURE,FEATURE]");
         } catch (DeviceException missing) {
             System.err.println(missing.getMessage());
         }
@@ -61,8 +64,8 @@ public final class ConformanceMain {
         Path kernelCache = Files.createTempDirectory("starforge-kernels");
         long passed = 0;
         long failed = 0;
-        try (Device device = backend.open(options(backend, 1, kernelCache));
-                Device twin = backend.open(options(backend, 2, kernelCache));
+        try (Device device = backend.open(options(backend, 1, kernelCache, request.hidden()));
+                Device twin = backend.open(options(backend, 2, kernelCache, request.hidden()));
                 Device reference = reference()) {
             Conformance conformance = new Conformance(backend, device, twin, reference);
             List<Case> cases = Cases.all().stream()
@@ -91,6 +94,10 @@ public final class ConformanceMain {
 
     /** Threads are for the CPU; other devices take none. */
     static DeviceOptions options(Backend backend, int threads, Path kernelCache) {
-        return new DeviceOptions(0, backend.name().equals("cpu") ? threads : 0, kernelCache);
+        return options(backend, threads, kernelCache, Set.of());
+    }
+
+    private static DeviceOptions options(Backend backend, int threads, Path kernelCache, Set<String> hidden) {
+        return new DeviceOptions(0, backend.name().equals("cpu") ? threads : 0, kernelCache, hidden);
     }
 }

@@ -12,6 +12,7 @@ import java.util.function.IntToDoubleFunction;
 final class Host {
     private final Spec spec;
     private final ByteBuffer bytes;
+    private float[] decoded = {};
 
     Host(Spec spec) {
         this.spec = spec;
@@ -64,22 +65,16 @@ final class Host {
         };
     }
 
-    /** By way of the whole block: slow, and independent of every backend. */
+    /** By the codec, which is independent of every backend; once it was asked for, nobody writes to it any more. */
     private float decoded(int i) {
-        int each = spec.dtype().blockElements();
-        float[] block = new float[each];
-        int inMatrix = i % matrixSize() / each * each;
-        MatrixCodec.of(spec.dtype())
-                .decode(
-                        matrix(i / matrixSize()),
-                        rows(),
-                        columns(),
-                        inMatrix / columns(),
-                        inMatrix % columns(),
-                        each,
-                        block,
-                        0);
-        return block[i % each];
+        if (decoded.length == 0) {
+            decoded = new float[size()];
+            for (int m = 0; m < matrices(); m++) {
+                float[] matrix = MatrixCodec.of(spec.dtype()).decode(matrix(m), rows(), columns());
+                System.arraycopy(matrix, 0, decoded, m * matrixSize(), matrix.length);
+            }
+        }
+        return decoded[i];
     }
 
     private int rows() {

@@ -171,8 +171,11 @@ final class Magnitudes {
     private static double[][] softmax(Host x, Host y) {
         double[] m = new double[y.size()];
         int c = (int) x.shape().last();
-        for (int i = 0; i < m.length; i++) {
-            m[i] = y.at(i) == 0 ? 0 : y.at(i) * (1 + Math.abs(x.at(i)) + largest(x, i / c));
+        for (int row = 0; row < x.shape().rows(); row++) {
+            double largest = largest(x, row);
+            for (int i = row * c; i < (row + 1) * c; i++) {
+                m[i] = y.at(i) == 0 ? 0 : y.at(i) * (1 + Math.abs(x.at(i)) + largest);
+            }
         }
         return new double[][] {m};
     }

@@ -125,7 +125,7 @@ public final class Speed {
         }
     }
 
-    private static double seconds(Device device, Op op, Tensor[] in, Tensor[] out) {
+    static double seconds(Device device, Op op, Tensor[] in, Tensor[] out) {
         List<Long> times = new ArrayList<>();
         long begin = System.nanoTime();
         long warm = begin + (long) (SECONDS * 1e9);

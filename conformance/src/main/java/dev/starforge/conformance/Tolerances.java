@@ -43,12 +43,6 @@ final class Tolerances {
     static final double FLOOR = 0x1p-120;
 
     /**
-     * How far the gradient of a 16-bit case may be from that in float32 on the same values, in norm and in units of the type's
-     * rounding: the output that some rules read again, the gradient itself, and in attention two products of both.
-     */
-    static final double NARROW_GRADIENT = 4;
-
-    /**
      * By how much more the expansion may err than a kernel: each of its intermediates is rounded to float32 on its way
      * through memory, and the longest chain (the gradient of a norm, some thirty operations) has about twice the
      * roundings that the table grants the kernel.
@@ -157,13 +151,12 @@ final class Tolerances {
     }
 
     /**
-     * The same against the expansion. Attention's gradient is given y as it was stored, which an expansion computes anew: what
-     * y lost when it was rounded to 16 bits is no error of either.
+     * The same against the expansion of attention's gradient. That is given y as it was stored, which an expansion computes
+     * anew: what y lost when it was rounded to 16 bits is no error of either.
      */
-    static double[][] expansionErrors(Device reference, Op op, Host[] in, Host[] expected) {
+    static double[][] expansionErrors(Device reference, Fused.AttentionGrad op, Host[] in, Host[] expected) {
         Bound bound = bound(op, Runs.specs(in));
-        double stored =
-                op instanceof Fused.AttentionGrad ? rounding(in[6].spec().dtype()) / U : 0;
+        double stored = rounding(in[6].spec().dtype()) / U;
         Bound wider = new Bound(bound.roundings + stored, bound.summed, bound.reason);
         return errors(wider, reference, op, in, expected);
     }
@@ -191,6 +184,15 @@ final class Tolerances {
             case BF16 -> 0x1p-8;
             default -> U;
         };
+    }
+
+    /**
+     * How far a gradient may be from the reference's in float32 on the same values, in norm: a few hundred roundings of float32;
+     * with 16 bits four of theirs, for the output that some rules read again, the gradient itself, and in attention two products
+     * of both.
+     */
+    static double gradient(DType type) {
+        return type == DType.F32 ? 256 * U : 4 * rounding(type);
     }
 
     /** A product with weights of this type, over sums of this length. */

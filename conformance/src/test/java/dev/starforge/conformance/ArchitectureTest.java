@@ -52,6 +52,7 @@ class ArchitectureTest {
             Map.entry("data", Set.of()),
             Map.entry("model", Set.of("tensor")),
             Map.entry("train", Set.of("tensor", "model", "data")),
+            Map.entry("api", Set.of("tensor", "model", "data", "train")),
             Map.entry("serve", Set.of("tensor", "model", "data")),
             Map.entry("cli", Set.of("tensor", "model", "data", "train", "serve")),
             Map.entry("conformance", Set.of("tensor", "model", "data", "train")));
@@ -159,6 +160,9 @@ class ArchitectureTest {
             if (Set.of("cpu", "cuda", "metal").contains(module)) {
                 assertThat(descriptor.exports()).as(module).isEmpty();
             }
+            assertThat(descriptor.exports().stream().filter(each -> !each.isQualified()))
+                    .as("%s exports to everybody", module)
+                    .hasSize(module.equals("api") ? 1 : 0);
         }
         Set<String> expected = modules();
         expected.remove("grammar"); // a program of its own, with no descriptor

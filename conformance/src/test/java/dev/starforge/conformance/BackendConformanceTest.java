@@ -10,6 +10,8 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -18,9 +20,14 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Every check of every case on one backend's device. A backend without a device here is skipped with its own reason. */
+/**
+ * Every check of every case on one backend's device, or of those that {@code -Donly=REGEX} names. A backend without a device here
+ * is skipped with its own reason.
+ */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 abstract class BackendConformanceTest {
+    private static final Pattern ONLY = Pattern.compile(System.getProperty("only", ""));
+
     private final String name;
     private Device device;
     private Device twin;
@@ -64,10 +71,16 @@ abstract class BackendConformanceTest {
         }
     }
 
+    static List<Case> asked() {
+        return Cases.all().stream()
+                .filter(c -> ONLY.matcher(c.toString()).find())
+                .toList();
+    }
+
     @TestFactory
     Stream<DynamicNode> cases() {
-        assertThat(Cases.all()).isNotEmpty();
-        return Cases.all().stream()
+        assertThat(asked()).isNotEmpty();
+        return asked().stream()
                 .map(c -> dynamicContainer(
                         c.toString(),
                         conformance.checks(c).stream()

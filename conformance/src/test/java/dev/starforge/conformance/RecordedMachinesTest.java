@@ -82,9 +82,13 @@ final class RecordedMachinesTest {
                 found.attentionReason());
     }
 
-    private static Adaptation adapt(String kind, MachineFacts machine) {
+    private static Adaptation adapt(String kind, MachineFacts machine, String... settings) {
         try (Device like = new Declared(backend(kind))) {
-            return Adaptation.of(RunConfig.defaults(), machine, KnownModels.find("bigcode/starcoder2-3b"), like);
+            return Adaptation.of(
+                    RunConfig.defaults().set(List.of(settings)),
+                    machine,
+                    KnownModels.find("bigcode/starcoder2-3b"),
+                    like);
         }
     }
 
@@ -99,11 +103,14 @@ final class RecordedMachinesTest {
     @ParameterizedTest
     @CsvSource(textBlock = """
                     # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
-                    RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          2, 8, 2048, nf4-double
+                    GTX 1660 6 GB,  cuda, 6,      5.4,  7.5,     fp16,  no,    true,          1, 16, 2048, nf4-double
+                    RTX 2060 8 GB,  cuda, 8,      7.3,  7.5,     fp16,  no,    true,          2, 8, 2048, nf4-double
+                    A10 24 GB,      cuda, 24,     22.0, 8.6,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
+                    RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          4, 4, 2048, nf4-double
                     RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  selective,     2, 8, 2048, nf4-double
                     RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
-                    A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
-                    H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
+                    A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         8, 2, 2048, nf4-double
+                    H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         16, 1, 2048, nf4-double
                     Intel Mac,      cpu,  16,     9,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
                     Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    selective,     2, 8, 2048, nf4-double
                     Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
@@ -137,6 +144,20 @@ final class RecordedMachinesTest {
                 .isEqualTo(List.of(
                         dtype, mixed, machine.attention(), checkpointing, batch, accumulation, context, storage));
         adapted.rows().forEach(each -> assertThat(each.why()).isNotBlank());
+    }
+
+    /** With blocks that run again, as the first design had them on CUDA, batch and context are at least what it printed. */
+    @ParameterizedTest
+    @CsvSource({"RTX 2060, 8, 7.3, 7.5, 2, 512", "RTX 3070, 8, 7.3, 8.6, 4, 1024", "RTX 4090, 24, 22.9, 8.9, 8, 2048"})
+    void batchAndContextAreAtLeastThoseOfTheFirstDesign(
+            String name, double memory, double free, String version, int batch, int context) {
+        RunConfig config = adapt(
+                        "cuda",
+                        recorded(name, "cuda", memory, free, version),
+                        "optimization.gradient_checkpointing=true")
+                .config();
+        assertThat(Integer.parseInt(config.show("optimization.batch_size"))).isGreaterThanOrEqualTo(batch);
+        assertThat(Integer.parseInt(config.show("model.context_window"))).isGreaterThanOrEqualTo(context);
     }
 
     /** A base of 3 billion in four bits does not fit. */

@@ -193,6 +193,8 @@ final class SuiteTest {
             device.run(op, in, out);
             device.write(in[0], exact);
         };
+        BrokenDevice broken = new BrokenDevice(tf32);
+        Conformance conformance = new Conformance(broken, broken, broken, reference);
         List<String> passed = new ArrayList<>();
         for (Case c : Cases.all()) {
             boolean product = c.op() instanceof Plain.MatMul
@@ -206,7 +208,7 @@ final class SuiteTest {
                     && c.op().outputs(c.specs())[0].bytes() > 0
                     && c.specs()[0].bytes() > 0) {
                 try {
-                    ask(Check.VALUE, c, tf32);
+                    conformance.run(Check.VALUE, c);
                     passed.add(c.toString());
                 } catch (Failure found) {
                     assertThat(found).hasMessageContaining("elements differ");
@@ -225,14 +227,31 @@ final class SuiteTest {
         });
     }
 
+    private static final BrokenDevice.Fault WRONG_GRADIENT = (device, op, in, out) -> {
+        device.run(op, in, out);
+        if (op instanceof Fused.RmsNormGrad) {
+            scale(device, out[1], 2, 1.1f);
+        }
+    };
+
     @Test
     void findsAWrongGradient() {
-        fails(Check.GRADIENT, NORM, "input 1: the gradient along a random direction", (device, op, in, out) -> {
-            device.run(op, in, out);
-            if (op instanceof Fused.RmsNormGrad) {
-                scale(device, out[1], 2, 1.1f);
+        fails(Check.GRADIENT, NORM, "away from the reference's, whose norm is", WRONG_GRADIENT);
+    }
+
+    /** The reference's own is held to finite differences. */
+    @Test
+    void findsAWrongGradientOfTheReference() {
+        BrokenDevice device = new BrokenDevice(WRONG_GRADIENT) {
+            @Override
+            public String name() {
+                return "reference";
             }
-        });
+        };
+        Conformance conformance = new Conformance(device, device, device, reference);
+        assertThatThrownBy(() -> conformance.run(Check.GRADIENT, find(NORM)))
+                .isInstanceOf(Failure.class)
+                .hasMessageContaining("input 1: the gradient along a random direction");
     }
 
     @Test

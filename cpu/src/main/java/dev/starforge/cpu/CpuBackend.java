@@ -1,5 +1,6 @@
 package dev.starforge.cpu;
 
+import com.sun.management.OperatingSystemMXBean;
 import dev.starforge.cpu.attention.HeadTile;
 import dev.starforge.cpu.core.Cores;
 import dev.starforge.cpu.core.Lanes;
@@ -14,6 +15,7 @@ import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -74,12 +76,13 @@ public final class CpuBackend implements Backend {
         return choice.code().isPresent() ? choice.reason() : "none, " + choice.reason();
     }
 
-    /** All memory of the machine, since tensors lie outside the heap; where that is not told, the heap's limit. */
+    /** All memory of the machine, since tensors lie outside the heap: by Linux's file, which is read sooner, or by the JVM. */
     private static long memory() {
         String[] total = field(MEMORY, "MemTotal", "").split(" ");
         return total[0].matches("[0-9]+")
                 ? Long.parseLong(total[0]) * 1024
-                : Runtime.getRuntime().maxMemory();
+                : ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class)
+                        .getTotalMemorySize();
     }
 
     private static String field(Path file, String name, String otherwise) {

@@ -185,7 +185,7 @@ final class CpuDevice implements Device {
             case Plain.MatMul o -> product(o, in[0], in[1]).scratch();
             case Routing.Route o -> Experts.routeScratch(in[0].shape());
             case Routing.ExpertMatMul o -> Experts.matmulScratch(machine, o, in[0].shape(), in[1]);
-            case Routing.ExpertOuter o -> Experts.outerScratch(in[0].shape(), in[1].shape());
+            case Routing.ExpertOuter o -> Experts.outerScratch(machine, in[0].shape(), in[1].shape());
             case Decoding.Sample o -> Sample.scratch(in[0].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in).scratch();
@@ -323,7 +323,7 @@ final class CpuDevice implements Device {
             case Routing.Route o -> Experts.route(workers, o, in[0], out[0]);
             case Routing.Group o -> Experts.group(workers, in[0], out);
             case Routing.ExpertMatMul o -> Experts.matmul(workers, machine, o, in, out[0]);
-            case Routing.ExpertOuter o -> Experts.outer(workers, in, out[0]);
+            case Routing.ExpertOuter o -> Experts.outer(workers, machine, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
             case Plain.Store o -> Rows.store(workers, in[0], inputs[0].dim(0), in[1], in[2]);
             case Plain.Softmax o -> Softmax.softmax(workers, in[0], out[0]);

@@ -16,6 +16,8 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -102,6 +104,40 @@ final class RepeatableTest {
             assertThat(run(scopeOfTwo, op, tensor(scopeOfTwo, some, rows, k), tensor(scopeOfTwo, b, n, k)))
                     .as("%d rows", rows)
                     .isEqualTo(Arrays.copyOfRange(batch, (m - rows) * n, m * n));
+        }
+    }
+
+    /** Weights of floats, by AVX-512, AVX2 and the Vector API, with one thread and two, alone and among 64: short rows and long ones. */
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"F32", "F16", "BF16"})
+    void weightsOfFloatsHaveTheSameBitsByEveryImplementation(DType type) {
+        for (int k : new int[] {512, 1024, 4624, 5003}) {
+            int n = 85;
+            int m = 64;
+            float[] x = random(m * k);
+            float[] w = random(n * k);
+            float[] expected = product(1, DeviceOptions.NO_MACHINE_CODE, x, m, type, w, n, k);
+            for (Set<String> hidden : List.of(Set.<String>of(), Set.of("avx512_vnni"), DeviceOptions.NO_MACHINE_CODE)) {
+                assertThat(product(2, hidden, x, m, type, w, n, k))
+                        .as("%d, without %s", k, hidden)
+                        .isEqualTo(expected);
+                assertThat(product(2, hidden, Arrays.copyOfRange(x, 63 * k, m * k), 1, type, w, n, k))
+                        .as("%d alone, without %s", k, hidden)
+                        .isEqualTo(Arrays.copyOfRange(expected, 63 * n, m * n));
+            }
+        }
+    }
+
+    private static float[] product(
+            int threads, Set<String> hidden, float[] x, int m, DType type, float[] w, int n, int k) {
+        try (Device device = new CpuBackend().open(new DeviceOptions(0, threads, Path.of("unused"), hidden));
+                Scope scope = new Scope(device)) {
+            Tensor wide = tensor(scope, w, n, k);
+            Tensor weight = scope.allocate(new Spec(type, wide.shape()));
+            device.run(new Plain.Cast(type), new Tensor[] {wide}, new Tensor[] {weight});
+            return run(scope, new Plain.MatMul(false, true), tensor(scope, x, m, k), weight);
         }
     }
 

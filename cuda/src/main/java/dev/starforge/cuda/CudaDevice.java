@@ -17,6 +17,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
@@ -35,7 +36,7 @@ import java.util.stream.Stream;
 
 /**
  * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
- * the order they are asked for. Nothing waits for the GPU but reads, {@link #synchronize} and giving memory back; an
+ * the order they are asked for. Nothing waits for the GPU but copies, {@link #synchronize} and giving memory back; an
  * error in a kernel therefore shows at the next of these.
  *
  * <p>A step that is replayed runs eagerly the first time, which compiles its kernels and grows its scopes, is captured
@@ -64,7 +65,7 @@ final class CudaDevice implements Device {
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
-    private long staged; // bytes that the GPU may not have copied yet
+    private long staged; // bytes of pinned memory that copies may still read, since the last synchronization
     private boolean replaying;
     private boolean capturing;
     private boolean closed;
@@ -133,7 +134,7 @@ final class CudaDevice implements Device {
 
     @Override
     public void run(Op op, Tensor[] in, Tensor[] out) {
-        enter(op.name());
+        requireOpen(op.name());
         launcher.overlap(weights(op, in).noneMatch(weight -> computed.contains(weight.memory())));
         dispatch.run(op, in, out);
         for (Tensor each : out) {
@@ -150,6 +151,8 @@ final class CudaDevice implements Device {
     private static Stream<Tensor> weights(Op op, Tensor[] in) {
         return switch (op) {
             case Plain.MatMul _ -> Stream.of(in[1]);
+            case Fused.LayerNorm _ -> Stream.of(in[1], in[2]);
+            case Layers.AddLayerNorm _ -> Stream.of(in[2], in[3]);
             case Layers.Linear linear -> Arrays.stream(in, 1, 1 + linear.weights());
             default -> Stream.empty();
         };
@@ -225,7 +228,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** By way of staging memory, which the GPU copies from when it comes to it; waits only where that is full. */
+    /** By way of pinned memory, so that nobody waits for the GPU unless that is full; see {@link #staged}. */
     private void upload(long pointer, MemorySegment source) {
         for (long at = 0; at < source.byteSize(); ) {
             if (staged == STAGING) {
@@ -233,7 +236,7 @@ final class CudaDevice implements Device {
             }
             long bytes = Math.min(STAGING - staged, source.byteSize() - at);
             MemorySegment from = staging.asSlice(staged, bytes);
-            from.copyFrom(source.asSlice(at, bytes));
+            MemorySegment.copy(source, at, from, 0, bytes);
             CudaDriver.check(CudaDriver.cuMemcpyHtoDAsync_v2(pointer + at, from, bytes, stream), name() + ": write");
             staged += bytes;
             at += bytes;
@@ -270,6 +273,7 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** Into the same pinned memory: copies from it are ahead on the stream. */
     private void download(MemorySegment target, long pointer) {
         for (long at = 0; at < target.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, target.byteSize() - at);
@@ -304,6 +308,7 @@ final class CudaDevice implements Device {
             Long graph = graphs.get(key);
             if (graph == null) {
                 step.run();
+                dispatch.flush();
                 graphs.put(key, TO_CAPTURE);
                 return;
             }
@@ -333,6 +338,7 @@ final class CudaDevice implements Device {
         capturing = true;
         try {
             step.run();
+            dispatch.flush();
         } catch (RuntimeException | Error failure) {
             capturing = false;
             abandonCapture();
@@ -357,7 +363,13 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** For all but operations: nothing that waits for its neighbour is behind this. */
     private void enter(String operation) {
+        requireOpen(operation);
+        dispatch.flush();
+    }
+
+    private void requireOpen(String operation) {
         if (closed) {
             throw new DeviceException(operation + ": " + name() + " is closed");
         }

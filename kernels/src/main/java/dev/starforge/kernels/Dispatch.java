@@ -35,6 +35,7 @@ public final class Dispatch {
     private final Products products;
     private final Rows rows;
     private final Flash flash;
+    private final Appending appending;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
@@ -42,6 +43,7 @@ public final class Dispatch {
         products = new Products(launcher, weights);
         rows = new Rows(launcher);
         flash = new Flash(launcher);
+        appending = new Appending(launcher, this);
     }
 
     /**
@@ -71,7 +73,8 @@ public final class Dispatch {
             case Fused.Attention o -> head(in);
             case Fused.AttentionGrad o -> head(in);
             case Layers o -> Support.NATIVE;
-            case Adapters o -> Support.EXPANDED;
+            case Adapters.Lora o -> in[0].shape().dim(0) <= Products.FEW_ADAPTED ? Support.NATIVE : Support.EXPANDED;
+            case Adapters.ExpertLora o -> Support.EXPANDED;
         };
     }
 
@@ -102,6 +105,7 @@ public final class Dispatch {
                         .max()
                         .orElse(0);
             case Fused.Attention _ -> Flash.workspace(in);
+            case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
             case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
             case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? Rows.workspace(in[0].shape(), 1) : 0;
             case Fused.LayerNormGrad _ -> Rows.workspace(in[0].shape(), 2);
@@ -125,11 +129,25 @@ public final class Dispatch {
         weights.unpack(matrix, file);
     }
 
-    /** Launches what computes {@code out}, on an operation that is supported. */
+    /**
+     * Launches what computes {@code out}, on an operation that is supported: now, or with the operations that follow, but at the
+     * latest at {@link #flush}.
+     */
     public void run(Op op, Tensor[] in, Tensor[] out) {
         if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
             return;
         }
+        if (!appending.takes(op, in, out)) {
+            launch(op, in, out);
+        }
+    }
+
+    /** Launches what waits for its neighbour: before anybody reads or writes memory otherwise, or gives it back. */
+    public void flush() {
+        appending.flush();
+    }
+
+    void launch(Op op, Tensor[] in, Tensor[] out) {
         switch (op) {
             case Plain.Add o -> broadcast(Kernel.ADD, o, in, out[0]);
             case Plain.Mul o -> broadcast(Kernel.MUL, o, in, out[0]);
@@ -246,7 +264,9 @@ public final class Dispatch {
             case Layers.Linear o -> products.linear(o, in, out);
             case Layers.AddLayerNorm o -> norm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);
             case Layers.AddRmsNorm o -> norm(Kernel.ADD_RMS_NORM, o.eps(), in, out);
-            case Adapters o -> throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
+            case Adapters.Lora _ -> products.lora(in, out[0]);
+            case Adapters.ExpertLora o ->
+                throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
         }
     }
 

@@ -11,11 +11,11 @@ import java.util.List;
 
 /**
  * Launches of attention on tensor cores: tiles of queries where a sequence has many (flash.kernel), keys split over groups
- * where it has few (decode.kernel). Both take one 16-bit type and heads of 128. The gradient (flashgrad.kernel) takes one
- * 16-bit type and heads of sixteens.
+ * where it has few (decode.kernel), and the gradient (flashgrad.kernel). All take one 16-bit type; tiles and gradient take heads
+ * of whole sixteens, decode.kernel those of 128.
  */
 final class Flash {
-    /** As flash.kernel and decode.kernel have them. */
+    /** As the kernels have them. */
     static final int HEAD = 128;
 
     static final int TILE = 128;
@@ -53,8 +53,14 @@ final class Flash {
         return type != DType.F32
                 && in[1].dtype() == type
                 && in[2].dtype() == type
-                && in[0].shape().dim(2) == HEAD
-                && (isTiled(in) || heads / kvHeads <= RUN);
+                && (isTiled(in)
+                        ? isWhole(in[0].shape().dim(2))
+                        : in[0].shape().dim(2) == HEAD && heads / kvHeads <= RUN);
+    }
+
+    /** Whether a head is whole sixteens, or whole pairs of them where registers do not hold its rows. */
+    private static boolean isWhole(long d) {
+        return d <= Dispatch.MAX_HEAD && d % (d <= KEPT_HEAD ? 16 : 32) == 0;
     }
 
     private static boolean isTiled(Spec... in) {
@@ -74,6 +80,7 @@ final class Flash {
         long sequences = in[5].dim(0);
         if (isTiled(specs(in))) {
             Call call = new Call(launcher, Kernel.FLASH_ATTENTION)
+                    .define("D_HEAD", in[0].dim(2))
                     .tensors(in)
                     .tensors(out)
                     .i32(tokens);
@@ -105,11 +112,9 @@ final class Flash {
 
     private static boolean takesGradient(Spec... in) {
         DType type = in[0].dtype();
-        long d = in[0].shape().dim(2);
         return type != DType.F32
                 && List.of(in[1], in[2], in[6], in[8]).stream().allMatch(each -> each.dtype() == type)
-                && d <= Dispatch.MAX_HEAD
-                && d % (d <= KEPT_HEAD ? 16 : 32) == 0;
+                && isWhole(in[0].shape().dim(2));
     }
 
     /** Among how many groups the heads that share a key are dealt: a divisor of their number. */

@@ -18,6 +18,8 @@ final class Products {
     static final int TILE = 64;
 
     static final int FEW = 8;
+
+    private static final int SIMD = 32;
     static final int MAX_ROUTE_GROUPS = 1024;
 
     /**
@@ -40,10 +42,24 @@ final class Products {
     /** Rows of a product that {@link Kernel#PROJECT} takes, in blocks of so many columns of mma. */
     static final int PROJECTED_ROWS = 64;
 
+    /** The same of weights of 16 bits, above which the maker's library reads them as fast. */
+    private static final int DENSE_ROWS = 8;
+
     private static final int MOST_COLUMNS = 32;
 
-    /** Groups of {@link Kernel#PROJECT} that a multiprocessor holds. */
-    private static final int RESIDENT = 2;
+    /** Rows up to which low-rank updates read the adapters that rows have, instead of being products with all of them. */
+    static final int FEW_ADAPTED = 64;
+
+    /** Groups of {@link Kernel#PROJECT} that a multiprocessor holds: more where there are tiles for them, and registers. */
+    private static final int FEW_RESIDENT = 2;
+
+    private static final int MANY_RESIDENT = 3;
+
+    /** As project.kernel has them: columns of a turn of all simdgroups, numbers of x in shared memory, numbers between its rows. */
+    private static final int TURN = 512;
+
+    private static final long X_NUMBERS = 2 * 8448;
+    private static final long X_PAD = 16;
 
     private final Launcher launcher;
     private final Weights weights;
@@ -89,7 +105,7 @@ final class Products {
                 && !op.transposeA()
                 && op.transposeB()
                 && a.shape().rank() == 2
-                && a.shape().dim(0) <= PROJECTED_ROWS / (a.dtype() == DType.F32 ? 4 : 1)
+                && a.shape().dim(0) <= (w == a.dtype() ? DENSE_ROWS : PROJECTED_ROWS / (a.dtype() == DType.F32 ? 4 : 1))
                 && b.shape().dim(0) > 0
                 && b.shape().last() > 0
                 && b.shape().last() % Tiles.PIECE == 0;
@@ -106,12 +122,17 @@ final class Products {
         while (eights * (8 / parts) < rows && 8 * eights < MOST_COLUMNS) {
             eights *= 2;
         }
+        Ring ring = ring(w, x.dim(1), slots(Math.min(rows, eights * (8L / parts)), parts), tiles(out, from, to));
         Call call = new Call(launcher, Kernel.PROJECT)
-                .define("DEPTH", depth(w, x.dim(1)))
+                .define("DEPTH", ring.depth)
                 .define("MMA", Variant.spelled(mma))
                 .define("NT", eights)
                 .define("PARTS", parts)
                 .unaligned("UNALIGNED_X", x);
+        if (ring.whole) {
+            call.define("RESIDENT", ring.resident);
+            call.define("WHOLE", 1);
+        }
         if (w.isQuantized()) {
             call.define("FORMAT", w.name());
             call.define("CODE_PARTS", Weights.isNf4(w) && x.dtype() == DType.F32 ? 3 : 1);
@@ -120,7 +141,7 @@ final class Products {
             call.define("UNALIGNED_W", 1);
         }
         long tiles = arguments(call, op, in, out, from, to, Tiles.ROWS);
-        long turns = Call.groups(tiles, (long) RESIDENT * launcher.multiprocessors());
+        long turns = Call.groups(tiles, (long) ring.resident * launcher.multiprocessors());
         call.groups(Call.groups(tiles, turns), Call.groups(rows, eights * (8L / parts)), 1);
     }
 
@@ -162,7 +183,8 @@ final class Products {
         for (int i = 0; i < op.weights(); i += step) {
             if (projected) {
                 project(op, in, out, i, i + step);
-            } else if (in[0].dim(0) > FEW_ROWS || in[1 + i].dtype().isQuantized()) {
+            } else if (in[0].dim(0) > (in[0].dtype() == DType.F32 ? FEW_ROWS : DENSE_ROWS)
+                    || in[1 + i].dtype().isQuantized()) {
                 for (int weight = i; weight < i + step; weight++) {
                     product(op, in, out, weight);
                 }
@@ -172,9 +194,47 @@ final class Products {
         }
     }
 
-    /** Pieces on their way to a lane: as many as registers hold, if that divides those it has of a row. */
-    private static int depth(DType w, long terms) {
-        int most = w.isQuantized() && w.blockElements() < SUPER_BLOCK ? 6 : 4;
+    /**
+     * How {@link Kernel#PROJECT} reads weights.
+     *
+     * @param depth pieces on their way to a lane
+     * @param resident groups that a multiprocessor holds
+     * @param whole whether all of x fits into shared memory and all lanes have as many pieces, a multiple of depth
+     */
+    private record Ring(int depth, int resident, boolean whole) {}
+
+    /** Few tiles, and so few groups: more pieces each. Many: more groups, so that some compute while others wait. */
+    private Ring ring(DType w, long terms, long slots, long tiles) {
+        boolean scalesOfSix = w == DType.Q4_K || w == DType.Q5_K;
+        boolean few = scalesOfSix || tiles <= (long) FEW_RESIDENT * launcher.multiprocessors();
+        int most = scalesOfSix ? 4 : few || isFourBits(w) ? 6 : w.isQuantized() ? 4 : 3;
+        int depth = depth(most, terms);
+        boolean whole = terms % ((long) depth * TURN) == 0 && slots * (terms + X_PAD) <= X_NUMBERS;
+        return whole
+                ? new Ring(depth, few ? FEW_RESIDENT : MANY_RESIDENT, true)
+                : new Ring(depth(isFourBits(w) ? 6 : 4, terms), FEW_RESIDENT, false);
+    }
+
+    private static boolean isFourBits(DType w) {
+        return w.isQuantized() && w != DType.Q8_0 && w != DType.INT8_128 && w.blockElements() < SUPER_BLOCK;
+    }
+
+    /** Columns of mma that so many rows of x take. */
+    private static long slots(long rows, int parts) {
+        long each = 8 / parts;
+        return (rows - 1) / each * 8 + (rows - 1) % each * parts + parts;
+    }
+
+    private static long tiles(Tensor[] out, int from, int to) {
+        long tiles = 0;
+        for (int i = from; i < to; i++) {
+            tiles += Call.groups(out[i].dim(1), Tiles.ROWS);
+        }
+        return tiles;
+    }
+
+    /** As many as there may be, if that divides those that a lane has of a row. */
+    private static int depth(int most, long terms) {
         long turns = Call.groups(terms / Tiles.PIECE, 8);
         for (int depth = most; depth > most / 2; depth--) {
             if (turns % depth == 0) {
@@ -268,6 +328,29 @@ final class Products {
                 .i32(Dispatch.code(op.fn()))
                 .flag(op.residual());
         return tiles;
+    }
+
+    /** (y, x, a, b, scales, index) -> z. */
+    void lora(Tensor[] in, Tensor z) {
+        long rows = z.dim(0);
+        long adapters = in[2].dim(0);
+        long rank = in[2].dim(1);
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Tensor h = scratch.allocate(Spec.f32(rows, rank));
+        new Call(launcher, Kernel.LORA_DOWN)
+                .tensors(in[1], in[2], in[4], in[5], h)
+                .i32(adapters)
+                .i32(rank)
+                .i32(in[1].dim(1))
+                .groups(Call.groups(rank, Launch.GROUP / SIMD), rows, 1);
+        new Call(launcher, Kernel.LORA_UP)
+                .tensors(in[0], h, in[3], in[5], z)
+                .i32(adapters)
+                .i32(rank)
+                .i32(z.dim(1))
+                .groups(Call.groups(z.dim(1), Launch.GROUP), rows, 1);
+        scratch.release();
     }
 
     void expertMatmul(boolean transposeB, Tensor x, Tensor w, Tensor offsets, Tensor y) {

@@ -80,6 +80,7 @@ final class Weights {
             Tensor matrix = w.view(at, shape);
             decoding(Kernel.DEQUANTIZE, matrix)
                     .tensors(matrix, y.view(at, shape))
+                    .unaligned("UNALIGNED_Y", y)
                     .i32(shape.dim(0))
                     .i32(shape.dim(1))
                     .groups(Call.groups(shape.size() / (Tiles.ROWS * Tiles.PIECE), SIMDGROUPS));

@@ -86,6 +86,8 @@ final class RandomModel implements WeightSource {
             double theta,
             int window,
             boolean tied) {
+        private static final int EXPERTS = 8;
+
         ObjectNode config() {
             ObjectNode config = JsonNodeFactory.instance.objectNode();
             config.put("model_type", type);
@@ -101,6 +103,9 @@ final class RandomModel implements WeightSource {
             config.put("tie_word_embeddings", tied);
             if (window > 0) {
                 config.put("sliding_window", window);
+            }
+            if (type.equals("mixtral")) {
+                config.put("num_local_experts", EXPERTS).put("num_experts_per_tok", 2);
             }
             return config;
         }
@@ -122,6 +127,8 @@ final class RandomModel implements WeightSource {
                 if (starcoder) {
                     matrix(all, path + ".mlp.c_fc", inner, width, true);
                     matrix(all, path + ".mlp.c_proj", width, inner, true);
+                } else if (type.equals("mixtral")) {
+                    experts(all, path + ".block_sparse_moe");
                 } else {
                     matrix(all, path + ".mlp.gate_proj", inner, width, false);
                     matrix(all, path + ".mlp.up_proj", inner, width, false);
@@ -133,6 +140,15 @@ final class RandomModel implements WeightSource {
                 all.put("lm_head.weight", Shape.of(vocabulary, width));
             }
             return all;
+        }
+
+        private void experts(Map<String, Shape> all, String path) {
+            matrix(all, path + ".gate", EXPERTS, width, false);
+            for (int expert = 0; expert < EXPERTS; expert++) {
+                matrix(all, path + ".experts." + expert + ".w1", inner, width, false);
+                matrix(all, path + ".experts." + expert + ".w2", width, inner, false);
+                matrix(all, path + ".experts." + expert + ".w3", inner, width, false);
+            }
         }
 
         private void norm(Map<String, Shape> all, String path, boolean bias) {
@@ -155,8 +171,14 @@ final class RandomModel implements WeightSource {
     private static Map<String, Preset> presets() {
         Map<String, Preset> all = new LinkedHashMap<>();
         all.put("tiny", new Preset("llama", 512, 512, 256, 768, 2, 4, 2, 64, 1e4, 0, true));
+        all.put("llama-2-7b", new Preset("llama", 32000, 4096, 4096, 11008, 32, 32, 32, 128, 1e4, 0, false));
+        all.put("llama-2-13b", new Preset("llama", 32000, 4096, 5120, 13824, 40, 40, 40, 128, 1e4, 0, false));
+        all.put("llama-3-8b", new Preset("llama", 128256, 8192, 4096, 14336, 32, 32, 8, 128, 5e5, 0, false));
         all.put("llama-3.2-1b", new Preset("llama", 128256, 131072, 2048, 8192, 16, 32, 8, 64, 5e5, 0, true));
         all.put("llama-3.2-3b", new Preset("llama", 128256, 131072, 3072, 8192, 28, 24, 8, 128, 5e5, 0, true));
+        all.put("mistral-7b", new Preset("mistral", 32000, 32768, 4096, 14336, 32, 32, 8, 128, 1e4, 4096, false));
+        all.put("mixtral-8x7b", new Preset("mixtral", 32000, 32768, 4096, 14336, 32, 32, 8, 128, 1e6, 0, false));
+        all.put("qwen2.5-7b", new Preset("qwen2", 152064, 32768, 3584, 18944, 28, 28, 4, 128, 1e6, 0, false));
         all.put("qwen2.5-coder-1.5b", new Preset("qwen2", 151936, 32768, 1536, 8960, 28, 12, 2, 128, 1e6, 0, true));
         all.put("qwen2.5-coder-7b", new Preset("qwen2", 152064, 32768, 3584, 18944, 28, 28, 4, 128, 1e6, 0, false));
         all.put("starcoder2-3b", new Preset("starcoder2", 49152, 16384, 3072, 12288, 30, 24, 2, 128, 1e6, 4096, true));

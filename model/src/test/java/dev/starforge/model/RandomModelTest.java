@@ -23,6 +23,12 @@ final class RandomModelTest {
     /** Published counts. */
     @ParameterizedTest
     @CsvSource({
+        "llama-2-7b, 6738415616",
+        "llama-2-13b, 13015864320",
+        "llama-3-8b, 8030261248",
+        "mistral-7b, 7241732096",
+        "mixtral-8x7b, 46702792704",
+        "qwen2.5-7b, 7615616512",
         "llama-3.2-1b, 1235814400",
         "llama-3.2-3b, 3212749824",
         "qwen2.5-coder-1.5b, 1543714304",

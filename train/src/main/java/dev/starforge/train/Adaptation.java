@@ -117,7 +117,8 @@ public final class Adaptation {
     private <T> void change(Key<T> key, T value, String why) {
         T before = config.get(key);
         if (!before.equals(value)) {
-            rows.add(new Row(key.path(), String.valueOf(before), String.valueOf(value), why));
+            boolean fitted = key.form() == Key.Form.FITTED && !asked.isSet(key);
+            rows.add(new Row(key.path(), fitted ? "auto" : String.valueOf(before), String.valueOf(value), why));
             config = config.with(key, value);
         }
     }
@@ -207,20 +208,21 @@ public final class Adaptation {
                 + machine.computes().stream().map(DType::name).collect(Collectors.joining(", "));
     }
 
-    /** Rounding activations to 16 bits is for devices that are faster so; which of the types, the device says. */
+    /** Rounding activations to 16 bits is for devices that are faster so; what somebody asked for is obeyed or refused. */
     private void precision() {
         if (machine.kind().equals("metal") && !config.get(Keys.METAL_PRECISION).equals("auto")) {
             change(Keys.MIXED, config.get(Keys.METAL_PRECISION), "device.metal_precision");
         }
-        DType asked = RunConfig.type(config.get(Keys.MIXED));
-        if (asked == DType.F32) {
+        if (config.get(Keys.MIXED).equals("auto")) {
+            DType fastest = machine.computes().getFirst();
+            change(
+                    Keys.MIXED,
+                    fastest == DType.F32 ? "no" : name(fastest),
+                    declared() + ": " + (fastest == DType.F32 ? "float32 is fastest" : "the first is fastest"));
             return;
         }
-        if (machine.computes().getFirst() == DType.F32) {
-            change(Keys.MIXED, "no", declared() + ": float32 is fastest");
-        } else if (!machine.computes().contains(asked)) {
-            DType other = asked == DType.BF16 ? DType.F16 : DType.BF16;
-            change(Keys.MIXED, machine.computes().contains(other) ? name(other) : "no", declared());
+        if (!machine.computes().contains(RunConfig.type(config.get(Keys.MIXED)))) {
+            throw config.wrong(Keys.MIXED, declared() + "; auto takes the fastest of these");
         }
     }
 
@@ -248,7 +250,10 @@ public final class Adaptation {
         }
     }
 
-    /** Halves the batch, and then the context, until the plan fits; a step keeps its sequences. */
+    /**
+     * Halves the batch, and then the context, until the plan fits; where nobody set a batch, a GPU's doubles while it fits. A
+     * step keeps its sequences.
+     */
     private void memory(ModelSpec blueprint, Device like) {
         long budget = (long) (USABLE * budget());
         int batch = config.get(Keys.BATCH);
@@ -275,6 +280,14 @@ public final class Adaptation {
             }
             plan = plan(blueprint, batch, context, like);
         }
+        if (growsBatch()) {
+            int sequences = config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION);
+            while (sequences % (2 * batch) == 0
+                    && plan(blueprint, 2 * batch, context, like).total() <= budget) {
+                batch *= 2;
+                plan = plan(blueprint, batch, context, like);
+            }
+        }
         String why = String.format(
                 Locale.ROOT, "plan %.2f GiB of %.2f GiB that may be used", plan.total() / 0x1p30, budget / 0x1p30);
         if (plan.total() > budget) {
@@ -294,6 +307,12 @@ public final class Adaptation {
         if (batch == asked) {
             keep(Keys.BATCH, why);
         }
+        config = config.with(Keys.BATCH, batch).with(Keys.CONTEXT, context); // what was auto is a number now
+    }
+
+    /** More sequences at a time fill a GPU; a CPU computes no faster, and its memory is everybody's. */
+    private boolean growsBatch() {
+        return !asked.isSet(Keys.BATCH) && List.of("cuda", "metal").contains(machine.kind());
     }
 
     private MemoryPlan plan(ModelSpec blueprint, int batch, int context, Device like) {

@@ -55,16 +55,17 @@ final class AdaptationTest {
                 "no T x T matrix");
     }
 
-    /** What is computed in is what the device declares, the first it names unless another is asked for. */
+    /** {@code auto} is the first type that the device declares; any other is obeyed where it is declared at all. */
     @ParameterizedTest
     @CsvSource(textBlock = """
                     # asked, declared,      computed in
-                    bf16,    BF16 F16 F32,  bf16
+                    auto,    BF16 F16 F32,  bf16
+                    auto,    F16 F32,       fp16
+                    auto,    F32 BF16 F16,  no
+                    auto,    F32,           no
+                    bf16,    F32 BF16 F16,  bf16
                     fp16,    BF16 F16 F32,  fp16
-                    bf16,    F16 F32,       fp16
                     no,      BF16 F16 F32,  no
-                    bf16,    F32 BF16 F16,  no
-                    bf16,    F32,           no
                     """)
     void activationsHaveATypeThatTheDeviceDeclares(String asked, String declared, String expected) {
         DType[] computes = Stream.of(declared.split(" ")).map(DType::valueOf).toArray(DType[]::new);
@@ -75,6 +76,33 @@ final class AdaptationTest {
             assertThat(rowsOf(adapted, "optimization.mixed_precision"))
                     .contains("cuda computes in " + declared.replace(" ", ", "));
         }
+    }
+
+    @Test
+    void aTypeThatTheDeviceLacksIsRefused() {
+        assertThatThrownBy(
+                        () -> fixed(machine("cuda", 8, 7.3, DType.F32, DType.F16), "optimization.mixed_precision=bf16"))
+                .isInstanceOf(ConfigException.class)
+                .hasMessageContaining(
+                        "key optimization.mixed_precision: bf16: cuda computes in F32, F16; auto takes the fastest");
+    }
+
+    /** A number is obeyed; what nobody set takes what there is room for, and a step keeps its sequences. */
+    @Test
+    void aBatchThatNobodySetGrowsOnAGpuAlone() {
+        MachineFacts gpu = machine("cuda", 80, 78, DType.F32);
+        RunConfig grown = adapt(gpu, "optimization.batch_size=auto").config();
+        int batch = Integer.parseInt(grown.show("optimization.batch_size"));
+        assertThat(batch).isGreaterThan(2);
+        assertThat(batch * Integer.parseInt(grown.show("optimization.gradient_accumulation_steps")))
+                .isEqualTo(16);
+        RunConfig odd = adapt(gpu, "optimization.gradient_accumulation_steps=3").config();
+        assertThat(odd.show("optimization.batch_size")).isEqualTo("2");
+        assertThat(adapt(gpu, "optimization.batch_size=2").config().show("optimization.batch_size"))
+                .isEqualTo("2");
+        RunConfig cpu = adapt(machine("cpu", 80, 78, DType.F32)).config();
+        assertThat(cpu.yaml()).contains("  batch_size: 2\n").contains("  context_window: 2048\n");
+        assertThat(RunConfig.defaults().yaml()).contains("  batch_size: auto\n").contains("  context_window: auto\n");
     }
 
     @Test

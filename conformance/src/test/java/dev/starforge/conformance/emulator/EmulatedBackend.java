@@ -58,6 +58,7 @@ public final class EmulatedBackend implements Backend {
             Dispatch dispatch = new Dispatch(new Recorder(needed, scope));
             Tensor[] given = allocate(scope, in);
             dispatch.run(op, given, allocate(scope, op.outputs(in)));
+            dispatch.flush();
         }
     }
 

@@ -198,11 +198,13 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public void release(Memory memory) {
+        dispatch.flush();
         ((EmulatedMemory) memory).arena().close();
     }
 
     @Override
     public void write(Tensor to, ByteBuffer from) {
+        dispatch.flush();
         MemorySegment source = MemorySegment.ofBuffer(from);
         if (source.byteSize() > to.bytes()) {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
@@ -215,6 +217,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public void read(Tensor from, ByteBuffer to) {
+        dispatch.flush();
         MemorySegment target = MemorySegment.ofBuffer(to);
         if (target.byteSize() < from.bytes()) {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
@@ -238,6 +241,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public void close() {
+        dispatch.flush();
         scratch.close();
         constants.close();
         workspace.arena().close();

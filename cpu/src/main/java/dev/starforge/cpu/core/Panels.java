@@ -17,23 +17,24 @@ import java.util.function.IntUnaryOperator;
 /**
  * How a matrix of quantized weights lies in this device's memory. A file keeps a row's blocks one after the other, which
  * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
- * the scales, then the codes, or the low four bits of those of five and then their fifth, each as the same 16 bits of 32
- * rows side by side. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
+ * the scales, then the codes, or the low four bits of those of five and six and then the bits above them. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
  * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file, and
  * so do the planes of a planar type but for its codes, whose panels have no scales: those are few, and are decoded for a
  * stretch of a panel at a time.
  *
- * <p>Within 32 shorts, row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen ints
- * are rows in order. Codes of eight bits lie four neighbours of a row to an int, the rows in order. Eight codes of six bits
- * take three words: two codes each from below, and in what is left of them four low bits of the seventh, the high bits of the
- * last two, four low bits of the eighth. One stream, and most codes need no joining.
+ * <p>An int has eight codes of four bits, or four of eight, neighbours in a row, and 32 ints are the rows in order. The upper two of six bits
+ * are ints as well, of sixteen codes, so that a shift puts them above every second code of eight: see {@link #pairs}. Scales and
+ * fifth bits, of sixteen codes, lie as 16 bits of each row: row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen
+ * ints are rows in order.
  */
 public final class Panels {
     /** Rows of a panel. */
     public static final int ROWS = 32;
 
     private static final int LANES = ROWS * Short.BYTES;
+    private static final int INTS_OF_ROWS = ROWS * Integer.BYTES;
     private static final ValueLayout.OfShort SHORT = ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(LITTLE_ENDIAN);
+    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(LITTLE_ENDIAN);
     private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
     private static final VarHandle SHORTS = MethodHandles.byteArrayViewVarHandle(short[].class, LITTLE_ENDIAN);
     private static final VarHandle INTS = MethodHandles.byteArrayViewVarHandle(int[].class, LITTLE_ENDIAN);
@@ -145,23 +146,13 @@ public final class Panels {
         return ROWS * rowBytes(k);
     }
 
-    /** Where in a block of a panel, which begins with the scales, the first plane begins, and, of five bits, the second. */
+    /** Where in a block of a panel, which begins with the scales, the first plane begins, and, of five bits or six, the second. */
     public int lowAt() {
         return ROWS * scales;
     }
 
     public int highAt() {
         return lowAt() + ROWS * elements * low / Byte.SIZE;
-    }
-
-    /** Whether codes have their fifth bit in a plane of its own. */
-    public boolean upper() {
-        return high == 1;
-    }
-
-    /** Whether codes have six bits, three words for eight of them. */
-    public boolean sixths() {
-        return high == 2;
     }
 
     private static int lane(int row) {
@@ -188,14 +179,8 @@ public final class Panels {
                 int to = b * ROWS * bytes;
                 for (int row = 0; row < rows; row++) {
                     int block = (row * now + b) * bytes;
-                    if (sixths()) {
-                        putSixths(file, block, packed, to + lowAt(), row);
-                    } else {
-                        put(file, block, lowAt, low, packed, to + lowAt(), row);
-                    }
-                    if (upper()) {
-                        put(file, block, highAt, high, packed, to + highAt(), row);
-                    }
+                    put(file, block, lowAt, low, packed, to + lowAt(), row);
+                    put(file, block, highAt, high, packed, to + highAt(), row);
                     int scale = to + lane(row) * Short.BYTES;
                     for (int i = 0; i < scales; i += Short.BYTES, scale += LANES) {
                         SHORTS.set(packed, scale, (short) SHORTS.get(file, block + scalesAt + i));
@@ -207,73 +192,52 @@ public final class Panels {
     }
 
     /**
-     * One row of a plane of a block. Eight neighbours have their bits at the same place of eight neighbouring bytes, of
-     * which one word is made; but for the upper bits of Q5_0 and Q5_1 and for GPTQ's, which lie in order already, and NF4's,
-     * whose pairs lie the other way round.
+     * One row of a plane of a block. Eight neighbours have their bits at the same place of eight neighbouring bytes; but for the
+     * upper bits of Q5_0 and Q5_1 and for GPTQ's, which lie in order already, and NF4's, whose pairs lie the other way round.
      */
     private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
-        if (bits == Byte.SIZE) {
-            int to = plane + row * Integer.BYTES;
-            for (int i = 0; i < elements; i += 4, to += 4 * ROWS) {
-                INTS.set(out, to, (int) INTS.get(file, block + (at[i] >> 3)));
-            }
-            return;
-        }
-        int to = plane + lane(row) * Short.BYTES;
-        if (at[1] - at[0] != Byte.SIZE) {
-            for (int i = 0; i < elements; i += Short.SIZE / bits, to += LANES) {
-                int pair = (short) SHORTS.get(file, block + (at[i] >> 3));
-                SHORTS.set(out, to, (short) (at[1] > at[0] ? pair : pair >> 4 & 0x0f0f | (pair & 0x0f0f) << 4));
-            }
-            return;
-        }
+        boolean apart = at[1] - at[0] == Byte.SIZE;
+        int to = plane + row * Integer.BYTES;
         switch (bits) {
+            case 8 -> {
+                for (int i = 0; i < elements; i += 4, to += INTS_OF_ROWS) {
+                    INTS.set(out, to, (int) INTS.get(file, block + (at[i] >> 3)));
+                }
+            }
             case 4 -> {
-                for (int i = 0; i < elements; i += 8, to += 2 * LANES) {
-                    int eight = nibbles((long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7));
-                    SHORTS.set(out, to, (short) eight);
-                    SHORTS.set(out, to + LANES, (short) (eight >> 16));
+                for (int i = 0; i < elements; i += 8, to += INTS_OF_ROWS) {
+                    int eight = apart ? nibbles(eight(file, block, at[i])) : (int) INTS.get(file, block + (at[i] >> 3));
+                    INTS.set(out, to, at[1] > at[0] ? eight : eight >>> 4 & 0x0f0f0f0f | (eight & 0x0f0f0f0f) << 4);
                 }
             }
-            default -> {
+            case 2 -> {
+                for (int i = 0; i < elements; i += 16, to += INTS_OF_ROWS) {
+                    INTS.set(out, to, pairs(eight(file, block, at[i])) | pairs(eight(file, block, at[i + 8])) << 4);
+                }
+            }
+            case 1 -> {
+                to = plane + lane(row) * Short.BYTES;
                 for (int i = 0; i < elements; i += 16, to += LANES) {
-                    long first = (long) LONGS.get(file, block + (at[i] >> 3)) >>> (at[i] & 7);
-                    long second = (long) LONGS.get(file, block + (at[i + 8] >> 3)) >>> (at[i + 8] & 7);
-                    SHORTS.set(out, to, (short) (bits(first) | bits(second) << 8));
+                    int sixteen = apart
+                            ? bits(eight(file, block, at[i])) | bits(eight(file, block, at[i + 8])) << 8
+                            : (short) SHORTS.get(file, block + (at[i] >> 3));
+                    SHORTS.set(out, to, (short) sixteen);
                 }
             }
+            default -> {} // no plane
         }
     }
 
-    private void putSixths(byte[] file, int block, byte[] out, int plane, int row) {
-        int to = plane + lane(row) * Short.BYTES;
-        for (int i = 0; i < elements; i += 8, to += 3 * LANES) {
-            long low = (long) LONGS.get(file, block + (lowAt[i] >> 3)) >>> (lowAt[i] & 7);
-            long high = (long) LONGS.get(file, block + (highAt[i] >> 3)) >>> (highAt[i] & 7);
-            long codes = low & 0x0f0f0f0f0f0f0f0fL | (high & 0x0303030303030303L) << 4;
-            long pairs = codes & 0x00ff00ff00ff00ffL | (codes & 0xff00ff00ff00ff00L) >>> 2;
-            int seventh = (int) (codes >>> 48) & 0x3f;
-            int eighth = (int) (codes >>> 56);
-            SHORTS.set(out, to, (short) (pairs | seventh << 12));
-            SHORTS.set(out, to + LANES, (short) (pairs >>> 16 | seventh >> 4 << 12 | eighth >> 4 << 14));
-            SHORTS.set(out, to + 2 * LANES, (short) (pairs >>> 32 | eighth << 12));
-        }
+    /** Eight bytes of a file whose lowest bits are those of eight neighbours. */
+    private static long eight(byte[] file, int block, int at) {
+        return (long) LONGS.get(file, block + (at >> 3)) >>> (at & 7);
     }
 
-    private void getSixths(MemorySegment in, long plane, int row, byte[] block, int to) {
-        long from = plane + lane(row) * Short.BYTES;
-        for (int i = 0; i < elements; i += 8, from += 3 * LANES) {
-            int w0 = in.get(SHORT, from);
-            int w1 = in.get(SHORT, from + LANES);
-            int w2 = in.get(SHORT, from + 2 * LANES);
-            long seventh = w0 >> 12 & 15 | w1 >> 8 & 0x30;
-            long eighth = w2 >> 12 & 15 | w1 >> 10 & 0x30;
-            long codes = w0 & 0xfff | (w1 & 0xfffL) << 12 | (w2 & 0xfffL) << 24 | seventh << 36 | eighth << 42;
-            for (int j = i; j < i + 8; j++, codes >>>= 6) {
-                block[to + (lowAt[j] >> 3)] |= (byte) ((codes & 15) << (lowAt[j] & 7));
-                block[to + (highAt[j] >> 3)] |= (byte) ((codes >> 4 & 3) << (highAt[j] & 7));
-            }
-        }
+    /** The lowest two bits of eight bytes: those of bytes 2i and 2i + 1 are the lowest four of byte i. */
+    private static int pairs(long x) {
+        x = x & 0x0003000300030003L | (x & 0x0300030003000300L) >>> 6;
+        x = (x | x >>> 8) & 0x0000ffff0000ffffL;
+        return (int) (x | x >>> 16);
     }
 
     /** The lowest four bits of eight bytes, one after the other. */
@@ -289,22 +253,12 @@ public final class Panels {
         return (int) ((x & 0x0101010101010101L) * 0x0102040810204080L >>> 56);
     }
 
-    private static int bytePlace(int i, int row) {
-        return i / 4 * 4 * ROWS + row * 4 + i % 4;
-    }
-
     /** The block of one row of a panel that begins with element {@code k}, as a file has it. */
     void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
         long from = panel + at(k);
-        if (sixths()) {
-            getSixths(in, from + lowAt(), row, block, to);
-        } else {
-            get(in, from + lowAt(), row, lowAt, low, block, to);
-        }
-        if (upper()) {
-            get(in, from + highAt(), row, highAt, high, block, to);
-        }
+        get(in, from + lowAt(), row, lowAt, low, block, to);
+        get(in, from + highAt(), row, highAt, high, block, to);
         from += lane(row) * Short.BYTES;
         for (int i = 0; i < scales; i += Short.BYTES) {
             short pair = in.get(SHORT, from + i * ROWS);
@@ -314,20 +268,16 @@ public final class Panels {
     }
 
     private void get(MemorySegment in, long plane, int row, int[] at, int bits, byte[] block, int to) {
-        if (bits == Byte.SIZE) {
-            for (int i = 0; i < elements; i++) {
-                block[to + at[i] / 8] = in.get(BYTE, plane + bytePlace(i, row));
-            }
-            return;
+        for (int i = 0; i < elements && bits > 0; i++) {
+            int code = bits == 1
+                    ? in.get(SHORT, plane + i / 16 * LANES + lane(row) * Short.BYTES) >> i % 16
+                    : in.get(INT, plane + (long) i * bits / 32 * INTS_OF_ROWS + row * Integer.BYTES) >> place(i, bits);
+            block[to + (at[i] >> 3)] |= (byte) ((code & (1 << bits) - 1) << (at[i] & 7));
         }
-        int mask = (1 << bits) - 1;
-        int each = Short.SIZE / bits;
-        long from = plane + lane(row) * Short.BYTES;
-        for (int i = 0; i < elements; i += each, from += LANES) {
-            int packed = in.get(SHORT, from);
-            for (int j = 0; j < each; j++) {
-                block[to + (at[i + j] >> 3)] |= (byte) ((packed >> j * bits & mask) << (at[i + j] & 7));
-            }
-        }
+    }
+
+    /** Where in its int a code, or its upper two bits, begins. */
+    private static int place(int i, int bits) {
+        return bits == 2 ? i % 8 / 2 * 8 + i % 2 * 2 + i / 8 % 2 * 4 : i * bits % 32;
     }
 }

@@ -7,7 +7,6 @@ import static dev.starforge.cpu.machine.Instruction.VPMOVZXWD;
 import static dev.starforge.cpu.machine.Instruction.VPSLLD;
 import static dev.starforge.cpu.machine.Instruction.VPXOR;
 import static dev.starforge.cpu.machine.Register.R10;
-import static dev.starforge.cpu.machine.Register.R9;
 import static dev.starforge.cpu.machine.Register.RAX;
 import static dev.starforge.cpu.machine.Register.RCX;
 import static dev.starforge.cpu.machine.Register.RDI;
@@ -18,8 +17,10 @@ import dev.starforge.tensor.DType;
 
 /**
  * Rows of a float type as they lie in their file times one token, in the order of {@code MatMul}: k in blocks, of each block
- * sixteen chains, which are the lanes of a vector, or of two of AVX2's. Row after row, so that memory is one stream; within a row
- * some blocks side by side, since a chain waits for its last sum.
+ * sixteen chains, which are the lanes of a vector, or of two of AVX2's. Memory is to be one stream that goes forward, which the
+ * machine sees coming: row after row, block after block; that a chain waits for its last sum is no matter, since the next block
+ * does not. An x that is too long to stay in the first level cache is instead read once for several rows, each then a stream that
+ * is long enough for itself.
  */
 final class DotKernel {
     private static final int CHAINS = 16;
@@ -27,67 +28,87 @@ final class DotKernel {
     /** Bytes of the chains of a block. */
     static final int LANE_BYTES = CHAINS * Float.BYTES;
 
-    private static final int TOGETHER = 4; // blocks
+    /** Bytes of x that stay in the first level cache beside what streams through it. */
+    private static final int NEAR = 16 << 10;
 
     private final Assembler a;
     private final DType type;
     private final int bytes; // of an element
     private final int vectors; // that the chains take
+    private final int k;
+    private final int depth;
+    private final int rows; // together
 
-    private DotKernel(Width width, DType type) {
+    private DotKernel(Width width, DType type, int k, int depth, int rows) {
         a = new Assembler(width);
         this.type = type;
+        this.k = k;
+        this.depth = depth;
+        this.rows = rows;
         bytes = type.bytes();
         vectors = LANE_BYTES / width.bytes;
     }
 
+    /** How many rows meet an x of k elements together; half of the registers are their sums. */
+    static int together(Width width, int k) {
+        return k * Float.BYTES <= NEAR ? 1 : width.registers / 4 * width.bytes / LANE_BYTES;
+    }
+
     /**
      * @param k a multiple of 16, in blocks of {@code depth}, which is one, too
-     * @return a function of (rows, x, chains of each block of each row, count of rows)
+     * @param rows that are taken together
+     * @return a function of (rows, x, chains of each block of each row, count of rows / {@code rows})
      */
-    static byte[] assemble(Width width, DType type, int k, int depth) {
-        DotKernel kernel = new DotKernel(width, type);
-        kernel.emit(k, depth);
+    static byte[] assemble(Width width, DType type, int k, int depth, int rows) {
+        DotKernel kernel = new DotKernel(width, type, k, depth, rows);
+        kernel.emit();
         return kernel.a.assemble();
     }
 
-    private void emit(int k, int depth) {
-        int row = a.here();
-        for (int from = 0; from < k; ) {
-            int length = Math.min(depth, k - from);
-            int blocks = Math.min(TOGETHER, (k - from) / length);
-            blocks(from, length, blocks, from / depth);
-            from += blocks * length;
+    private void emit() {
+        int next = a.here();
+        a.mov(R10, RSI);
+        if (k >= depth) {
+            a.mov(RAX, k / depth);
+            int block = a.here();
+            block(depth);
+            a.repeat(RAX, block);
         }
-        a.add(RDI, k * bytes);
-        a.add(RDX, (k + depth - 1) / depth * LANE_BYTES);
-        a.repeat(RCX, row);
+        if (k % depth > 0) {
+            block(k % depth);
+        }
+        a.add(RDI, (rows - 1) * k * bytes);
+        a.add(RDX, (rows - 1) * chainBytes());
+        a.repeat(RCX, next);
         a.vzeroupper();
         a.ret();
     }
 
-    private void blocks(int from, int length, int blocks, int first) {
-        int w = TOGETHER * vectors;
-        for (int chain = 0; chain < blocks * vectors; chain++) {
+    /** Of all chains of a row. */
+    private int chainBytes() {
+        return (k + depth - 1) / depth * LANE_BYTES;
+    }
+
+    private void block(int length) {
+        int chains = rows * vectors;
+        for (int chain = 0; chain < chains; chain++) {
             a.op(VPXOR, chain, chain, chain);
         }
-        a.lea(R9, at(RDI, from * bytes));
-        a.lea(R10, at(RSI, from * Float.BYTES));
-        a.mov(RAX, length / CHAINS);
-        int step = a.here();
-        for (int block = 0; block < blocks; block++) {
-            for (int part = 0; part < vectors; part++) {
-                int element = block * length + part * (CHAINS / vectors);
-                widen(w, at(R9, element * bytes));
-                a.op(VFMADD231PS, block * vectors + part, w, at(R10, element * Float.BYTES));
+        int lanes = CHAINS / vectors;
+        for (int from = 0; from < length; from += lanes) {
+            a.load(chains, at(R10, from * Float.BYTES));
+            for (int row = 0; row < rows; row++) {
+                widen(chains + 1, at(RDI, (row * k + from) * bytes));
+                a.op(VFMADD231PS, row * vectors + from / lanes % vectors, chains + 1, chains);
             }
         }
-        a.add(R9, CHAINS * bytes);
-        a.add(R10, LANE_BYTES);
-        a.repeat(RAX, step);
-        for (int chain = 0; chain < blocks * vectors; chain++) {
-            a.store(at(RDX, first * LANE_BYTES + chain * a.width.bytes), chain);
+        for (int chain = 0; chain < chains; chain++) {
+            int to = chain / vectors * chainBytes() + chain % vectors * a.width.bytes;
+            a.store(at(RDX, to), chain);
         }
+        a.add(RDI, length * bytes);
+        a.add(R10, length * Float.BYTES);
+        a.add(RDX, LANE_BYTES);
     }
 
     private void widen(int to, Assembler.Mem from) {

@@ -4,13 +4,17 @@ import java.lang.foreign.MemorySegment;
 
 /** A kernel of {@link DotKernel}, behind checks of everything that it reads and writes. */
 public final class DotProduct {
-    private final Kernel kernel;
+    private final Kernel several;
+    private final int together;
+    private final Kernel single;
     private final long rowBytes;
     private final long xBytes;
     private final long chainBytes;
 
-    DotProduct(Kernel kernel, long rowBytes, long xBytes, long chainBytes) {
-        this.kernel = kernel;
+    DotProduct(Kernel several, int together, Kernel single, long rowBytes, long xBytes, long chainBytes) {
+        this.several = several;
+        this.together = together;
+        this.single = single;
         this.rowBytes = rowBytes;
         this.xBytes = xBytes;
         this.chainBytes = chainBytes;
@@ -22,12 +26,16 @@ public final class DotProduct {
         if (rows <= 0) {
             throw new IllegalArgumentException("machine code: " + rows + " rows");
         }
-        kernel.call(
-                MachineCode.address(w, wAt, rows * rowBytes),
-                MachineCode.address(x, xAt, xBytes),
-                MachineCode.address(chains, chainsAt, rows * chainBytes),
-                rows,
-                0,
-                0);
+        long from = MachineCode.address(w, wAt, rows * rowBytes);
+        long with = MachineCode.address(x, xAt, xBytes);
+        long to = MachineCode.address(chains, chainsAt, rows * chainBytes);
+        int left = rows % together;
+        int done = rows - left;
+        if (done > 0) {
+            several.call(from, with, to, done / together, 0, 0);
+        }
+        if (left > 0) {
+            single.call(from + done * rowBytes, with, to + done * chainBytes, left, 0, 0);
+        }
     }
 }

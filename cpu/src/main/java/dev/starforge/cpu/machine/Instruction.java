@@ -29,6 +29,7 @@ enum Instruction {
     VPMADDUBSW(THREE, 0x66, 2, 0x04, 1),
     VPMADDWD(THREE, 0x66, 1, 0xf5, 1),
     VMULPS(THREE, 0, 1, 0x59, 1),
+    VADDPS(THREE, 0, 1, 0x58, 1),
     VFMADD231PS(THREE, 0x66, 2, 0xb8, 1),
     VPERMPS(THREE, 0x66, 2, 0x16, 1),
     VPSLLD(SHIFT, 0x66, 1, 0x72, 6),
@@ -37,7 +38,6 @@ enum Instruction {
     /** Of 256 bits alone. */
     VPSIGNB(THREE, 0x66, 2, 0x08, 1),
     VPCMPEQB(THREE, 0x66, 1, 0x74, 1),
-    VPBLENDW(BLEND, 0x66, 3, 0x0e, 1),
     VBLENDVPS(BLEND, 0x66, 3, 0x4a, 1),
     /** Of 512 bits alone. */
     VPDPBUSD(THREE, 0x66, 2, 0x50, 1),

@@ -1,5 +1,6 @@
 package dev.starforge.cpu.machine;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.lang.foreign.FunctionDescriptor;
@@ -12,6 +13,10 @@ import java.lang.invoke.MethodHandle;
  * need not wait for it. A wrong address ends the JVM: whoever calls has checked every one.
  */
 record Kernel(MemorySegment code) {
+    private static final MethodHandle CALL_HEAP = Linker.nativeLinker()
+            .downcallHandle(
+                    FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG),
+                    Linker.Option.critical(true));
     private static final MethodHandle CALL = Linker.nativeLinker()
             .downcallHandle(
                     FunctionDescriptor.ofVoid(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -19,6 +24,18 @@ record Kernel(MemorySegment code) {
     void call(long a, long b, long c, long d, long e, long f) {
         try {
             CALL.invokeExact(code, a, b, c, d, e, f);
+        } catch (Throwable t) {
+            throw CodePages.thrown(t);
+        }
+    }
+
+    /**
+     * A call that may reach into an array, of an address and distances from it. A collection waits for it, so it is to be one of
+     * microseconds.
+     */
+    void callHeap(MemorySegment base, long a, long b, long c, long d) {
+        try {
+            CALL_HEAP.invokeExact(code, base, a, b, c, d);
         } catch (Throwable t) {
             throw CodePages.thrown(t);
         }

@@ -28,7 +28,7 @@ import dev.starforge.tensor.codec.Nf4;
 final class LookupKernel {
     private static final int PANEL = 128;
     private static final int HALF = 64;
-    private static final int IN_WORD = 4; // codes of 16 bits
+    private static final int IN_INT = 8; // codes
     private static final float[] VALUES = Nf4.codes16();
 
     private final Assembler a;
@@ -98,13 +98,13 @@ final class LookupKernel {
         for (int register = chain(0, 0); register < spare; register++) {
             a.op(VPXOR, register, register, register);
         }
-        a.mov(RAX, format.elements() / IN_WORD);
-        int word = a.here();
-        word();
-        a.add(RDI, HALF);
-        a.add(RSI, IN_WORD * Float.BYTES * tokens);
-        a.repeat(RAX, word);
-        a.add(RDI, format.bytes() - format.elements() / IN_WORD * HALF);
+        a.mov(RAX, format.elements() / IN_INT);
+        int eight = a.here();
+        eight();
+        a.add(RDI, PANEL);
+        a.add(RSI, IN_INT * Float.BYTES * tokens);
+        a.repeat(RAX, eight);
+        a.add(RDI, format.bytes() - format.elements() / IN_INT * PANEL);
         for (int half = 0; half < 2; half++) {
             a.load(spare, at(R8, HALF * half));
             for (int t = 0; t < tokens; t++) {
@@ -136,14 +136,12 @@ final class LookupKernel {
         a.store(at(R8, HALF), joined);
     }
 
-    /** Four codes of each row. */
-    private void word() {
-        int codes = spare;
+    /** Eight codes of each row. */
+    private void eight() {
         int x = spare + 3;
-        a.load(codes, at(RDI, format.lowAt()));
-        for (int k = 0; k < IN_WORD; k++) {
+        for (int k = 0; k < IN_INT; k++) {
             for (int half = 0; half < 2; half++) {
-                lookUp(spare + 1 + half, 4 * k + 16 * half);
+                lookUp(spare + 1 + half, HALF * half, 4 * k);
             }
             for (int t = 0; t < tokens; t++) {
                 a.op(VPBROADCASTD, x, at(RSI, Float.BYTES * (k * tokens + t)));
@@ -154,9 +152,10 @@ final class LookupKernel {
     }
 
     /** The values of the codes that begin at a bit; what is above them does not matter. */
-    private void lookUp(int to, int bit) {
+    private void lookUp(int to, int from, int bit) {
         int index = spare + 5;
-        a.shift(VPSRLD, index, spare, bit);
+        a.load(index, at(RDI, format.lowAt() + from));
+        a.shift(VPSRLD, index, index, bit);
         a.op(VPERMPS, to, index, spare + 6);
         if (!wide) {
             a.op(VPERMPS, spare + 4, index, spare + 7);

@@ -30,7 +30,10 @@ public final class MachineCode implements AutoCloseable {
     private record PanelKey(PanelFormat format, int tokens, boolean first) {}
 
     /** A product of rows of a float type. */
-    private record DotKey(DType type, int k, int depth) {}
+    private record DotKey(DType type, int k, int depth, int rows) {}
+
+    /** A tile of a product of floats. */
+    private record TileKey(int depth, int rowBytes, int panelBytes) {}
 
     private MachineCode(Width width, CodePages pages) {
         this.width = width;
@@ -100,9 +103,35 @@ public final class MachineCode implements AutoCloseable {
 
     /** The product of rows of a float type, of k elements in blocks of {@code depth}, with one token. */
     public DotProduct dotProduct(DType type, int k, int depth) {
-        Kernel kernel = kernel(new DotKey(type, k, depth), () -> DotKernel.assemble(width, type, k, depth));
+        int together = DotKernel.together(width, k);
         long blocks = (k + depth - 1) / depth;
-        return new DotProduct(kernel, (long) k * type.bytes(), (long) k * Float.BYTES, blocks * DotKernel.LANE_BYTES);
+        return new DotProduct(
+                dotKernel(type, k, depth, together),
+                together,
+                dotKernel(type, k, depth, 1),
+                (long) k * type.bytes(),
+                (long) k * Float.BYTES,
+                blocks * DotKernel.LANE_BYTES);
+    }
+
+    private Kernel dotKernel(DType type, int k, int depth, int rows) {
+        return kernel(new DotKey(type, k, depth, rows), () -> DotKernel.assemble(width, type, k, depth, rows));
+    }
+
+    /**
+     * Tiles of six rows and a panel of lanes.
+     *
+     * @param depth terms of a product
+     * @param stride floats from a row to the next
+     * @param lanes of a panel, a multiple of 16
+     */
+    public TileProduct tileProduct(int depth, int stride, int lanes) {
+        int rowBytes = stride * Float.BYTES;
+        int panelBytes = lanes * Float.BYTES;
+        Kernel kernel = kernel(
+                new TileKey(depth, rowBytes, panelBytes),
+                () -> TileKernel.assemble(width, depth, rowBytes, panelBytes));
+        return new TileProduct(kernel, depth, rowBytes, panelBytes, TileKernel.lanes(width, panelBytes));
     }
 
     /** Memory for tensors, see {@link CodePages#data}. */

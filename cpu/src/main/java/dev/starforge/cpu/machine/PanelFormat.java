@@ -8,7 +8,7 @@ import dev.starforge.tensor.DType;
  *
  * @param elements of a row in a block, and {@code bytes} of all 32 rows
  * @param bits of a code
- * @param lowAt where in a block its codes begin, and {@code highAt} the fifth bits of those that have some
+ * @param lowAt where in a block its codes begin, and {@code highAt} the bits above four
  * @param scaled elements that share a scale
  * @param centre what codes are measured from
  * @param shifted whether a group adds something to its weights
@@ -61,6 +61,11 @@ public record PanelFormat(
                 });
     }
 
+    /** Bits of a code that lie above its four. */
+    int upperBits() {
+        return bits == 8 ? 0 : bits - 4;
+    }
+
     int groups() {
         return elements / GROUP;
     }
@@ -92,7 +97,7 @@ public record PanelFormat(
 
     /** Whether the bytes of a product are every second code of eight, first the even ones. */
     public boolean woven() {
-        return bits < 6;
+        return bits < 8;
     }
 
     /** Bytes of one token's group of activations. */

@@ -9,7 +9,6 @@ import static dev.starforge.cpu.machine.Instruction.VPADDB;
 import static dev.starforge.cpu.machine.Instruction.VPADDD;
 import static dev.starforge.cpu.machine.Instruction.VPADDW;
 import static dev.starforge.cpu.machine.Instruction.VPAND;
-import static dev.starforge.cpu.machine.Instruction.VPBLENDW;
 import static dev.starforge.cpu.machine.Instruction.VPBROADCASTD;
 import static dev.starforge.cpu.machine.Instruction.VPCMPEQB;
 import static dev.starforge.cpu.machine.Instruction.VPDPBUSD;
@@ -125,31 +124,37 @@ final class PanelKernel {
         a.ret();
     }
 
-    /** Bytes of the codes of a group, without their fifth bits. */
+    /** Bytes of the codes of a group, without what is above four bits. */
     private int codeBytes() {
-        return GROUP * PanelFormat.ROWS * (format.bits() == 5 ? 4 : format.bits()) / Byte.SIZE;
+        return planeBytes(format.bits() - format.upperBits());
+    }
+
+    private static int planeBytes(int bits) {
+        return GROUP * PanelFormat.ROWS * bits / Byte.SIZE;
     }
 
     /** All groups of a block; RDI goes through its codes. */
     private void groups() {
         a.mov(RAX, format.groups());
         a.mov(R11, R8);
-        if (format.bits() == 5) {
+        if (format.upperBits() > 0) {
             a.lea(R10, at(RDI, format.highAt()));
         }
         int group = a.here();
         for (int part = 0; part < format.parts(); part++) {
             begin(part);
-            switch (format.bits()) {
-                case 8 -> bytes();
-                case 6 -> sixths(part);
-                default -> nibbles();
+            if (format.bits() == 8) {
+                bytes();
+            } else {
+                nibbles(part);
             }
             finish(part);
         }
         a.add(RDI, codeBytes());
         a.add(RSI, tokens * format.activationBytes());
-        a.add(R10, GROUP * PanelFormat.ROWS / Byte.SIZE);
+        if (format.upperBits() > 0) {
+            a.add(R10, planeBytes(format.upperBits()));
+        }
         if (!format.planar()) {
             a.add(R11, PANEL * format.parts());
         }
@@ -191,67 +196,61 @@ final class PanelKernel {
         }
     }
 
-    /**
-     * A word has four codes of row r, and above them four of row 16 + r. Two words give an int of eight codes of one row, of
-     * which the even ones and the odd ones are bytes.
-     */
-    private void nibbles() {
-        int w0 = spare;
-        int w1 = spare + 1;
-        int low = spare + 2;
-        int high = spare + 3;
-        int fifths = spare + 4;
-        for (int eight = 0; eight < GROUP / 8; eight++) {
-            a.load(w0, at(RDI, format.lowAt() + PANEL * eight));
-            a.load(w1, at(RDI, format.lowAt() + PANEL * eight + HALF));
-            pair(low, high, w0, w1);
+    /** An int has eight codes of a row, of which the even ones and the odd ones are bytes. */
+    private void nibbles(int part) {
+        int eights = GROUP / 8 / format.parts();
+        for (int eight = part * eights; eight < (part + 1) * eights; eight++) {
+            for (int half = 0; half < 2; half++) {
+                a.load(spare + half, at(RDI, format.lowAt() + PANEL * eight + HALF * half));
+            }
             if (format.bits() == 5 && eight % 2 == 0) {
-                a.load(fifths, at(R10, HALF * (eight / 2)));
+                a.load(spare + 4, at(R10, HALF * (eight / 2)));
             }
             for (int odd = 0; odd < 2; odd++) {
-                if (odd == 1) {
-                    a.shift(VPSRLD, low, low, 4);
-                    a.shift(VPSRLD, high, high, 4);
+                for (int half = 0; half < 2; half++) {
+                    int codes = spare + 2 + half;
+                    a.op(VPAND, codes, spare + half, constant);
+                    if (odd == 0) {
+                        a.shift(VPSRLD, spare + half, spare + half, 4);
+                    }
+                    switch (format.bits()) {
+                        case 5 -> fifth(codes, 2 * half + eight % 2, odd);
+                        case 6 -> upperTwo(codes, eight, odd, half);
+                        default -> {} // four
+                    }
                 }
-                a.op(VPAND, w0, low, constant);
-                a.op(VPAND, w1, high, constant);
-                if (format.bits() == 5) {
-                    fifth(w0, fifths, eight % 2, odd);
-                    fifth(w1, fifths, 2 + eight % 2, odd);
-                }
-                dots(2 * eight + odd, w0, w1);
+                dots(2 * eight + odd, spare + 2, spare + 3);
             }
         }
     }
 
-    /** The low words of two vectors as ints of {@code low}, the high ones as those of {@code high}; w0 is used up. */
-    private void pair(int low, int high, int w0, int w1) {
-        a.shift(VPSLLD, low, w1, 16);
-        words(low, w0, low);
-        a.shift(VPSRLD, high, w0, 16);
-        words(high, high, w1);
-    }
-
-    /** Even words of one vector and odd words of another. */
-    private void words(int to, int even, int odd) {
-        if (!wide) {
-            a.op(VPBLENDW, to, even, odd, 0xaa);
-        } else if (to == odd) {
-            a.op(VPTERNLOGD, to, even, a.constant(0x0000ffff), 0xd8); // c ? b : a
+    /** Joins four codes and the bits above them, of which a byte has those of four quads: see {@link dev.starforge.cpu.core.Panels}. */
+    private void upperTwo(int codes, int eight, int odd, int half) {
+        int bits = spare + 5;
+        int left = 4 - 2 * (eight % 2 * 2 + odd);
+        a.load(bits, at(R10, PANEL * (eight / 2) + HALF * half));
+        if (left > 0) {
+            a.shift(VPSLLD, bits, bits, left);
+        } else if (left < 0) {
+            a.shift(VPSRLD, bits, bits, -left);
+        }
+        if (wide) {
+            a.op(VPTERNLOGD, codes, bits, a.constant(0x30303030), 0xf8); // a | b & c
         } else {
-            a.op(VPTERNLOGD, to, odd, a.constant(0xffff0000), 0xd8);
+            a.op(VPAND, bits, bits, a.constant(0x30303030));
+            a.op(VPOR, codes, codes, bits);
         }
     }
 
     /** Adds 16 to those of four bytes whose bit is set in one byte of an int: every second bit, from the first or the second on. */
-    private void fifth(int codes, int fifths, int of, int odd) {
+    private void fifth(int codes, int of, int odd) {
         int bits = spare + 6;
         int[] from = new int[4];
         for (int i = 0; i < from.length; i++) {
             from[i] = (4 * i + of) * 0x01010101;
         }
         Mem chosen = a.constant(0x40100401 << odd);
-        a.op(VPSHUFB, bits, fifths, a.constant(from));
+        a.op(VPSHUFB, bits, spare + 4, a.constant(from));
         if (wide) {
             a.op(VPTESTMB, 1, bits, chosen);
             a.masked(VPADDB, 1, codes, codes, a.constant(0x10101010));
@@ -261,45 +260,6 @@ final class PanelKernel {
             a.op(VPAND, bits, bits, a.constant(0x10101010));
             a.op(VPOR, codes, codes, bits);
         }
-    }
-
-    /** Eight codes of six bits to three words, see {@link dev.starforge.cpu.core.Panels}. */
-    private void sixths(int part) {
-        int v0 = spare;
-        int v1 = spare + 1;
-        int v2 = spare + 2;
-        int v3 = spare + 3;
-        int t = spare + 4;
-        int eights = format.scaled() / 8;
-        for (int eight = 0; eight < eights; eight++) {
-            int from = format.lowAt() + 3 * HALF * (part * eights + eight);
-            for (int i = 0; i < 3; i++) {
-                a.load(v0 + i, at(RDI, from + HALF * i));
-            }
-            a.shift(VPSRLD, v3, v0, 12);
-            a.op(VPAND, v3, v3, a.constant(0x000f000f));
-            join(v3, v1, 8, 0x00300030);
-            join(v3, v2, 4, 0x0f000f00);
-            join(v3, v1, 2, 0x30003000);
-            for (int v = v0; v <= v2; v++) {
-                a.shift(VPSLLD, t, v, 2);
-                a.op(VPAND, t, t, a.constant(0x3f003f00));
-                a.op(VPAND, v, v, a.constant(0x003f003f));
-                a.op(VPOR, v, v, t);
-            }
-            int quad = 2 * (part * eights + eight);
-            pair(t, v0, v0, v1);
-            dots(quad, t, v0);
-            pair(t, v2, v2, v3);
-            dots(quad + 1, t, v2);
-        }
-    }
-
-    private void join(int to, int from, int right, int mask) {
-        int t = spare + 4;
-        a.shift(VPSRLD, t, from, right);
-        a.op(VPAND, t, t, a.constant(mask));
-        a.op(VPOR, to, to, t);
     }
 
     /** Four bytes of each row with four of each token. */

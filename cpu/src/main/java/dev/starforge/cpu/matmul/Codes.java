@@ -80,59 +80,59 @@ public final class Codes {
     static void unpack(Panels panels, MemorySegment w, long from, int k, float[] s, int to) {
         int each = panels.type.blockElements();
         for (int k0 = 0; k0 < k; k0 += each) {
-            long block = from + panels.at(k0) + panels.lowAt();
-            if (panels.sixths()) {
-                sixths(w, block, each, s, to + k0 * SLOTS);
-                continue;
-            }
-            nibbles(w, block, each, s, to + k0 * SLOTS);
-            if (panels.upper()) {
-                upper(w, from + panels.at(k0) + panels.highAt(), each, s, to + k0 * SLOTS);
+            nibbles(w, from + panels.at(k0) + panels.lowAt(), each, s, to + k0 * SLOTS);
+            long high = from + panels.at(k0) + panels.highAt();
+            switch (panels.high) {
+                case 1 -> upper(w, high, each, s, to + k0 * SLOTS);
+                case 2 -> upperTwo(w, high, each, s, to + k0 * SLOTS);
+                default -> {} // four bits
             }
         }
     }
 
+    /** Ints of eight codes of rows r and of rows 16 + r; of both first the lower halves in one vector, then the upper ones. */
     private static void nibbles(MemorySegment w, long from, int k, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
             long end = from + (long) k / 4 * LANES;
-            for (long p = from + 4 * part; p < end; p += laneStep, q += 4 * SLOTS) {
-                IntVector v = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                v.and(0x000f000f).reinterpretAsFloats().intoArray(s, q);
-                v.lanewise(LSHR, 4).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + SLOTS);
-                v.lanewise(LSHR, 8).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 2 * SLOTS);
-                v.lanewise(LSHR, 12).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 3 * SLOTS);
+            for (long p = from + 4 * part; p < end; p += 2 * laneStep, q += 8 * SLOTS) {
+                IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector b = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                IntVector v0 = a.and(0xffff).or(b.lanewise(LSHL, 16));
+                IntVector v1 = a.lanewise(LSHR, 16).or(b.and(0xffff0000));
+                v0.and(0x000f000f).reinterpretAsFloats().intoArray(s, q);
+                v0.lanewise(LSHR, 4).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + SLOTS);
+                v0.lanewise(LSHR, 8).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 2 * SLOTS);
+                v0.lanewise(LSHR, 12).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 3 * SLOTS);
+                v1.and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 4 * SLOTS);
+                v1.lanewise(LSHR, 4).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 5 * SLOTS);
+                v1.lanewise(LSHR, 8).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 6 * SLOTS);
+                v1.lanewise(LSHR, 12).and(0x000f000f).reinterpretAsFloats().intoArray(s, q + 7 * SLOTS);
             }
         }
     }
 
-    /** Two codes of each word, and two of what the words have left. */
-    private static void sixths(MemorySegment w, long from, int k, float[] s, int to) {
+    /** Two bits above the nibble, of sixteen codes: four in each byte, of the first eight and then of the second. */
+    private static void upperTwo(MemorySegment w, long from, int k, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
-            long end = from + (long) k / 8 * 3 * LANES;
-            for (long p = from + 4 * part; p < end; p += 3 * laneStep, q += 8 * SLOTS) {
-                IntVector v0 = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
-                IntVector v1 = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
-                IntVector v2 = IntVector.fromMemorySegment(INTS, w, p + 2 * LANES, LITTLE_ENDIAN);
-                IntVector low6 = v0.lanewise(LSHR, 12).and(0x000f000f);
-                IntVector low7 = v2.lanewise(LSHR, 12).and(0x000f000f);
-                v0.and(0x003f003f).reinterpretAsFloats().intoArray(s, q);
-                v0.lanewise(LSHR, 6).and(0x003f003f).reinterpretAsFloats().intoArray(s, q + SLOTS);
-                v1.and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 2 * SLOTS);
-                v1.lanewise(LSHR, 6).and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 3 * SLOTS);
-                v2.and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 4 * SLOTS);
-                v2.lanewise(LSHR, 6).and(0x003f003f).reinterpretAsFloats().intoArray(s, q + 5 * SLOTS);
-                v1.lanewise(LSHR, 8)
-                        .and(0x00300030)
-                        .or(low6)
-                        .reinterpretAsFloats()
-                        .intoArray(s, q + 6 * SLOTS);
-                v1.lanewise(LSHR, 10)
-                        .and(0x00300030)
-                        .or(low7)
-                        .reinterpretAsFloats()
-                        .intoArray(s, q + 7 * SLOTS);
+            long end = from + (long) k / 8 * LANES;
+            for (long p = from + 4 * part; p < end; p += 2 * laneStep, q += 16 * SLOTS) {
+                IntVector a = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
+                IntVector b = IntVector.fromMemorySegment(INTS, w, p + LANES, LITTLE_ENDIAN);
+                IntVector v0 = a.and(0xffff).or(b.lanewise(LSHL, 16));
+                IntVector v1 = a.lanewise(LSHR, 16).or(b.and(0xffff0000));
+                for (int i = 0; i < 8; i++) {
+                    int shift = i % 4 / 2 * 8 + i % 2 * 2 + i / 4 * 4;
+                    int at = q + (i / 4 * 8 + i % 4) * SLOTS;
+                    IntVector code0 = FloatVector.fromArray(FLOATS, s, at).reinterpretAsInts();
+                    IntVector top0 = v0.lanewise(LSHR, shift).and(0x00030003).lanewise(LSHL, 4);
+                    code0.or(top0).reinterpretAsFloats().intoArray(s, at);
+                    IntVector code1 =
+                            FloatVector.fromArray(FLOATS, s, at + 4 * SLOTS).reinterpretAsInts();
+                    IntVector top1 = v1.lanewise(LSHR, shift).and(0x00030003).lanewise(LSHL, 4);
+                    code1.or(top1).reinterpretAsFloats().intoArray(s, at + 4 * SLOTS);
+                }
             }
         }
     }

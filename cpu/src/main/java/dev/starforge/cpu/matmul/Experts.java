@@ -150,25 +150,25 @@ public final class Experts {
     }
 
     /** As if all rows chose one expert. */
-    public static Scratch outerScratch(Shape a, Shape b) {
-        return outerProduct(a.last(), b.last(), a.dim(0)).scratch();
+    public static Scratch outerScratch(MachineCode.Choice machine, Shape a, Shape b) {
+        return outerProduct(machine, a.last(), b.last(), a.dim(0)).scratch();
     }
 
     /** (a, b, offsets) -> y. */
-    public static void outer(Workers workers, View[] in, View y) {
+    public static void outer(Workers workers, MachineCode.Choice machine, View[] in, View y) {
         View a = in[0];
         View b = in[1];
         View offsets = in[2];
         check("ExpertOuter", offsets, a.rows);
         for (long e = 0; e + 1 < offsets.size; e++) {
             long from = offsets.index(e);
-            outerProduct(a.last, b.last, offsets.index(e + 1) - from)
+            outerProduct(machine, a.last, b.last, offsets.index(e + 1) - from)
                     .run(workers, a, from * a.last, b, from * b.last, y, e * a.last * b.last);
         }
     }
 
-    private static MatMul outerProduct(long m, long n, long rows) {
-        return new MatMul(true, false, m, n, rows);
+    private static MatMul outerProduct(MachineCode.Choice machine, long m, long n, long rows) {
+        return new MatMul(machine, true, false, m, n, rows);
     }
 
     /** A row that no expert has would be left unwritten. */

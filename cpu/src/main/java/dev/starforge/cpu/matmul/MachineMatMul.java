@@ -42,8 +42,11 @@ final class MachineMatMul implements Product {
     /** Tiles whose activations are held at once: a prompt of 512 tokens and a little more. */
     private static final int TILES = 86;
 
-    /** Panels that one thread takes of few tokens: a stream that is long enough for the machine to see it coming. */
-    private static final int BAND = 8;
+    /** Into how many bands of panels few tokens have a thread's share cut, so that one that was held up leaves some to the others. */
+    private static final int BANDS = 8;
+
+    /** The most panels of a band. */
+    private static final int BAND = 16;
 
     private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(LITTLE_ENDIAN);
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(LITTLE_ENDIAN);
@@ -95,7 +98,7 @@ final class MachineMatMul implements Product {
             long from = fromX + (long) first * k;
             Tiles tiles = new Tiles(tokens);
             workers.run(tiles.count(), (index, s, own) -> take(workers.bytes(), x, from, tiles, (int) index, s, own));
-            long band = tiles.count() == 1 ? Math.clamp(whole / workers.threads(), BAND, 4 * BAND) : 1;
+            long band = tiles.count() == 1 ? Math.clamp(whole / (BANDS * workers.threads()), 1, BAND) : 1;
             workers.run(Workers.count(whole, band), (chunk, s, own) -> {
                 for (long panel = chunk * band; panel < Math.min(whole, (chunk + 1) * band); panel++) {
                     multiply(workers, tiles, weight, panel, ROWS, y, to + panel * ROWS, s, own);

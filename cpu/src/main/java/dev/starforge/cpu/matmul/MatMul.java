@@ -9,10 +9,13 @@ import dev.starforge.cpu.core.Panels;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.cpu.machine.MachineCode;
+import dev.starforge.cpu.machine.TileProduct;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.List;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
@@ -57,9 +60,10 @@ final class MatMul implements Product {
     private final boolean vAlongK;
     private final long nu;
     private final long nv;
+    private final List<TileProduct> tiles; // of a whole block and of the last one; none without machine code
 
     /** op(a) of [m, k] times op(b) of [k, n]. */
-    MatMul(boolean ta, boolean tb, long m, long n, long k) {
+    MatMul(MachineCode.Choice machine, boolean ta, boolean tb, long m, long n, long k) {
         this.m = m;
         this.n = n;
         this.k = k;
@@ -70,6 +74,14 @@ final class MatMul implements Product {
         vAlongK = tb && !ta;
         nu = transposed ? n : m;
         nv = transposed ? m : n;
+        tiles = few || k == 0
+                ? List.of()
+                : machine.code().map(code -> tiles(code)).orElse(List.of());
+    }
+
+    private List<TileProduct> tiles(MachineCode code) {
+        int last = (int) ((k - 1) % depth) + 1;
+        return List.of(code.tileProduct(depth, STRIDE, PANEL), code.tileProduct(last, STRIDE, PANEL));
     }
 
     /** The elements of a block. */
@@ -208,8 +220,13 @@ final class MatMul implements Product {
             fetch(u, fromU, row0, rows, k0, block, s, at, strip);
             for (int panel = 0; panel < panels; panel++) {
                 int v = (int) k0 * panels * PANEL + panel * block * PANEL;
-                for (int row = 0; row < rows; row += Tile.WIDE_ROWS) {
-                    int to = sums + (panel * ROWS + row) * PANEL;
+                int to = sums + panel * ROWS * PANEL;
+                if (!tiles.isEmpty()) {
+                    TileProduct product = tiles.get(block == depth ? 0 : 1);
+                    product.run(s, at, v, to, (rows + Tile.WIDE_ROWS - 1) / Tile.WIDE_ROWS);
+                    continue;
+                }
+                for (int row = 0; row < rows; row += Tile.WIDE_ROWS, to += Tile.WIDE_ROWS * PANEL) {
                     Tile.wide(s, at + row * STRIDE, STRIDE, 1, v, PANEL, block, CHAINS, to, PANEL);
                 }
             }

@@ -266,7 +266,7 @@ final class PanelMatMul implements Product {
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
-        for (int k0 = 0; k0 < k && inline(); k0 += STRETCH) {
+        for (int k0 = 0; k0 < k && bytes(); k0 += STRETCH) {
             long from = a + panels.at(k0);
             int stretch = Math.min(STRETCH, k - k0);
             long end = from + panels.at(stretch);
@@ -276,42 +276,15 @@ final class PanelMatMul implements Product {
                 scales(weight, panel2, k0, stretch, s, d2);
             }
             for (int t = 0; t < tokens; t++) {
-                int yt = y + 2 * ROWS * t;
-                if (exact) {
-                    PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, group, d, d2 - d, yt);
-                } else {
-                    int bias = biases() + (t * k + k0) / run;
-                    int xs = (t * k + k0) / X_GROUP;
-                    CodeTile.scaledNibbles(w, from, b - a, end, x, t * k + k0, bias, s, xs, yt);
-                }
+                PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, group, d, d2 - d, y + 2 * ROWS * t);
             }
         }
-        for (int k0 = 0; k0 < k && !inline(); k0 += DEPTH) {
+        for (int k0 = 0; k0 < k && !bytes(); k0 += DEPTH) {
             int depth = Math.min(DEPTH, k - k0);
-            long from = a + panels.at(k0);
             scales(weight, panel, k0, depth, s, d);
-            scales(weight, panel2, k0, depth, s, d2);
-            if (exact || panels.upper()) {
-                alone(x, tokens, weight, panel, k0, depth, s, codes, d, y);
-                alone(x, tokens, weight, panel2, k0, depth, s, codes, d2, y + ROWS);
-                continue;
-            }
-            for (int t = 0; t < tokens; t++) {
-                int yt = y + 2 * ROWS * t;
-                int xs = t * (k / X_GROUP) + k0 / X_GROUP;
-                int bias = biases() + (t * k + k0) / run;
-                long low = from + panels.lowAt();
-                long end = from + panels.at(depth);
-                int next = d2 - d;
-                if (shifted) {
-                    int gap = type.blockElements() == X_GROUP ? panels.lowAt() : 0;
-                    int m = d + scales;
-                    int sums = xSums(xs);
-                    CodeTile.nibbles(w, low, b - a, end, gap, x, t * k + k0, bias, s, d, m, next, xs, sums, yt);
-                } else {
-                    CodeTile.sixths(w, low, b - a, end, x, t * k + k0, bias, s, d, next, xs, yt);
-                }
-            }
+            alone(x, tokens, weight, panel, k0, depth, s, codes, d, y);
+            scales(weight, panel2, k0, depth, s, d);
+            alone(x, tokens, weight, panel2, k0, depth, s, codes, d, y + ROWS);
         }
         for (int t = 0; t < tokens; t++) {
             out.store(to + t * n + panel * ROWS, rows, s, y + 2 * ROWS * t);
@@ -319,9 +292,9 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** Types whose codes are multiplied where they lie, longer stretches at a time. */
-    private boolean inline() {
-        return panels.low == Byte.SIZE || type == DType.Q4_0 && !exact;
+    /** Whether codes are multiplied where they lie, longer stretches at a time. */
+    private boolean bytes() {
+        return panels.low == Byte.SIZE;
     }
 
     /** Scales of a stretch of one panel, and its shifts after them. */
@@ -357,7 +330,7 @@ final class PanelMatMul implements Product {
     }
 
     private void unpack(MemorySegment w, long from, int depth, float[] s, int codes) {
-        if (panels.low < Byte.SIZE) {
+        if (!bytes()) {
             Codes.unpack(panels, w, from, depth, s, codes);
         }
     }

@@ -26,6 +26,6 @@ public interface Product {
         if (along && machine.code().isPresent() && DotMatMul.has(type, m, k)) {
             return new DotMatMul(machine.code().get(), type, m, n, k);
         }
-        return along && Panels.has(type) ? new PanelMatMul(type, m, n, k, int8) : new MatMul(ta, tb, m, n, k);
+        return along && Panels.has(type) ? new PanelMatMul(type, m, n, k, int8) : new MatMul(machine, ta, tb, m, n, k);
     }
 }

@@ -68,10 +68,10 @@ class GuardPagesTest {
         for (int i = 0; i < SHAPES; i++) {
             Random random = new Random(i);
             MachineCode code = codes.get(random.nextInt(codes.size()));
-            if (random.nextInt(4) == 0) {
-                dot(code, random);
-            } else {
-                panel(code, random);
+            switch (random.nextInt(6)) {
+                case 0 -> dot(code, random);
+                case 1 -> tile(code, random);
+                default -> panel(code, random);
             }
             release();
         }
@@ -148,9 +148,9 @@ class GuardPagesTest {
 
     private void dot(MachineCode code, Random random) throws Throwable {
         DType type = List.of(DType.F32, DType.F16, DType.BF16).get(random.nextInt(3));
-        int k = 16 * (1 + random.nextInt(80));
+        int k = 16 * (1 + random.nextInt(random.nextBoolean() ? 80 : 400));
         int depth = 16 * (1 + random.nextInt(32));
-        int rows = 1 + random.nextInt(5);
+        int rows = 1 + random.nextInt(18);
         boolean end = random.nextBoolean();
         float[] w = numbers(random, rows * k);
         float[] x = numbers(random, k);
@@ -175,6 +175,43 @@ class GuardPagesTest {
                 sum += out.get(JAVA_FLOAT_UNALIGNED, 4L * (row * chains + i));
             }
             check(type, sum, w, row * k, x, 0, k);
+        }
+    }
+
+    /** Rows, panel and sums in one buffer, each of them at its end at times. */
+    private void tile(MachineCode code, Random random) throws Throwable {
+        int depth = 1 + random.nextInt(512);
+        int stride = depth + random.nextInt(9);
+        int lanes = 16 * (1 + random.nextInt(2));
+        int tiles = 1 + random.nextInt(8);
+        int rows = 6 * tiles;
+        int[] sizes = {(rows - 1) * stride + depth, depth * lanes, rows * lanes};
+        int[] at = new int[3];
+        int last = random.nextInt(3);
+        int size = 0;
+        for (int i = 1; i <= 3; i++) {
+            at[(last + i) % 3] = size;
+            size += sizes[(last + i) % 3];
+        }
+        float[] u = numbers(random, rows * depth);
+        float[] v = numbers(random, depth * lanes);
+        MemorySegment all = guarded(4L * size, random.nextBoolean());
+        for (int row = 0; row < rows; row++) {
+            MemorySegment.copy(u, row * depth, all, JAVA_FLOAT_UNALIGNED, 4L * (at[0] + row * stride), depth);
+        }
+        int term = at[1];
+        for (int chain = 0; chain < 16; chain++) {
+            for (int k = chain; k < depth; k += 16, term += lanes) {
+                for (int lane = 0; lane < lanes; lane++) {
+                    all.setAtIndex(JAVA_FLOAT_UNALIGNED, term + lane, v[lane * depth + k]);
+                }
+            }
+        }
+        all.asSlice(4L * at[2], 4L * sizes[2]).fill((byte) 0);
+        code.tileProduct(depth, stride, lanes).run(all, 4L * at[0], 4L * at[1], 4L * at[2], tiles);
+        for (int i = 0; i < sizes[2]; i++) {
+            float sum = all.getAtIndex(JAVA_FLOAT_UNALIGNED, at[2] + i);
+            check(DType.F32, sum, u, i / lanes * depth, v, i % lanes * depth, depth);
         }
     }
 

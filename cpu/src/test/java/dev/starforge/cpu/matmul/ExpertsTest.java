@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.cpu.CpuBackend;
+import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -15,6 +16,7 @@ import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -75,11 +77,14 @@ final class ExpertsTest {
     void noShareOfTheRowsNeedsMoreScratchThanAllOfThem() {
         for (int rows = 1; rows < 300; rows++) {
             for (boolean transposed : new boolean[] {false, true}) {
-                assertFits(
-                        new MatMul(false, transposed, rows - 1, 65, 530), new MatMul(false, transposed, rows, 65, 530));
+                assertFits(matmul(false, transposed, rows - 1, 65, 530), matmul(false, transposed, rows, 65, 530));
             }
-            assertFits(new MatMul(true, false, 67, 65, rows - 1), new MatMul(true, false, 67, 65, rows));
+            assertFits(matmul(true, false, 67, 65, rows - 1), matmul(true, false, 67, 65, rows));
         }
+    }
+
+    private static MatMul matmul(boolean ta, boolean tb, long m, long n, long k) {
+        return new MatMul(new MachineCode.Choice(Optional.empty(), "not asked for"), ta, tb, m, n, k);
     }
 
     private static void assertFits(MatMul share, MatMul all) {

@@ -30,6 +30,8 @@ public record Key<T>(
         TEXT,
         /** One of some words, never quoted. */
         WORD,
+        /** A number that is {@code auto} until somebody sets it. */
+        FITTED,
         /** A list, which commas divide on the command line. */
         PATTERNS
     }
@@ -106,6 +108,16 @@ public record Key<T>(
                 missing,
                 value -> value.equals("all") ? 0 : number.accept().apply(value),
                 doc);
+    }
+
+    /**
+     * A whole number that is fitted to the machine as long as nobody sets it: {@code auto}, the default, is not set.
+     *
+     * @param first what the fitting begins with
+     */
+    public static Key<Integer> fitted(String path, int first, int least, int most, String doc) {
+        Key<Integer> number = whole(path, first, least, most, doc);
+        return of(path, Form.FITTED, number.kind() + ", or auto", first, number.accept(), doc);
     }
 
     /** A whole number, or {@code auto}, the default: empty. */

@@ -104,8 +104,8 @@ public final class Schema {
                 page.append("## ").append(section).append("\n\n");
                 page.append("| key | what may stand there | default | what it does |\n|---|---|---|---|\n");
             }
-            page.append("| `" + key.path() + "` | " + key.kind() + " | `" + Key.shown(key.missing()) + "` | "
-                    + key.doc() + " |\n");
+            String missing = key.form() == Key.Form.FITTED ? "auto" : Key.shown(key.missing());
+            page.append("| `" + key.path() + "` | " + key.kind() + " | `" + missing + "` | " + key.doc() + " |\n");
             if (isLastOfSection(key)) {
                 page.append('\n');
             }

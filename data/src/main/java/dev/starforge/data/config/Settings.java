@@ -236,6 +236,11 @@ public final class Settings {
     }
 
     private void accept(String place, String path, Key<?> key, Object value) {
+        if (key.form() == Key.Form.FITTED && value.equals("auto")) {
+            values.remove(key.path());
+            places.remove(key.path());
+            return;
+        }
         try {
             Object accepted = value.equals("") && !(key.missing() instanceof String)
                     ? key.missing()
@@ -298,7 +303,11 @@ public final class Settings {
 
     /** The value of a key as it stands in a file. */
     public String yaml(Key<?> key) {
-        return key.form() == Key.Form.WORD ? Key.shown(get(key)) : text(get(key));
+        return switch (key.form()) {
+            case WORD -> Key.shown(get(key));
+            case FITTED -> isSet(key) ? text(get(key)) : "auto";
+            case VALUE, TEXT, PATTERNS -> text(get(key));
+        };
     }
 
     private static String text(Object value) {

@@ -101,6 +101,13 @@ public final class DatasetKeys {
     static final Key<Boolean> FILES = deciding(Key.flag(
             "dataset.samples.files", true, "Samples of files, as they were at the end of the training commits."));
     static final Key<Boolean> COMMITS = deciding(Key.flag("dataset.samples.commits", true, "Samples of commits."));
+    static final Key<Integer> COMMIT_DOCUMENTS = deciding(
+            Key.whole(
+                    "dataset.samples.commit_documents",
+                    0,
+                    0,
+                    MANY,
+                    "Documents of one commit at most, drawn by lot, so that an import of a whole tree does not outweigh every change. 0 is all."));
     static final Key<Boolean> CHUNKS =
             deciding(Key.flag("dataset.samples.chunks", true, "Samples of changed functions, to be filled in."));
     public static final Key<OptionalInt> CONTEXT_LENGTH = deciding(Key.automatic(

@@ -116,12 +116,23 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
 
     private void samples(Commit commit) throws IOException {
         if (config.get(DatasetKeys.COMMITS)) {
+            int first = samples.size();
             commit(commit);
+            drawSome(samples.subList(first, samples.size()), commit.commit());
         }
         if (config.get(DatasetKeys.CHUNKS)) {
             for (Chunk chunk : commit.chunks()) {
                 chunk(commit, chunk);
             }
+        }
+    }
+
+    /** Leaves so many documents as a commit may have, in their order. */
+    private void drawSome(List<Sample> documents, String commit) {
+        int most = config.get(DatasetKeys.COMMIT_DOCUMENTS);
+        SplittableRandom random = random(commit + " documents");
+        while (most > 0 && documents.size() > most) {
+            documents.remove(random.nextInt(documents.size()));
         }
     }
 

@@ -123,6 +123,30 @@ final class DatasetBuilderTest {
     }
 
     @Test
+    void ofALargeCommitSomeDocumentsAreDrawn() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            for (int i = 0; i < 30; i++) {
+                git.put("part" + i + "/Some.java", Histories.javaClass("Part" + i, 3, i));
+            }
+            git.commit("Import");
+            Histories.grow(git, 30, 34);
+        }
+        String[] all = {"samples.context_length", "512", "samples.chunks", "false", "splits.train", "4"};
+        String[] some = Stream.concat(Stream.of(all), Stream.of("samples.commit_documents", "3"))
+                .toArray(String[]::new);
+        Builds.build(repository(), folder.resolve("all"), all);
+        Builds.build(repository(), folder.resolve("some"), some);
+        List<String> before = ids(folder.resolve("all"), Split.TRAIN);
+        List<String> after = ids(folder.resolve("some"), Split.TRAIN);
+        Map<String, Long> counts = after.stream()
+                .filter(id -> id.startsWith("commit-"))
+                .collect(Collectors.groupingBy(id -> id.substring(0, 23), Collectors.counting()));
+        assertThat(counts).containsValue(3L);
+        assertThat(counts.values()).allMatch(count -> count <= 3);
+        assertThat(before).containsAll(after).hasSizeGreaterThan(after.size() + 3);
+    }
+
+    @Test
     void decodingGivesTheTextBack() throws IOException {
         try (Fixture git = Histories.everything(repository())) {
             assertThat(git.head()).isNotNull();

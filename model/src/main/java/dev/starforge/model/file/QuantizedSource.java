@@ -4,6 +4,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.codec.Int8Groups;
@@ -15,7 +16,6 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
-import java.util.stream.IntStream;
 
 /**
  * Another source with its projections quantized, piece by piece as they are read: a matrix is never there whole. It says
@@ -24,8 +24,8 @@ import java.util.stream.IntStream;
  * is computed does not depend on what fits a block. Of what is not quantized only quantized types count as stored; the rest
  * is the loader's to choose.
  *
- * <p>In planes the codes come first, by the scale that each group has by itself, and the scales follow, one number in 64 or
- * 128: one pass. Floats of double quantization need all magnitudes of a matrix before the first, hence a pass of its own.
+ * <p>{@link Planes} take one pass. Floats of double quantization need all magnitudes of a matrix before the first, hence a
+ * pass of its own.
  */
 public final class QuantizedSource implements WeightSource {
     private static final Pattern PROJECTION = Pattern.compile(
@@ -33,11 +33,6 @@ public final class QuantizedSource implements WeightSource {
 
     /** Elements of a pass over magnitudes at a time, or those of 64 rows if they are more. */
     private static final int PIECE = 1 << 20;
-
-    /** Elements that one thread quantizes at a time, or those of a row if they are more; and how many of these are a piece. */
-    private static final int PART = 1 << 17;
-
-    private static final int PARTS = 8;
 
     private static final int BLOCK = Nf4.DEFAULT_BLOCK;
 
@@ -107,74 +102,12 @@ public final class QuantizedSource implements WeightSource {
         into.position(into.limit());
     }
 
-    /** Codes as the weights are read, several threads at a piece; then what was kept of it. */
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
-        if (!rounds(name)) {
+        if (rounds(name)) {
+            Planes.encode(source, name, new Spec(stored(name).orElseThrow(), shape(name)), piece);
+        } else {
             source.readPlanes(name, piece);
-            return;
-        }
-        switch (stored(name).orElseThrow()) {
-            case NF4_DOUBLE -> {
-                float[] absmax = new float[Math.toIntExact(source.shape(name).size() / BLOCK)];
-                codes(name, 2, piece, (first, values, out) -> {
-                    Nf4 coded = Nf4.encode(values, BLOCK);
-                    out.put(coded.codes());
-                    for (int b = 0; b < coded.absmax().blocks(); b++) {
-                        absmax[(int) (first / BLOCK) + b] = coded.absmax().at(b);
-                    }
-                });
-                Nf4.Absmax.Nested nested = Nf4.nest(absmax);
-                ByteBuffer units = littleEndian(Float.BYTES * (nested.absmax().length + 1));
-                units.asFloatBuffer().put(nested.absmax()).put(nested.offset());
-                piece.accept(units);
-                piece.accept(ByteBuffer.wrap(nested.codes()));
-            }
-            case INT8_128 -> {
-                int group = Int8Groups.DEFAULT_GROUP;
-                ByteBuffer scales = littleEndian(
-                        Short.BYTES * Math.toIntExact(source.shape(name).size() / group));
-                codes(name, 1, piece, (first, values, out) -> {
-                    Int8Groups coded = Int8Groups.encode(values, values.length / group, group, group);
-                    out.put(coded.codes());
-                    scales.asShortBuffer().put((int) (first / group), coded.scales());
-                });
-                piece.accept(scales);
-            }
-            default -> throw new ModelException(path(), "tensor " + name + " is not quantized into planes");
-        }
-    }
-
-    private static ByteBuffer littleEndian(int bytes) {
-        return ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    }
-
-    /** Quantizes weights from element {@code first} on, and puts their codes. */
-    private interface Coder {
-        void encode(long first, float[] values, ByteBuffer out);
-    }
-
-    private void codes(String name, int perByte, Consumer<ByteBuffer> piece, Coder coder) {
-        Shape shape = source.shape(name);
-        int width = Math.toIntExact(shape.last());
-        int each = Math.max(1, PART / width);
-        int step = each * PARTS;
-        for (long row = 0; row < shape.dim(0); row += step) {
-            int rows = (int) Math.min(step, shape.dim(0) - row);
-            ByteBuffer codes = ByteBuffer.allocate(rows * width / perByte);
-            long begin = row;
-            IntStream.range(0, Math.ceilDiv(rows, each)).parallel().forEach(part -> {
-                long first = begin + (long) part * each;
-                int count = (int) Math.min(each, begin + rows - first) * width;
-                float[] values = new float[count];
-                readFloats(name, first * width, values, count);
-                try {
-                    coder.encode(first * width, values, codes.slice(part * each * width / perByte, count / perByte));
-                } catch (TensorException wrong) {
-                    throw wrong(name, first, wrong);
-                }
-            });
-            piece.accept(codes);
         }
     }
 

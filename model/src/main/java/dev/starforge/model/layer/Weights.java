@@ -2,6 +2,7 @@ package dev.starforge.model.layer;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
+import dev.starforge.model.file.Planes;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
@@ -24,6 +25,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.IntConsumer;
 import java.util.function.LongConsumer;
@@ -267,20 +269,23 @@ public final class Weights {
         }
     }
 
-    /** As its source streams them; or of the whole matrix, whose scales may not be known before. */
+    /** As its source streams them, or encoded in pieces, too, where codes depend on their group alone; else of the whole matrix. */
     private void fillPlanes(String name, Tensor tensor, boolean asItIs) {
+        AtomicLong written = new AtomicLong();
+        Consumer<ByteBuffer> write = next -> {
+            long at = written.getAndAdd(next.remaining());
+            scope.device().write(tensor, at, next);
+        };
         if (asItIs) {
-            AtomicLong written = new AtomicLong();
-            source.readPlanes(name, next -> {
-                long at = written.getAndAdd(next.remaining());
-                scope.device().write(tensor, at, next);
-            });
-            return;
+            source.readPlanes(name, write);
+        } else if (Planes.stream(tensor.dtype())) {
+            Planes.encode(source, name, tensor.spec(), write);
+        } else {
+            reserve(tensor.bytes());
+            values = new float[Math.toIntExact(tensor.shape().size())]; // as many as there are
+            convert(name, 0, values.length, tensor);
+            write.accept(piece);
         }
-        reserve(tensor.bytes());
-        values = new float[Math.toIntExact(tensor.shape().size())]; // as many as there are
-        convert(name, 0, values.length, tensor);
-        scope.device().write(tensor, piece);
     }
 
     /** A long piece by several threads, since copying out of the system's cache is bound by a core, not by memory. */

@@ -209,8 +209,8 @@ final class QuantizedSourceTest {
 
     /** 128 MB as float32; what lives on the heap while it is read is counted at every eighth piece. */
     @ParameterizedTest
-    @ValueSource(strings = {"nf4-double", "int8-128"})
-    void aMatrixIsNeverThereWhole(String quantization) {
+    @CsvSource({"nf4-double, NF4_DOUBLE", "int8-128, INT8_128", "none, INT8_128"})
+    void aMatrixIsNeverThereWhole(String quantization, DType type) {
         Shape shape = Shape.of(16_384, 2048);
         Drawn drawn = new Drawn(shape);
         drawn.period = 1 << 16;
@@ -223,11 +223,12 @@ final class QuantizedSourceTest {
                 most.accumulateAndGet(live() - before, Math::max);
             }
         };
-        Precision precision = Precision.FLOAT32.withWeightsAsStored();
+        boolean converts = quantization.equals("none");
+        Precision precision = converts ? Precision.FLOAT32.withStorage(type) : Precision.FLOAT32.withWeightsAsStored();
         Tensor w = new Weights(
                         new QuantizedSource(drawn, Quantization.parse(quantization)), scope, precision, Adapter.NONE)
                 .matrix(NAME, (int) shape.dim(0), (int) shape.dim(1));
-        assertThat(w.dtype().isPlanar()).isTrue();
+        assertThat(w.dtype()).isEqualTo(type);
         assertThat(reads.get()).isGreaterThan(16);
         assertThat(most.get()).isLessThan(Float.BYTES * shape.size() / 3);
     }

@@ -6,7 +6,7 @@ const SERVES = ["READY", "BUSY"];
 
 views.push({name: "pool", title: "Pool", open: async root => {
   const title = heading("Pool", ""), figures = el("div.grid"), devices = card("w6", "Devices"), workers = card("w12", "Workers");
-  const requests = lineChart("Requests under way, by seconds", short, seconds => seconds ? `${-seconds} s ago` : "now");
+  const requests = lineChart("Requests, the last five minutes", short, seconds => seconds ? `${-seconds} s ago` : "now");
   const happened = el("ol.happened", {role: "log", "aria-label": "What happened", "data-empty": "Nothing since this page was opened."});
   root.append(title, figures, el("div.grid", {}, devices, requests, workers, card("w12", "What happened", happened)));
   const counts = [];

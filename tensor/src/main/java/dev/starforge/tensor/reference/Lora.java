@@ -36,14 +36,16 @@ final class Lora {
         long out = y.last;
         long rank = in[3].last;
         long matrix = expert * adapters + adapter;
+        double[] h = new double[adapter < 0 ? 0 : (int) rank];
+        for (int r = 0; r < h.length; r++) {
+            for (long i = 0; i < width; i++) {
+                h[r] += in[1].at(row * width + i) * in[2].at((matrix * rank + r) * width + i);
+            }
+        }
         for (long o = 0; o < out; o++) {
             double sum = 0;
-            for (long r = 0; r < rank && adapter >= 0; r++) {
-                double h = 0;
-                for (long i = 0; i < width; i++) {
-                    h += in[1].at(row * width + i) * in[2].at((matrix * rank + r) * width + i);
-                }
-                sum += h * in[3].at((matrix * out + o) * rank + r);
+            for (int r = 0; r < h.length; r++) {
+                sum += h[r] * in[3].at((matrix * out + o) * rank + r);
             }
             double base = in[0].at(row * out + o);
             y.set(row * out + o, adapter < 0 ? base : base + in[4].at(adapter) * sum);

@@ -10,8 +10,6 @@ import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
-import java.util.HashMap;
-import java.util.Map;
 
 /** One tensor's elements by flat index, whatever they are stored as. */
 final class View {
@@ -22,7 +20,7 @@ final class View {
     private final MemorySegment segment;
     private final Spec spec;
     private final DType dtype;
-    private final Map<Long, float[]> decoded = new HashMap<>();
+    private final float[][] decoded;
     final long size;
     final long last;
     final long rows;
@@ -34,6 +32,7 @@ final class View {
         size = tensor.shape().size();
         last = tensor.shape().last();
         rows = tensor.shape().rows();
+        decoded = new float[dtype.isQuantized() ? Math.toIntExact(rows) : 0][];
     }
 
     double at(long i) {
@@ -42,31 +41,31 @@ final class View {
             case F16, BF16 -> dtype.widen(segment.get(B16, 2 * i));
             case I32 -> segment.get(I32, 4 * i);
             case I8 -> segment.get(ValueLayout.JAVA_BYTE, i);
-            default -> decoded(i / last)[(int) (i % last)];
+            default -> decoded((int) (i / last))[(int) (i % last)];
         };
     }
 
     /** One row of a quantized tensor, decoded when it is first asked for. */
-    private float[] decoded(long row) {
-        return decoded.computeIfAbsent(row, r -> {
-            float[] values = new float[Math.toIntExact(last)];
-            if (dtype.isPlanar()) {
-                long bytes = spec.matrixBytes();
-                MemorySegment matrix = segment.asSlice(r / spec.height() * bytes, bytes);
-                MatrixCodec.of(dtype)
-                        .decode(
-                                matrix.asByteBuffer(),
-                                (int) spec.height(),
-                                (int) last,
-                                (int) (r % spec.height()),
-                                values);
-            } else {
-                long bytes = dtype.bytes(last);
-                ByteBuffer blocks = segment.asSlice(r * bytes, bytes).asByteBuffer();
-                BlockFormat.of(dtype).decode(blocks, 0, values, 0, values.length);
-            }
-            return values;
-        });
+    private float[] decoded(int row) {
+        if (decoded[row] == null) {
+            decoded[row] = decode(row);
+        }
+        return decoded[row];
+    }
+
+    private float[] decode(int row) {
+        float[] values = new float[Math.toIntExact(last)];
+        if (dtype.isPlanar()) {
+            long bytes = spec.matrixBytes();
+            int height = (int) spec.height();
+            MemorySegment matrix = segment.asSlice(row / height * bytes, bytes);
+            MatrixCodec.of(dtype).decode(matrix.asByteBuffer(), height, (int) last, row % height, values);
+        } else {
+            long bytes = dtype.bytes(last);
+            ByteBuffer blocks = segment.asSlice(row * bytes, bytes).asByteBuffer();
+            BlockFormat.of(dtype).decode(blocks, 0, values, 0, values.length);
+        }
+        return values;
     }
 
     int index(long i) {

@@ -17,20 +17,26 @@ public final class Keys {
     private static final Map<String, Object> PRECISIONS =
             Map.of("float16", "fp16", "bfloat16", "bf16", "float32", "no", "fp32", "no");
 
-    public static final Key<String> MODEL = row(
-            Key.text(
+    public static final Key<String> MODEL = row(Key.text(
                     "model.pretrained_model",
                     "bigcode/starcoder2-3b",
-                    "A folder as HF lays it out, a .gguf file, the name of one that was pulled or is in the HF cache, or `scratch`: a new model."));
+                    "A folder as HF lays it out, a .gguf file, the name of one that was pulled or is in the HF cache, or `scratch`: a new model.")
+            .alias("base_model"));
     public static final Key<String> DTYPE = row(Key.choice(
                     "model.dtype",
                     "auto",
                     List.of("auto", "bf16", "fp16", "fp32"),
                     "How frozen weights are kept that are not quantized; what is trained is float32.")
             .alias("torch_dtype", Map.of("bfloat16", "bf16", "float16", "fp16", "float32", "fp32")));
-    public static final Key<Integer> CONTEXT =
-            row(Key.whole("model.context_window", 2048, 2, 1 << 20, "Tokens of a sequence at most.")
-                    .alias("context_window"));
+    public static final Key<Integer> CONTEXT = row(Key.fitted(
+                    "model.context_window",
+                    2048,
+                    2,
+                    1 << 20,
+                    "Tokens of a sequence at most; `auto` is 2048, or less where memory is short.")
+            .alias("context_window")
+            .alias("sequence_len")
+            .alias("max_seq_length"));
     public static final Key<String> ADAPTER = row(Key.text(
             "model.adapter",
             "",
@@ -77,9 +83,10 @@ public final class Keys {
             .alias("mps_quant_dtype")
             .alias("use_mps_int8_quant", Map.of("true", "int8", "false", "nf4")));
     public static final Key<Boolean> LORA =
-            row(Key.flag("quantization.lora_enabled", true, "An adapter is trained; otherwise every weight."));
-    public static final Key<Integer> RANK =
-            row(Key.whole("quantization.lora_rank", 32, 1, 4096, "Rank of the updates."));
+            row(Key.flag("quantization.lora_enabled", true, "An adapter is trained; otherwise every weight.")
+                    .alias("use_lora"));
+    public static final Key<Integer> RANK = row(Key.whole("quantization.lora_rank", 32, 1, 4096, "Rank of the updates.")
+            .alias("lora_r"));
     public static final Key<Double> ALPHA = row(Key.number(
             "quantization.lora_alpha",
             64,
@@ -100,8 +107,14 @@ public final class Keys {
     public static final Key<Boolean> DORA =
             row(Key.flag("quantization.use_dora", false, "Lengths and directions of weights are trained apart."));
 
-    public static final Key<Integer> BATCH =
-            row(Key.whole("optimization.batch_size", 2, 1, 1 << 16, "Sequences computed at one time."));
+    public static final Key<Integer> BATCH = row(Key.fitted(
+                    "optimization.batch_size",
+                    2,
+                    1,
+                    1 << 16,
+                    "Sequences at a time, halved where memory is short; `auto` is 2, on a GPU as many as fit. A step keeps its sequences.")
+            .alias("micro_batch_size")
+            .alias("per_device_train_batch_size"));
     public static final Key<Integer> ACCUMULATION = row(Key.whole(
             "optimization.gradient_accumulation_steps", 8, 1, 1 << 16, "Batches that make one optimizer step."));
     public static final Key<Double> RATE =
@@ -134,10 +147,10 @@ public final class Keys {
             "optimization.max_grad_norm", 1, 0, ANY, "Longer gradients are scaled to this; 0 is no clipping."));
     public static final Key<String> MIXED = row(Key.choice(
                     "optimization.mixed_precision",
-                    "bf16",
-                    List.of("bf16", "fp16", "no"),
-                    "What products are computed in where the device can; the table of adaptations says what it does.")
-            .alias("use_mixed_precision", Map.of("true", "bf16", "false", "no"))
+                    "auto",
+                    List.of("auto", "bf16", "fp16", "no"),
+                    "What products are computed in; `auto` is what the device is fastest in, any other is obeyed or an error.")
+            .alias("use_mixed_precision", Map.of("true", "auto", "false", "no"))
             .alias("bnb_4bit_compute_dtype", PRECISIONS));
     public static final Key<String> CHECKPOINTING = row(Key.choice(
             "optimization.gradient_checkpointing",
@@ -149,7 +162,8 @@ public final class Keys {
             row(Key.number("optimization.neftune_alpha", 0, 0, 1000, "Noise on embeddings; 0 is none."));
 
     public static final Key<Integer> EPOCHS =
-            row(Key.whole("training.num_epochs", 3, 1, 1 << 20, "Passes over the data."));
+            row(Key.whole("training.num_epochs", 3, 1, 1 << 20, "Passes over the data.")
+                    .alias("num_train_epochs"));
     public static final Key<Integer> MAX_STEPS =
             row(Key.whole("training.max_steps", 0, 0, MANY, "Optimizer steps; 0 is what the epochs give."));
     public static final Key<Integer> EVAL_STEPS =
@@ -166,7 +180,10 @@ public final class Keys {
     public static final Key<Double> MIN_DELTA =
             row(Key.number("training.min_delta", 1e-4, 0, ANY, "Less than this is no improvement."));
     public static final Key<Boolean> PACKING = row(Key.flag(
-            "training.packing", true, "Documents share a sequence, without seeing each other; otherwise one each."));
+                    "training.packing",
+                    true,
+                    "Documents share a sequence, without seeing each other; otherwise one each.")
+            .alias("sample_packing"));
     public static final Key<Double> FIM_RATE = row(Key.number(
             "training.fim_rate",
             0.5,
@@ -243,12 +260,7 @@ public final class Keys {
     public static final Key<Double> MEMORY_LIMIT =
             row(Key.number("device.memory_limit", 0, 0, ANY, "GiB to plan with; 0 is what is free."));
     public static final Key<Integer> THREADS = row(Key.whole(
-                    "device.threads",
-                    0,
-                    0,
-                    4096,
-                    "Threads on the CPU; 0 is one for each core. Results do not depend on it.")
-            .alias("num_workers"));
+            "device.threads", 0, 0, 4096, "Threads on the CPU; 0 is one for each core. Results do not depend on it."));
     public static final Key<String> METAL_PRECISION = row(Key.choice(
                     "device.metal_precision",
                     "auto",

@@ -3,15 +3,20 @@ package dev.starforge.train.eval;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.ModelFiles;
+import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.train.verify.Logits;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.Function;
@@ -25,6 +30,7 @@ import java.util.regex.Pattern;
  * @param promptTokens tokens of the prompt whose prefill is timed
  * @param genTokens tokens decoded
  * @param depth tokens in the context before those decoded; 0 for none
+ * @param batch sequences that are decoded side by side, a token of each in a step
  */
 public record Throughput(
         Model model,
@@ -34,6 +40,7 @@ public record Throughput(
         int promptTokens,
         int genTokens,
         int depth,
+        int batch,
         LongSupplier nanoTime) {
     /** The largest difference of a logit, as a share of their range, that still counts as the same answer. */
     private static final double EXACT = 2e-3;
@@ -41,17 +48,35 @@ public record Throughput(
     /** The same where activations are rounded to 8 bits: some four times what was seen, 0.8 to 1.1 %. */
     private static final double ROUNDED = 5e-2;
 
+    /** The same where activations are of 16 bits: what `verify` allows bf16. */
+    private static final double SIXTEEN_BITS = 2e-2;
+
+    /**
+     * Parameters above which another device is compared with the CPU instead of the reference, which would take minutes. The
+     * suite holds the CPU to the reference, operation by operation; what is compared here is the device's kernels at the
+     * shapes that are timed, in all layers, with the CPU's products exact.
+     */
+    private static final long LARGE = 500_000_000;
+
+    /** Steps whose time on the host is taken. */
+    private static final int HOST_STEPS = 16;
+
+    /** Steps after which kernels are compiled and a step is recorded. */
+    private static final int WARM_UP = 2;
+
     /** Types whose products round activations. */
     private static final Pattern ROUNDING = Pattern.compile("Q[4568]_.*|INT8_.*");
 
     /** Tokens compared with the reference: a prefill, and one decode step, which have kernels of their own. */
     private static final int CHECKED = 6;
 
-    /** What the reference takes for a parameter and token. */
+    /** What the reference takes for a parameter and token, and what the CPU takes, loading included. */
     private static final double REFERENCE_SECONDS = 8e-9;
 
+    private static final double CPU_SECONDS = 1e-9;
+
     /** What one run took, in seconds. */
-    public record Times(double prefill, double firstToken, double decode) {
+    public record Times(double prefill, double firstToken, double decode, double hostStep) {
         public static double median(List<Times> times, ToDoubleFunction<Times> part) {
             double[] sorted = times.stream().mapToDouble(part).sorted().toArray();
             return sorted[sorted.length / 2];
@@ -98,6 +123,9 @@ public record Throughput(
             int next = generator.next();
             double first = since(start);
             generator.rewind();
+            if (batch > 1) {
+                return new Times(prefill, first, decodeTogether(), hostStep(generator, next));
+            }
             if (depth > 0) {
                 next = generator.best(ids(depth));
             }
@@ -105,7 +133,58 @@ public record Throughput(
             for (int i = 0; i < genTokens; i++) {
                 next = generator.best(next);
             }
-            return new Times(prefill, first, since(start));
+            return new Times(prefill, first, since(start), hostStep(generator, next));
+        }
+    }
+
+    /** What a step of one token takes of the host until it is on its way: nothing is read, so nobody waits for the device. */
+    private double hostStep(Generator generator, int token) {
+        generator.rewind();
+        double[] seconds = new double[Math.min(HOST_STEPS, context())];
+        for (int i = 0; i < seconds.length; i++) {
+            generator.await();
+            long start = nanoTime.getAsLong();
+            generator.feedOne(token);
+            seconds[i] = since(start);
+        }
+        generator.await();
+        Arrays.sort(seconds);
+        return seconds[seconds.length / 2];
+    }
+
+    /** Seconds of decoding with so many sequences, whose texts before are their own. */
+    private double decodeTogether() {
+        int blocks = batch * Math.ceilDiv(depth + WARM_UP + 1 + genTokens, Engine.BLOCK);
+        try (Engine engine = new Engine(model, device, precision, fallback, blocks)) {
+            List<Engine.Sequence> texts = new ArrayList<>();
+            for (int i = 0; i < batch; i++) {
+                Engine.Sequence text = engine.open(Engine.Adapter.BASE, String.valueOf(i), ids(depth + 1));
+                texts.add(text);
+                if (depth > 0) {
+                    engine.step(List.of(new Engine.Piece(text, depth, 0)));
+                }
+            }
+            decode(engine, texts, WARM_UP);
+            long start = nanoTime.getAsLong();
+            decode(engine, texts, genTokens);
+            return since(start);
+        }
+    }
+
+    private static void decode(Engine engine, List<Engine.Sequence> texts, int steps) {
+        List<Engine.Piece> pieces =
+                texts.stream().map(text -> new Engine.Piece(text, 1, 1)).toList();
+        for (int step = 0; step < steps; step++) {
+            int[] tokens = engine.step(
+                            pieces,
+                            texts.stream()
+                                    .map(text -> new Engine.Choice(Sampling.GREEDY, text.length(), Decoding.NO_HISTORY))
+                                    .toList(),
+                            0)
+                    .tokens();
+            for (int i = 0; i < tokens.length; i++) {
+                texts.get(i).add(tokens[i]);
+            }
         }
     }
 
@@ -122,19 +201,23 @@ public record Throughput(
         return ids;
     }
 
+    /** Who is asked what is right; see {@link #LARGE}. */
+    public static String oracle(Device device, long parameters) {
+        return device.name().equals("cpu") || parameters < LARGE ? "reference" : "cpu";
+    }
+
     /** About how long {@link #check} takes. */
-    public static double checkSeconds(long parameters) {
-        return parameters * CHECKED * REFERENCE_SECONDS;
+    public static double checkSeconds(String oracle, long parameters) {
+        return parameters * CHECKED * (oracle.equals("reference") ? REFERENCE_SECONDS : CPU_SECONDS);
     }
 
     /**
-     * The largest difference of a logit from the reference device's, as a share of their range: a wrong answer is not worth
-     * timing.
+     * The largest difference of a logit from the oracle's, as a share of their range: a wrong answer is not worth timing.
      *
      * @param load the same model on another device
      * @throws ModelException where the difference is too large
      */
-    public double check(ModelFiles files, Function<Scope, Model> load) {
+    public double check(String oracle, ModelFiles files, Function<Scope, Model> load) {
         int[] ids = ids(CHECKED);
         float[] actual;
         try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
@@ -142,10 +225,11 @@ public record Throughput(
             generator.feedOne(ids[CHECKED - 1]);
             actual = generator.logits();
         }
-        try (Device reference = Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")));
+        try (Device reference = Selection.choose(oracle).backend().open(new DeviceOptions(0, 0, Path.of("")));
                 Scope weights = new Scope(reference)) {
+            Precision exact = oracle.equals("reference") ? precision : precision.withInt8Activations(false);
             try (Generator generator =
-                    new Generator(load.apply(weights), reference, precision, Fallback.QUIET, ids.length)) {
+                    new Generator(load.apply(weights), reference, exact, Fallback.QUIET, ids.length)) {
                 generator.feed(ids);
                 float[] expected = generator.logits();
                 double difference = Logits.maxAbsError(actual, expected) / Logits.range(expected);
@@ -153,11 +237,13 @@ public record Throughput(
                         && files.tensors().stream()
                                 .anyMatch(tensor ->
                                         ROUNDING.matcher(tensor.dtype()).matches());
-                double bound = rounded ? ROUNDED : EXACT;
+                double bound = rounded && device.name().equals("cpu")
+                        ? ROUNDED
+                        : precision.compute() == DType.F32 ? EXACT : SIXTEEN_BITS;
                 if (!(difference <= bound)) {
                     throw new ModelException(
                             files.path(),
-                            "bench: logits differ from the reference by " + difference
+                            "bench: logits differ from those of " + oracle + " by " + difference
                                     + " of their range, expected at most " + bound);
                 }
                 return difference;

@@ -24,7 +24,34 @@ public final class Machine {
 
     /** Bytes that processes can still get; 0 where unknown. */
     static long freeBytes() {
-        return kibibytes(Path.of("/proc/meminfo"), "MemAvailable:") << 10;
+        long free = kibibytes(Path.of("/proc/meminfo"), "MemAvailable:") << 10;
+        return Math.min(free, containerBytes(Path.of("/sys/fs/cgroup")));
+    }
+
+    /** What a container's limit leaves; without a limit, all there is. Files that were read can be given up, so they are free. */
+    static long containerBytes(Path group) {
+        long limit = number(group.resolve("memory.max"), "");
+        long used = number(group.resolve("memory.current"), "");
+        long cached = number(group.resolve("memory.stat"), "inactive_file ");
+        return limit < 0 || used < 0 ? Long.MAX_VALUE : Math.max(1, limit - used + Math.max(0, cached));
+    }
+
+    /** The number on a line that begins so; -1 where there is none. */
+    private static long number(Path file, String beginning) {
+        if (!Files.isReadable(file)) {
+            return -1;
+        }
+        try {
+            return Files.readAllLines(file).stream()
+                    .filter(line -> line.startsWith(beginning))
+                    .map(line -> line.substring(beginning.length()).strip())
+                    .filter(text -> text.matches("[0-9]{1,18}"))
+                    .mapToLong(Long::parseLong)
+                    .findFirst()
+                    .orElse(-1);
+        } catch (IOException unknown) {
+            return -1;
+        }
     }
 
     private static long kibibytes(Path file, String name) {

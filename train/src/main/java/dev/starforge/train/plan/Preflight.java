@@ -237,10 +237,11 @@ public final class Preflight {
 
     /** What a run was fitted to when it began holds for it to the end. */
     private Finding memory() {
+        RunConfig asked = withinModel();
         adapted = Optional.of(
                 goesOn()
-                        ? Adaptation.fixed(config, setup.machine(), blueprint, device)
-                        : Adaptation.of(config, setup.machine(), blueprint, device));
+                        ? Adaptation.fixed(asked, setup.machine(), blueprint, device)
+                        : Adaptation.of(asked, setup.machine(), blueprint, device));
         RunConfig effective = adapted.get().config();
         facts.ifPresent(known -> requireFit(effective, known));
         if (!effective.get(Keys.LORA)) {
@@ -267,6 +268,14 @@ public final class Preflight {
                         effective.get(Keys.CONTEXT),
                         (needed.step() + needed.sums()) / 0x1p30,
                         needed.workspace() / 0x1p30));
+    }
+
+    /** A context that nobody set is no longer than the model's. */
+    private RunConfig withinModel() {
+        int context = facts.map(Model.Facts::context).orElse(Integer.MAX_VALUE);
+        return config.isSet(Keys.CONTEXT) || config.get(Keys.CONTEXT) <= context
+                ? config
+                : config.with(Keys.CONTEXT, context);
     }
 
     /** A model computes no more positions than it was made for. */

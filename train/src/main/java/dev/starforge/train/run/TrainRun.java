@@ -232,13 +232,21 @@ public final class TrainRun implements AutoCloseable {
                 .sum();
         return String.format(
                 Locale.ROOT,
-                "%s, %,d parameters trained; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
+                "%s on %s, %,d parameters trained, %.2f %% of all; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
                 files.architecture(),
+                device.name(),
                 trained,
+                100.0 * trained / (hasAdapter() ? trained + stored() : trained),
                 data.train().facts().lossTokens(),
                 steps,
                 perStep(),
                 state.step > 0 ? "; resumes at step " + state.step : "");
+    }
+
+    private long stored() {
+        return files.tensors().stream()
+                .mapToLong(tensor -> tensor.shape().size())
+                .sum();
     }
 
     private boolean hasAdapter() {

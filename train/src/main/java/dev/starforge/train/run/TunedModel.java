@@ -1,8 +1,12 @@
 package dev.starforge.train.run;
 
 import dev.starforge.model.Config;
+import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.tune.TuneState;
 import java.nio.file.Files;
@@ -56,6 +60,16 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
                     place + ": is a dataset, not a model; `starforge train --dataset " + place + "` trains one on it");
         }
         throw new ModelException(place, EXPECTED);
+    }
+
+    /** The model on a device, with its adapter. */
+    public Model load(ModelFiles files, Scope weights, Precision precision) {
+        if (adapter.isEmpty()) {
+            return files.load(weights, precision);
+        }
+        try (LoraAdapter lora = LoraAdapter.open(adapter.get(), weights)) {
+            return files.load(weights, precision, lora);
+        }
     }
 
     /** A model to put an adapter on, or to train: what was named, or the best state of a run that trained every weight. */

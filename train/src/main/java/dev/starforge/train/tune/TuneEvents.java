@@ -24,6 +24,9 @@ public interface TuneEvents {
 
     void note(String text);
 
+    /** An operation runs as its definition, because the device has no kernel of its own or is told not to use it. */
+    void fallback(String text);
+
     /** How the dataset comes along. */
     Progress dataset();
 

@@ -166,7 +166,7 @@ final class TuneSteps {
                 Checkpoints.REAL));
         preflight.require();
         TrainRun.Setup training =
-                TrainRun.Setup.of(preflight, setup.place().device(), resume, line -> {}, events.training());
+                TrainRun.Setup.of(preflight, setup.place().device(), resume, events::fallback, events.training());
         try (RunFolder folder = RunFolder.claim(wanted.get(), resume);
                 TrainRun trained = new TrainRun(training)) {
             folder.settle();
@@ -271,7 +271,7 @@ final class TuneSteps {
                         tokenizer,
                         setup.place().device(),
                         adapted.precisionOfRun(),
-                        adapted.fallback(line -> {}),
+                        adapted.fallback(events::fallback),
                         split == Split.TEST ? "test" : "validation",
                         0,
                         false,

@@ -70,10 +70,10 @@ final class RunConfigTest {
                     optimization: {learning_rat: 1}    | 2 | unknown key optimization.learning_rat; the nearest one is optimization.learning_rate
                     training: {lora_rank: 3}           | 2 | unknown key training.lora_rank; the nearest one is quantization.lora_rank
                     nonsense: 3                        | 2 | unknown key nonsense
-                    optimization: {batch_size: 0}      | 2 | expected whole number 1..65536, got 0
-                    optimization: {batch_size: two}    | 2 | expected whole number 1..65536, got two
-                    optimization: {batch_size: 1.5}    | 2 | expected whole number 1..65536, got 1.5
-                    optimization: {batch_size: '2'}    | 2 | expected whole number 1..65536, got 2
+                    optimization: {batch_size: 0}      | 2 | expected whole number 1..65536, or auto, got 0
+                    optimization: {batch_size: two}    | 2 | expected whole number 1..65536, or auto, got two
+                    optimization: {batch_size: 1.5}    | 2 | expected whole number 1..65536, or auto, got 1.5
+                    optimization: {batch_size: '2'}    | 2 | expected whole number 1..65536, or auto, got 2
                     training: {packing: 1}             | 2 | expected true or false, got 1
                     quantization: {lora_dropout: 1.2}  | 2 | expected number 0.0..0.99, got 1.2
                     optimization: {lr_scheduler: step} | 2 | expected one of cosine, linear, constant, wsd, got step
@@ -155,7 +155,7 @@ final class RunConfigTest {
                     attention_backend=xformers              | device.attention                 | flash
                     attention_backend=sdpa                  | device.attention                 | auto
                     attention_backend=native                | device.attention                 | plain
-                    optimization.use_mixed_precision=true   | optimization.mixed_precision     | bf16
+                    optimization.use_mixed_precision=true   | optimization.mixed_precision     | auto
                     optimization.use_mixed_precision=false  | optimization.mixed_precision     | no
                     quantization.train_path=a.json          | data.train                       | a.json
                     dataset.val_path=b.json                 | data.validation                  | b.json
@@ -168,7 +168,15 @@ final class RunConfigTest {
                     quantization.mps_compute_dtype=float16  | device.metal_precision           | fp16
                     model.mps_prefer_fp16=true              | device.metal_precision           | fp16
                     quantization.mps_quant_dtype=int8       | quantization.metal_storage       | int8
-                    training.num_workers=3                  | device.threads                   | 3
+                    model.base_model=a/b                    | model.pretrained_model           | a/b
+                    sequence_len=512                        | model.context_window             | 512
+                    max_seq_length=512                      | model.context_window             | 512
+                    model.use_lora=false                    | quantization.lora_enabled        | false
+                    lora_r=8                                | quantization.lora_rank           | 8
+                    micro_batch_size=3                      | optimization.batch_size          | 3
+                    per_device_train_batch_size=3           | optimization.batch_size          | 3
+                    num_train_epochs=2                      | training.num_epochs              | 2
+                    sample_packing=false                    | training.packing                 | false
                     model.torch_dtype=bfloat16              | model.dtype                      | bf16
                     model.use_4bit=false                    | quantization.load_in_4bit        | false
                     model.use_8bit=true                     | quantization.load_in_8bit        | true
@@ -191,6 +199,7 @@ final class RunConfigTest {
         "num_beams=4, there is no beam search",
         "bnb_4bit_quant_type=fp4, 4-bit bases are NF4",
         "device_map=auto, a model runs on one device",
+        "num_workers=4, documents are mapped from disk",
         "fp16=true, see optimization.mixed_precision",
         "deepspeed=x.json, training runs in one process"
     })

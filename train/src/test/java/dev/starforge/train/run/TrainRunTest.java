@@ -94,8 +94,7 @@ final class TrainRunTest {
         Said said = new Said();
         RunConfig again = config.set(List.of("output.overwrite=true"));
         List<Double> halves = run(
-                        again.set(List.of(
-                                "optimization.batch_size=2", "optimization.gradient_accumulation_steps=2")),
+                        again.set(List.of("optimization.batch_size=2", "optimization.gradient_accumulation_steps=2")),
                         false)
                 .losses();
         long least = smallestLimit(again);

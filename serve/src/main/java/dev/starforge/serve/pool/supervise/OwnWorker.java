@@ -365,7 +365,7 @@ final class OwnWorker extends PoolWorker {
                 spec.device(),
                 shownState(),
                 held(),
-                health().map(Health::memory).orElse(0L),
+                child == null ? 0 : health().map(Health::memory).orElse(0L),
                 uri().map(URI::toString).orElse(""),
                 Optional.ofNullable(startedAt),
                 restarted,

@@ -1,0 +1,23 @@
+package dev.starforge.api;
+
+/**
+ * What a model wrote.
+ *
+ * @param text without the prompt, and without the stop text that ended it
+ * @param promptTokens how many tokens the prompt had
+ * @param tokens how many were generated
+ * @param end why there are no more
+ */
+public record Completion(String text, int promptTokens, int tokens, End end) {
+    /** Why a text ended. */
+    public enum End {
+        /** As many tokens as were asked for. */
+        MAX_TOKENS,
+        /** The model ended the text. */
+        END_OF_TEXT,
+        /** A stop text came. */
+        STOP_TEXT,
+        /** Whoever listened wanted no more. */
+        LISTENER
+    }
+}

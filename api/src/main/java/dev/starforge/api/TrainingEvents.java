@@ -1,0 +1,49 @@
+package dev.starforge.api;
+
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.run.RunEvents;
+
+/** Passes a run's events on, and the listener's wish to end back. */
+final class TrainingEvents implements RunEvents {
+    private final TrainingListener listener;
+    private Runnable stop = () -> {};
+
+    TrainingEvents(TrainingListener listener) {
+        this.listener = listener;
+    }
+
+    void stopWith(Runnable stop) {
+        this.stop = stop;
+    }
+
+    @Override
+    public void step(Step step) {
+        TrainingListener.Step told = new TrainingListener.Step(
+                step.step(),
+                step.steps(),
+                step.loss(),
+                step.learningRate(),
+                step.gradientNorm(),
+                step.tokensPerSecond(),
+                step.memoryBytes());
+        if (!listener.step(told)) {
+            stop.run();
+        }
+    }
+
+    @Override
+    public void data(String split, DataFacts facts) {}
+
+    @Override
+    public void evaluating(long step, long tokens, long all, double seconds) {}
+
+    @Override
+    public void evaluated(long step, double loss, boolean best) {
+        listener.evaluated(step, loss, best);
+    }
+
+    @Override
+    public void note(String text) {
+        listener.note(text);
+    }
+}

@@ -1,0 +1,84 @@
+package dev.starforge.api;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class CodeModelTest {
+    private static final Path GOLDEN = Path.of("..", "golden", "models", "starcoder2");
+
+    @TempDir
+    Path folder;
+
+    @Test
+    void whatIsHeardIsWhatIsReturned() {
+        try (Starforge starforge = Starforge.open("cpu", folder);
+                CodeModel model = starforge.load(GOLDEN)) {
+            StringBuilder heard = new StringBuilder();
+            Generation drawn = Generation.sampled(24, 0.8, 7);
+            Completion streamed = model.complete("def f(x):", drawn, piece -> {
+                heard.append(piece);
+                return true;
+            });
+            assertThat(heard.toString()).isEqualTo(streamed.text()).isNotEmpty();
+            assertThat(streamed).isEqualTo(model.complete("def f(x):", drawn));
+            assertThat(streamed.promptTokens()).isEqualTo(model.tokens("def f(x):"));
+            assertThat(model.complete("def f(x):", Generation.sampled(24, 0.8, 8))
+                            .text())
+                    .isNotEqualTo(streamed.text());
+
+            String stop = streamed.text().substring(2, 4);
+            Completion stopped = model.complete("def f(x):", drawn.endingAt(stop));
+            assertThat(stopped.end()).isEqualTo(Completion.End.STOP_TEXT);
+            assertThat(stopped.text())
+                    .isEqualTo(streamed.text().substring(0, streamed.text().indexOf(stop)));
+
+            Completion left = model.complete("def f(x):", drawn, piece -> false);
+            assertThat(left.end()).isEqualTo(Completion.End.LISTENER);
+            assertThat(left.tokens()).isLessThan(streamed.tokens());
+        }
+    }
+
+    @Test
+    void fillsInTheMiddle() {
+        try (Starforge starforge = Starforge.open("cpu", folder);
+                CodeModel model = starforge.load(GOLDEN)) {
+            StringBuilder heard = new StringBuilder();
+            Completion middle = model.infill("int a = ", ";\n", Generation.greedy(16), piece -> {
+                heard.append(piece);
+                return true;
+            });
+            assertThat(middle.text()).isEqualTo(heard.toString());
+            assertThat(middle.promptTokens())
+                    .as("both sides and three markers")
+                    .isEqualTo(model.tokens("int a = ") + model.tokens(";\n") + 3);
+        }
+    }
+
+    @Test
+    void whatIsWrongIsSaidInWords() {
+        assertThatThrownBy(() -> Starforge.open("tpu", folder))
+                .isInstanceOf(StarforgeException.class)
+                .hasMessageContaining("device tpu is unknown; known are auto");
+        assertThatThrownBy(() -> Starforge.open("cpu:9", folder)).hasMessageContaining("there are 1 of its kind");
+        assertThatThrownBy(() -> Starforge.open("cpu:x", folder)).hasMessageContaining("expected a number");
+        assertThatThrownBy(() -> Generation.greedy(0)).hasMessage("maxTokens: expected at least 1, got 0");
+        try (Starforge starforge = Starforge.open("cpu", folder);
+                CodeModel model = starforge.load(GOLDEN)) {
+            assertThat(starforge.device().kind()).isEqualTo("cpu");
+            assertThat(Starforge.devices()).contains(starforge.device());
+            assertThatThrownBy(() -> model.complete("x", Generation.greedy(1 << 20)))
+                    .isInstanceOf(StarforgeException.class)
+                    .hasMessageContaining("exceed the model's context of " + model.context());
+            assertThatThrownBy(() -> model.complete("x", Generation.sampled(4, 9, 1)))
+                    .isInstanceOf(StarforgeException.class)
+                    .hasMessageContaining("temperature");
+            assertThatThrownBy(() -> starforge.load(folder.resolve("none.gguf")))
+                    .isInstanceOf(StarforgeException.class)
+                    .hasMessageContaining("none.gguf");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+/** A program that embeds Starforge. */
+module org.example.embed {
+    requires dev.starforge.api;
+}

@@ -1,0 +1,105 @@
+package dev.starforge.model.file;
+
+import dev.starforge.model.ModelException;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.codec.Int8Groups;
+import dev.starforge.tensor.codec.Nf4;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.function.Consumer;
+import java.util.stream.IntStream;
+
+/**
+ * A matrix of floats as the planes of a quantized type, in pieces: first the codes, by the scale that each group has by itself, as
+ * the weights are read and by several threads; then the scales, one number in 64 or 128, which alone are kept so long. So one
+ * pass is enough, and the matrix is never there whole.
+ */
+public final class Planes {
+    /** Elements that one thread quantizes at a time, or those of a row if they are more; and how many of these are a piece. */
+    private static final int PART = 1 << 17;
+
+    private static final int PARTS = 8;
+
+    private Planes() {}
+
+    /** Whether a type's codes depend on nothing beyond their group. */
+    public static boolean stream(DType type) {
+        return type == DType.NF4_DOUBLE || type == DType.INT8_128;
+    }
+
+    /** All bytes of the planes, one after the other. Of a piece nothing is to be kept. */
+    public static void encode(WeightSource source, String name, Spec as, Consumer<ByteBuffer> piece) {
+        switch (as.dtype()) {
+            case NF4_DOUBLE -> nf4(source, name, as.shape(), piece);
+            case INT8_128 -> int8(source, name, as.shape(), piece);
+            default -> throw new ModelException(source.path(), "tensor " + name + " has no planes in pieces as " + as);
+        }
+    }
+
+    private static void nf4(WeightSource source, String name, Shape shape, Consumer<ByteBuffer> piece) {
+        int block = Nf4.DEFAULT_BLOCK;
+        float[] absmax = new float[Math.toIntExact(shape.size() / block)];
+        codes(source, name, shape, 2, piece, (first, values, out) -> {
+            Nf4 coded = Nf4.encode(values, block);
+            out.put(coded.codes());
+            for (int b = 0; b < coded.absmax().blocks(); b++) {
+                absmax[(int) (first / block) + b] = coded.absmax().at(b);
+            }
+        });
+        Nf4.Absmax.Nested nested = Nf4.nest(absmax);
+        ByteBuffer units = littleEndian(Float.BYTES * (nested.absmax().length + 1));
+        units.asFloatBuffer().put(nested.absmax()).put(nested.offset());
+        piece.accept(units);
+        piece.accept(ByteBuffer.wrap(nested.codes()));
+    }
+
+    private static void int8(WeightSource source, String name, Shape shape, Consumer<ByteBuffer> piece) {
+        int group = Int8Groups.DEFAULT_GROUP;
+        ByteBuffer scales = littleEndian(Short.BYTES * Math.toIntExact(shape.size() / group));
+        codes(source, name, shape, 1, piece, (first, values, out) -> {
+            Int8Groups coded = Int8Groups.encode(values, values.length / group, group, group);
+            out.put(coded.codes());
+            scales.asShortBuffer().put((int) (first / group), coded.scales());
+        });
+        piece.accept(scales);
+    }
+
+    private static ByteBuffer littleEndian(int bytes) {
+        return ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    /** Quantizes weights from element {@code first} on, and puts their codes. */
+    private interface Coder {
+        void encode(long first, float[] values, ByteBuffer out);
+    }
+
+    private static void codes(
+            WeightSource source, String name, Shape shape, int perByte, Consumer<ByteBuffer> piece, Coder coder) {
+        int width = Math.toIntExact(shape.last());
+        int each = Math.max(1, PART / width);
+        int step = each * PARTS;
+        for (long row = 0; row < shape.dim(0); row += step) {
+            int rows = (int) Math.min(step, shape.dim(0) - row);
+            ByteBuffer codes = ByteBuffer.allocate(rows * width / perByte);
+            long begin = row;
+            IntStream.range(0, Math.ceilDiv(rows, each)).parallel().forEach(part -> {
+                long first = begin + (long) part * each;
+                int count = (int) Math.min(each, begin + rows - first) * width;
+                float[] values = new float[count];
+                synchronized (source) { // a source promises no more for floats
+                    source.read(name, first * width, values, count);
+                }
+                try {
+                    coder.encode(first * width, values, codes.slice(part * each * width / perByte, count / perByte));
+                } catch (TensorException wrong) {
+                    throw new ModelException(
+                            source.path(), "tensor " + name + " from row " + first + ": " + wrong.getMessage(), wrong);
+                }
+            });
+            piece.accept(codes);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** {@code java Download.java URL FILE}, for machines that have a JDK and neither curl nor wget. */
+final class Download {
+    private Download() {}
+
+    public static void main(String[] args) throws IOException {
+        try (InputStream in = URI.create(args[0]).toURL().openStream()) {
+            Files.copy(in, Path.of(args[1]));
+        }
+    }
+}

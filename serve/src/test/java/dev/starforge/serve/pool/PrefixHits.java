@@ -1,0 +1,133 @@
+package dev.starforge.serve.pool;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.RawClient;
+import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.pool.config.ModelEntry;
+import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.config.RestartPolicy;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * What prefix routing finds in the caches of real workers: people with a file each, in which they ask again and again, through a
+ * pool of workers; then others with as many files, each of whose requests goes to a worker by chance. Of the prompts' tokens, how many were
+ * cached, by the workers' own metrics. {@code PrefixHits PROGRAM MODEL.gguf}.
+ */
+final class PrefixHits {
+    private static final int WORKERS = 3;
+    private static final int FILES = 36;
+    private static final int REQUESTS = 360;
+    private static final int LINES = 12;
+
+    private final Random random = new Random(1);
+    private final Pool pool;
+    private final List<URI> workers = new ArrayList<>();
+
+    private PrefixHits(Pool pool) {
+        this.pool = pool;
+    }
+
+    public static void main(String[] args) throws Exception {
+        Path state = Files.createTempDirectory("prefix-hits");
+        ModelEntry model = new ModelEntry("micro", Path.of(args[1]), "cpu", Map.of(), false, Optional.empty());
+        PoolConfig config = new PoolConfig(
+                "hits",
+                state,
+                "127.0.0.1:0",
+                Optional.empty(),
+                Optional.empty(),
+                RestartPolicy.DEFAULT,
+                List.of(model),
+                List.of());
+        Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, Narration.silent());
+        try {
+            new PrefixHits(pool).run();
+        } finally {
+            pool.drain();
+        }
+    }
+
+    private void run() throws Exception {
+        for (int i = 0; i < WORKERS; i++) {
+            ask(pool.uri(), "/v2/workers/start", Jackson.object().put("model_ref", "micro"), 202);
+        }
+        while (workers.size() < WORKERS) {
+            Thread.sleep(200);
+            workers.clear();
+            Jackson.JSON
+                    .readTree(get(pool.uri(), "/v2/state"))
+                    .path("workers")
+                    .valueStream()
+                    .filter(worker -> worker.path("status").asString().equals("READY"))
+                    .forEach(worker -> workers.add(URI.create(worker.path("uri").asString())));
+        }
+        double routed = hitRate("routed", false);
+        double chance = hitRate("chance", true);
+        System.out.printf(
+                "%d requests for %d files, %d workers: %.1f %% of the prompts' tokens were cached by prefix routing, %.1f %% by chance%n",
+                REQUESTS, FILES, WORKERS, 100 * routed, 100 * chance);
+        if (routed < chance + 0.1) {
+            throw new AssertionError("expected: prefix routing finds more than chance");
+        }
+    }
+
+    private double hitRate(String name, boolean straight) throws IOException {
+        long asked = sum("vllm:prefix_cache_queries_total");
+        long found = sum("vllm:prefix_cache_hits_total");
+        for (int i = 0; i < REQUESTS; i++) {
+            URI server = straight ? workers.get(random.nextInt(WORKERS)) : pool.uri();
+            ObjectNode request = Jackson.object().put("model", "micro").put("max_tokens", 1);
+            request.put("prompt", file(name, random.nextInt(FILES)) + "ask(" + i);
+            ask(server, "/v1/completions", request, 200);
+        }
+        return (double) (sum("vllm:prefix_cache_hits_total") - found)
+                / (sum("vllm:prefix_cache_queries_total") - asked);
+    }
+
+    private static String file(String name, int index) {
+        Random words = new Random(31L * index + name.hashCode());
+        StringBuilder text = new StringBuilder();
+        for (int line = 0; line < LINES; line++) {
+            text.append("def step_").append(words.nextInt(1000)).append("(value): return value + ");
+            text.append(words.nextInt(100)).append('\n');
+        }
+        return text.toString();
+    }
+
+    private long sum(String metric) throws IOException {
+        long sum = 0;
+        for (URI worker : workers) {
+            sum += get(worker, "/metrics")
+                    .lines()
+                    .filter(line -> line.startsWith(metric + "{"))
+                    .mapToLong(line -> (long) Double.parseDouble(line.substring(line.lastIndexOf(' ') + 1)))
+                    .sum();
+        }
+        return sum;
+    }
+
+    private static String get(URI server, String path) throws IOException {
+        try (RawClient client = new RawClient(server.getPort())) {
+            return client.get(path).reply().body();
+        }
+    }
+
+    private static void ask(URI server, String path, ObjectNode body, int status) throws IOException {
+        try (RawClient client = new RawClient(server.getPort())) {
+            client.socket().setSoTimeout(60_000);
+            RawClient.Reply reply = client.post(path, body.toString()).reply();
+            if (reply.status() != status) {
+                throw new AssertionError("expected " + status + " from " + path + ", got " + reply);
+            }
+        }
+    }
+}
