@@ -89,7 +89,7 @@ final class BenchVerbTest {
         assertThat(outcome.code()).as(outcome.err()).isZero();
         JsonNode json = new JsonMapper().readTree(outcome.out());
         assertThat(json.path("train_tok_s").doubleValue()).isPositive();
-        assertThat(json.path("loss").doubleValue()).isBetween(1.0, 10.0);
+        assertThat(json.path("loss").doubleValue()).isBetween(10.0, 15.0); // of random tokens, for this model
         Map<String, Integer> calls = new HashMap<>();
         json.path("profile")
                 .path("operations")

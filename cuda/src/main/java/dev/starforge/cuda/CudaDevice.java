@@ -36,7 +36,7 @@ import java.util.stream.Stream;
 
 /**
  * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
- * the order they are asked for. Nothing waits for the GPU but reads, {@link #synchronize} and giving memory back; an
+ * the order they are asked for. Nothing waits for the GPU but copies, {@link #synchronize} and giving memory back; an
  * error in a kernel therefore shows at the next of these.
  *
  * <p>A step that is replayed runs eagerly the first time, which compiles its kernels and grows its scopes, is captured
