@@ -67,6 +67,21 @@ sealed interface Statement {
         }
     }
 
+    /** One name takes the value, several its parts. */
+    private static void unpack(List<String> names, Object value, Scope scope, int line) {
+        if (names.size() == 1) {
+            scope.set(names.getFirst(), value);
+            return;
+        }
+        List<?> parts = Value.list(value);
+        if (parts.size() != names.size()) {
+            throw new Value.Failure("line " + line + ": " + names.size() + " names for " + parts.size() + " values");
+        }
+        for (int i = 0; i < names.size(); i++) {
+            scope.set(names.get(i), parts.get(i));
+        }
+    }
+
     /** @param filter which items count; a literal true for all */
     record For(
             List<String> names,
@@ -81,7 +96,7 @@ sealed interface Statement {
             List<Object> items = at(line, () -> items(scope));
             for (int i = 0; i < items.size(); i++) {
                 Scope pass = scope.inner();
-                assign(pass, items.get(i));
+                unpack(names, items.get(i), pass, line);
                 pass.set("loop", loop(items, i));
                 if (writeAll(body, pass, out) == Flow.BREAK) {
                     return Flow.NEXT;
@@ -95,27 +110,12 @@ sealed interface Statement {
             for (Object item : Value.list(over.value(scope))) {
                 scope.budget().step();
                 Scope tried = scope.inner();
-                assign(tried, item);
+                unpack(names, item, tried, line);
                 if (Value.isTrue(filter.value(tried))) {
                     items.add(item);
                 }
             }
             return items;
-        }
-
-        private void assign(Scope pass, Object item) {
-            if (names.size() == 1) {
-                pass.set(names.getFirst(), item);
-                return;
-            }
-            List<?> parts = Value.list(item);
-            if (parts.size() != names.size()) {
-                throw new Value.Failure("line " + line + ": a loop over " + names.size() + " names, and items of "
-                        + parts.size() + " values");
-            }
-            for (int i = 0; i < names.size(); i++) {
-                pass.set(names.get(i), parts.get(i));
-            }
         }
 
         private static Map<String, Object> loop(List<Object> items, int i) {
@@ -133,14 +133,20 @@ sealed interface Statement {
         }
     }
 
-    /** @param field of a namespace; empty for a plain name */
-    record Set(String name, String field, Expression expression, int line) implements Statement {
+    record Set(List<String> names, Expression expression, int line) implements Statement {
+        @Override
+        public Flow write(Scope scope, StringBuilder out) {
+            unpack(names, at(line, () -> expression.value(scope)), scope, line);
+            return Flow.NEXT;
+        }
+    }
+
+    /** {@code {% set name.field = ... %}}, of a namespace. */
+    record SetField(String name, String field, Expression expression, int line) implements Statement {
         @Override
         public Flow write(Scope scope, StringBuilder out) {
             Object value = at(line, () -> expression.value(scope));
-            if (field.isEmpty()) {
-                scope.set(name, value);
-            } else if (scope.get(name) instanceof Value.Namespace space) {
+            if (scope.get(name) instanceof Value.Namespace space) {
                 space.fields().put(field, value);
             } else {
                 throw new Value.Failure("line " + line + ": " + name + " is no namespace");

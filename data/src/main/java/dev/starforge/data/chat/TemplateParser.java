@@ -156,11 +156,25 @@ final class TemplateParser {
             end("endset");
             return new Statement.Capture(name, body);
         }
-        String field = tokens.take(".") ? tokens.name() : "";
+        if (tokens.take(".")) {
+            return new Statement.SetField(name, tokens.name(), assigned(), line);
+        }
+        List<String> names = new ArrayList<>(List.of(name));
+        while (tokens.take(",")) {
+            names.add(tokens.name());
+        }
+        return new Statement.Set(names, assigned(), line);
+    }
+
+    /** After the equals sign; several values without parentheses are a tuple. */
+    private Expression assigned() {
         tokens.expect("=");
-        Expression value = expression();
+        List<Expression> values = new ArrayList<>(List.of(expression()));
+        while (tokens.take(",")) {
+            values.add(expression());
+        }
         tokens.expect("%}");
-        return new Statement.Set(name, field, value, line);
+        return values.size() == 1 ? values.getFirst() : new Expression.ListOf(values);
     }
 
     private Expression expression() {
