@@ -110,12 +110,12 @@ public record Throughput(
     }
 
     /** Tokens of context that a run needs. */
-    public int context() {
-        return Math.max(promptTokens, depth) + genTokens;
+    public long context() {
+        return (long) Math.max(promptTokens, depth) + genTokens;
     }
 
     public Times run() {
-        try (Generator generator = new Generator(model, device, precision, fallback, context())) {
+        try (Generator generator = new Generator(model, device, precision, fallback, Math.toIntExact(context()))) {
             long start = nanoTime.getAsLong();
             generator.feed(ids(promptTokens));
             generator.await();
@@ -140,7 +140,7 @@ public record Throughput(
     /** What a step of one token takes of the host until it is on its way: nothing is read, so nobody waits for the device. */
     private double hostStep(Generator generator, int token) {
         generator.rewind();
-        double[] seconds = new double[Math.min(HOST_STEPS, context())];
+        double[] seconds = new double[(int) Math.min(HOST_STEPS, context())];
         for (int i = 0; i < seconds.length; i++) {
             generator.await();
             long start = nanoTime.getAsLong();
