@@ -103,7 +103,7 @@ final class RunVerbTest {
         StringWriter err = new StringWriter();
         Path inside = Files.createDirectories(folder.resolve("src").resolve("main"));
         assertThat(DefaultModel.of(null, inside, new PrintWriter(err))).isEqualTo("nano");
-        assertThat(err.toString()).contains("stand-in");
+        assertThat(err.toString()).contains("nano").contains("22 M");
         Path tuned = Files.createDirectories(folder.resolve(".starforge"));
         Files.writeString(
                 tuned.resolve("tune.json"),
