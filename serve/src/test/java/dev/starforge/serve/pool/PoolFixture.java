@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import tools.jackson.databind.JsonNode;
 
@@ -165,6 +166,20 @@ final class PoolFixture implements AutoCloseable {
         } catch (IOException failure) {
             throw new AssertionError(failure);
         }
+    }
+
+    /** Waits for a status that may soon be over; all that was said of the worker when it was seen. */
+    JsonNode awaitStatus(String id, String status) throws InterruptedException {
+        AtomicReference<JsonNode> seen = new AtomicReference<>();
+        await(id + " is " + status, () -> {
+            try {
+                seen.set(worker(id));
+            } catch (IOException failure) {
+                throw new AssertionError(failure);
+            }
+            return seen.get().path("status").asString().equals(status);
+        });
+        return seen.get();
     }
 
     int requests() {
