@@ -61,6 +61,7 @@ final class PoolFixture implements AutoCloseable {
     private final Path folder;
     private final List<ModelEntry> models = new ArrayList<>();
     Timing timing = QUICK;
+    Commands commands = questions();
     Optional<Path> keys = Optional.empty();
     Optional<Path> adminKeys = Optional.empty();
     Pool pool;
@@ -83,7 +84,7 @@ final class PoolFixture implements AutoCloseable {
     }
 
     PoolFixture start(String listen) throws Exception {
-        pool = Pool.start(config(listen), parts(timing), keyList(), Narration.silent());
+        pool = Pool.start(config(listen), parts(timing).withCommands(commands), keyList(), Narration.silent());
         return this;
     }
 
@@ -180,6 +181,14 @@ final class PoolFixture implements AutoCloseable {
             return seen.get().path("status").asString().equals(status);
         });
         return seen.get();
+    }
+
+    JsonNode deployment() {
+        try {
+            return state().path("deployment");
+        } catch (IOException failure) {
+            throw new AssertionError(failure);
+        }
     }
 
     int requests() {

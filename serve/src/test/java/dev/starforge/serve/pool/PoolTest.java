@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.pool.process.Commands;
 import java.io.IOException;
 import java.net.ServerSocket;
 import java.net.URI;
@@ -370,6 +371,33 @@ final class PoolTest {
             for (String key : List.of("client-key", "admin-key")) {
                 assertThat(with(pool, key, "GET /v2/state", "").status()).isEqualTo(200);
             }
+        }
+    }
+
+    @Test
+    void aPoolServesWhileTheMachinesToolsAreSlow() throws Exception {
+        PoolFixture pool = new PoolFixture(folder).model("fast", "tokens=3", NEVER);
+        CountDownLatch asked = new CountDownLatch(1);
+        Commands others = pool.commands;
+        pool.commands = (command, timeout) -> switch (command.getFirst()) {
+            case "uname" -> {
+                asked.await();
+                yield new Commands.Printed(0, "Linux\n", "");
+            }
+            case "cat", "lspci" -> new Commands.Printed(0, "", "");
+            case "nvidia-smi" -> new Commands.Printed(0, "0, NVIDIA H200, 143771, 143161\n", "");
+            default -> others.run(command, timeout);
+        };
+        try (pool) {
+            pool.start();
+            assertThat(pool.complete("fast").status()).isEqualTo(200);
+            assertThat(pool.state().has("deployment")).isFalse();
+            asked.countDown();
+            PoolFixture.await("the tools have answered", () -> pool.deployment().isObject());
+            assertThat(pool.deployment().path("backend").asString())
+                    .as("the GPU is there, but no worker computes on it")
+                    .isEqualTo("cpu");
+            assertThat(pool.deployment().path("rejected").path(0).asString()).startsWith("NVIDIA H200: ");
         }
     }
 
