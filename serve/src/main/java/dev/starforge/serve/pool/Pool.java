@@ -142,12 +142,9 @@ public final class Pool implements AutoCloseable {
             pool.close();
             throw failure;
         }
-        pool.starter
-                .deployment()
-                .ifPresent(here -> log.line(Level.INFO, "pool", "deploy", config.id())
-                        .say("workers of this machine get " + here.text()));
         Thread.ofPlatform().name("pool tick").daemon().start(pool::tick);
         Thread.ofVirtual().name("pool autostart").start(pool::autostart);
+        Thread.ofVirtual().name("pool probe").start(pool::probe);
         log.line(Level.INFO, "pool", "listen", pool.uri().toString()).say("listening on " + pool.uri());
         return pool;
     }
@@ -192,6 +189,18 @@ public final class Pool implements AutoCloseable {
                 }
             }
         }
+    }
+
+    private void probe() {
+        try {
+            starter.probe();
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+            return;
+        }
+        starter.deployment()
+                .ifPresent(here -> log.line(Level.INFO, "pool", "deploy", config.id())
+                        .say("workers get, unless told otherwise, " + here.text()));
     }
 
     private void warn(String action, String target, Exception failure) {

@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import tools.jackson.databind.JsonNode;
 
@@ -60,6 +61,7 @@ final class PoolFixture implements AutoCloseable {
     private final Path folder;
     private final List<ModelEntry> models = new ArrayList<>();
     Timing timing = QUICK;
+    Commands commands = questions();
     Optional<Path> keys = Optional.empty();
     Optional<Path> adminKeys = Optional.empty();
     Pool pool;
@@ -82,7 +84,7 @@ final class PoolFixture implements AutoCloseable {
     }
 
     PoolFixture start(String listen) throws Exception {
-        pool = Pool.start(config(listen), parts(timing), keyList(), Narration.silent());
+        pool = Pool.start(config(listen), parts(timing).withCommands(commands), keyList(), Narration.silent());
         return this;
     }
 
@@ -162,6 +164,28 @@ final class PoolFixture implements AutoCloseable {
     String status(String id) {
         try {
             return worker(id).path("status").asString();
+        } catch (IOException failure) {
+            throw new AssertionError(failure);
+        }
+    }
+
+    /** Waits for a status that may soon be over; all that was said of the worker when it was seen. */
+    JsonNode awaitStatus(String id, String status) throws InterruptedException {
+        AtomicReference<JsonNode> seen = new AtomicReference<>();
+        await(id + " is " + status, () -> {
+            try {
+                seen.set(worker(id));
+            } catch (IOException failure) {
+                throw new AssertionError(failure);
+            }
+            return seen.get().path("status").asString().equals(status);
+        });
+        return seen.get();
+    }
+
+    JsonNode deployment() {
+        try {
+            return state().path("deployment");
         } catch (IOException failure) {
             throw new AssertionError(failure);
         }

@@ -10,11 +10,15 @@ import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
+import java.util.stream.Stream;
+import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -27,6 +31,7 @@ final class PrefixHits {
     private static final int FILES = 36;
     private static final int REQUESTS = 360;
     private static final int LINES = 12;
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
 
     private final Random random = new Random(1);
     private final Pool pool;
@@ -48,11 +53,23 @@ final class PrefixHits {
                 RestartPolicy.DEFAULT,
                 List.of(model),
                 List.of());
-        Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, Narration.silent());
         try {
-            new PrefixHits(pool).run();
+            Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, Narration.silent());
+            try {
+                new PrefixHits(pool).run();
+            } finally {
+                pool.drain();
+            }
         } finally {
-            pool.drain();
+            delete(state);
+        }
+    }
+
+    private static void delete(Path folder) throws IOException {
+        try (Stream<Path> files = Files.walk(folder)) {
+            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
+                Files.delete(file);
+            }
         }
     }
 
@@ -60,12 +77,16 @@ final class PrefixHits {
         for (int i = 0; i < WORKERS; i++) {
             ask(pool.uri(), "/v2/workers/start", Jackson.object().put("model_ref", "micro"), 202);
         }
+        long begin = System.nanoTime();
         while (workers.size() < WORKERS) {
             Thread.sleep(200);
             workers.clear();
-            Jackson.JSON
-                    .readTree(get(pool.uri(), "/v2/state"))
-                    .path("workers")
+            JsonNode state = Jackson.JSON.readTree(get(pool.uri(), "/v2/state"));
+            if (System.nanoTime() - begin > PATIENCE.toNanos()) {
+                throw new AssertionError("expected " + WORKERS + " workers within " + PATIENCE.toSeconds() + " s, got "
+                        + state.toPrettyString());
+            }
+            state.path("workers")
                     .valueStream()
                     .filter(worker -> worker.path("status").asString().equals("READY"))
                     .forEach(worker -> workers.add(URI.create(worker.path("uri").asString())));

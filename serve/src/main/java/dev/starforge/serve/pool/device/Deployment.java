@@ -3,51 +3,61 @@ package dev.starforge.serve.pool.device;
 import dev.starforge.data.Jackson;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The deployment matrix: which worker a machine gets, and why. A pure function of the machine's description, so every row is
- * tested without having the machine.
+ * The deployment matrix: which worker a machine gets, and why. The kind is that of the devices that were found, since a GPU
+ * may be there without what workers need to compute on it; of the machine's own description come the GPUs that stay unused. A
+ * pure function of both, so every row is tested without having the machine.
  *
- * @param kind what the worker computes on
- * @param devices how many of them
+ * @param kind what a worker computes on when nobody says
+ * @param reason the device of that kind
  * @param rejected GPUs that stay unused, each with the reason
  */
-public record Deployment(DeviceKind kind, int devices, String reason, List<String> rejected) {
+public record Deployment(DeviceKind kind, String reason, List<String> rejected) {
+    private static final String NOT_OFFERED = "workers cannot compute on it here; `starforge devices` says why";
+
     public Deployment {
         rejected = List.copyOf(rejected);
     }
 
-    public static Deployment of(Machine machine) {
+    public static Deployment of(Machine machine, Devices.Found found) {
+        boolean cuda = found.has(DeviceKind.CUDA);
         List<String> rejected = new ArrayList<>();
         for (String gpu : machine.unusable()) {
-            rejected.add(gpu + ": " + whyNot(gpu));
+            if (!cuda || !isNvidia(gpu)) {
+                rejected.add(gpu + ": " + whyNot(machine, gpu));
+            }
         }
-        if (machine.os().equals("macOS")) {
-            return machine.arm() && !machine.apple().isEmpty()
-                    ? new Deployment(DeviceKind.METAL, 1, "Apple silicon: " + machine.apple(), rejected)
-                    : new Deployment(DeviceKind.CPU, 1, "an Intel Mac: Metal workers need Apple silicon", rejected);
+        if (!cuda) {
+            machine.nvidia().forEach(gpu -> rejected.add(gpu.name() + ": " + NOT_OFFERED));
         }
-        return machine.nvidia().isEmpty()
-                ? new Deployment(DeviceKind.CPU, 1, "no GPU that workers compute on", rejected)
-                : new Deployment(
-                        DeviceKind.CUDA,
-                        machine.nvidia().size(),
-                        machine.nvidia().getFirst().name(),
-                        rejected);
+        if (!machine.apple().isEmpty() && !found.has(DeviceKind.METAL)) {
+            rejected.add(machine.apple() + ": " + NOT_OFFERED);
+        }
+        String reason = found.devices().stream()
+                .filter(device -> device.kind() == found.preferred())
+                .map(PoolDevice::name)
+                .findFirst()
+                .orElse("");
+        return new Deployment(found.preferred(), reason, rejected);
     }
 
-    private static String whyNot(String gpu) {
-        return gpu.matches("(?i).*\\b(amd|ati|radeon|advanced micro devices)\\b.*")
-                ? "AMD GPUs are not supported"
+    private static boolean isNvidia(String gpu) {
+        return gpu.toUpperCase(Locale.ROOT).contains("NVIDIA");
+    }
+
+    private static String whyNot(Machine machine, String gpu) {
+        if (gpu.matches("(?i).*\\b(amd|ati|radeon|advanced micro devices)\\b.*")) {
+            return "AMD GPUs are not supported";
+        }
+        if (isNvidia(gpu)) {
+            return "nvidia-smi does not know it; expected NVIDIA's driver";
+        }
+        return machine.os().equals("macOS") && !machine.arm()
+                ? "an Intel Mac: Metal workers need Apple silicon"
                 : "expected an NVIDIA GPU, or an Apple one on Apple silicon";
-    }
-
-    /** The arguments of the worker that choose the device. */
-    List<String> arguments(int index) {
-        return kind == DeviceKind.CPU
-                ? List.of("--device", kind.word())
-                : List.of("--device", kind.word(), "--device-index", Integer.toString(index));
     }
 
     /** What a worker of this kind reports of itself. */
@@ -69,6 +79,6 @@ public record Deployment(DeviceKind kind, int devices, String reason, List<Strin
 
     /** For people. */
     public String text() {
-        return String.join(" ", arguments(0)) + ": " + reason + (rejected.isEmpty() ? "" : "; unused: " + rejected);
+        return "--device " + kind.word() + ": " + reason + (rejected.isEmpty() ? "" : "; unused: " + rejected);
     }
 }

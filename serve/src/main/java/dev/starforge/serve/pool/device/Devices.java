@@ -39,11 +39,15 @@ public final class Devices {
         public Found {
             devices = List.copyOf(devices);
         }
+
+        boolean has(DeviceKind kind) {
+            return devices.stream().anyMatch(device -> device.kind() == kind);
+        }
     }
 
-    /** What the machine's own tools make of it; see {@link Deployment}. Empty where they say nothing. */
-    public Optional<Deployment> deployment() throws InterruptedException {
-        return new Probe(commands).machine().map(Deployment::of);
+    /** What the machine's own tools say of it, which may take them a minute; empty where they say nothing. */
+    public Optional<Machine> machine() throws InterruptedException {
+        return new Probe(commands).machine();
     }
 
     public Found find() throws IOException, InterruptedException {
@@ -54,8 +58,7 @@ public final class Devices {
             return gpusAlone(printed.reason());
         }
         Found found = parse(printed.out());
-        boolean cuda = found.devices().stream().anyMatch(device -> device.kind() == DeviceKind.CUDA);
-        return cuda ? new Found(withFree(found.devices()), found.preferred()) : found;
+        return found.has(DeviceKind.CUDA) ? new Found(withFree(found.devices()), found.preferred()) : found;
     }
 
     /** The child failed: the GPUs that NVIDIA's tool knows are there all the same. */

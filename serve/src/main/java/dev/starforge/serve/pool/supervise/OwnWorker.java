@@ -95,6 +95,7 @@ final class OwnWorker extends PoolWorker {
     void adopt(Journal.Entry entry, Optional<Child> found) {
         start = entry.start();
         restarted = entry.restarts();
+        logged = WorkerLogs.length(log());
         deadline = now() + around.timing().start().toNanos();
         forgetHealth();
         if (found.isEmpty()) {

@@ -4,6 +4,7 @@ import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.device.Deployment;
 import dev.starforge.serve.pool.device.Devices;
+import dev.starforge.serve.pool.device.Machine;
 import dev.starforge.serve.pool.device.PoolDevice;
 import java.io.IOException;
 import java.nio.file.InvalidPathException;
@@ -29,8 +30,8 @@ public final class Starter {
     private final Supervisor supervisor;
     private final Timing timing;
     private final ReentrantLock placing = new ReentrantLock();
-    private final Optional<Deployment> deployment;
     private volatile Devices.Found found;
+    private volatile Optional<Machine> machine = Optional.empty();
 
     /** Looks for devices: a pool without any cannot be. */
     public Starter(PoolConfig config, Devices devices, Preflight preflight, Supervisor supervisor, Timing timing)
@@ -41,12 +42,16 @@ public final class Starter {
         this.supervisor = supervisor;
         this.timing = timing;
         found = devices.find();
-        deployment = devices.deployment();
     }
 
-    /** Which workers this machine is for, and why. */
+    /** Asks the machine's own tools what it is. Nothing but {@link #deployment} waits for them. */
+    public void probe() throws InterruptedException {
+        machine = devices.machine();
+    }
+
+    /** Which workers this machine is for, and why; empty until its tools have said something. */
     public Optional<Deployment> deployment() {
-        return deployment;
+        return machine.map(here -> Deployment.of(here, found));
     }
 
     /** What was found when somebody looked last. */

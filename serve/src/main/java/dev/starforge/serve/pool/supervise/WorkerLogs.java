@@ -60,11 +60,15 @@ final class WorkerLogs {
         return log.toFile().length();
     }
 
-    /** The last error that this program printed there from an offset on, in brackets; empty if it printed none. */
+    /**
+     * The last error that this program printed there from an offset on, in brackets; empty if it printed none. A log that is
+     * shorter has been emptied since, so all of it counts.
+     */
     static String complaint(Path log, long from) {
         try (FileChannel channel = FileChannel.open(log, StandardOpenOption.READ);
                 InputStream in = Channels.newInputStream(channel)) {
-            channel.position(Math.max(Math.min(from, channel.size()), channel.size() - TAIL));
+            long size = channel.size();
+            channel.position(Math.max(from > size ? 0 : from, size - TAIL));
             return new String(in.readAllBytes(), StandardCharsets.UTF_8)
                     .lines()
                     .filter(line -> line.startsWith(ERROR))

@@ -82,25 +82,51 @@ final class DeploymentTest {
 
             """;
 
+    private static final PoolDevice CPU = new PoolDevice(DeviceKind.CPU, 0, "a processor", 1000, 600);
+    private static final Devices.Found CPU_ALONE = new Devices.Found(List.of(CPU), DeviceKind.CPU);
+
+    private static Devices.Found with(DeviceKind kind, String name) {
+        return new Devices.Found(List.of(CPU, new PoolDevice(kind, 0, name, 1000, 600)), kind);
+    }
+
     @Test
     void linux() {
-        Deployment plain = Deployment.of(ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_INTEL, ""));
+        Deployment plain = Deployment.of(ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_INTEL, ""), CPU_ALONE);
         assertThat(plain.kind()).isEqualTo(DeviceKind.CPU);
         assertThat(plain.rejected()).singleElement().asString().contains("UHD Graphics 770", "expected an NVIDIA GPU");
         Machine machine = ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_NVIDIA, NVIDIA_SMI);
         assertThat(machine.memory()).isEqualTo(65758208L << 10);
-        Deployment nvidia = Deployment.of(machine);
+        Deployment nvidia = Deployment.of(machine, with(DeviceKind.CUDA, "NVIDIA H200"));
         assertThat(nvidia.kind()).isEqualTo(DeviceKind.CUDA);
-        assertThat(nvidia.devices()).isEqualTo(2);
         assertThat(nvidia.rejected()).isEmpty();
-        assertThat(nvidia.arguments(1)).containsExactly("--device", "cuda", "--device-index", "1");
-        assertThat(Deployment.of(ProbeTexts.linux("aarch64\n", MEMINFO, "", "")).arguments(0))
-                .containsExactly("--device", "cpu");
+        assertThat(nvidia.text()).isEqualTo("--device cuda: NVIDIA H200");
+        assertThat(Deployment.of(ProbeTexts.linux("aarch64\n", MEMINFO, "", ""), CPU_ALONE)
+                        .text())
+                .isEqualTo("--device cpu: a processor");
+    }
+
+    @Test
+    void aGpuThatNoBackendOffersIsUnused() {
+        Deployment without = Deployment.of(ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_NVIDIA, NVIDIA_SMI), CPU_ALONE);
+        assertThat(without.kind()).isEqualTo(DeviceKind.CPU);
+        assertThat(without.rejected())
+                .hasSize(2)
+                .first()
+                .isEqualTo("NVIDIA GeForce RTX 4090: workers cannot compute on it here; `starforge devices` says why");
+        Deployment apple = Deployment.of(ProbeTexts.macOs(SYSCTL_APPLE, DISPLAYS_APPLE), CPU_ALONE);
+        assertThat(apple.text()).startsWith("--device cpu: a processor; unused: [Apple M1 Pro: workers cannot");
+    }
+
+    @Test
+    void aGpuThatIsUsedIsNotUnusedForWantOfATool() {
+        Machine machine = ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_NVIDIA, "");
+        assertThat(Deployment.of(machine, with(DeviceKind.CUDA, "NVIDIA H200")).rejected())
+                .isEmpty();
     }
 
     @Test
     void amdIsRejectedByName() {
-        Deployment amd = Deployment.of(ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_AMD, ""));
+        Deployment amd = Deployment.of(ProbeTexts.linux("x86_64\n", MEMINFO, LSPCI_AMD, ""), CPU_ALONE);
         assertThat(amd.kind()).isEqualTo(DeviceKind.CPU);
         assertThat(amd.rejected())
                 .singleElement()
@@ -110,29 +136,34 @@ final class DeploymentTest {
 
     @Test
     void anNvidiaGpuWithoutItsDriverIsSaid() {
-        Deployment none = Deployment.of(ProbeTexts.linux(
-                "x86_64\n",
-                MEMINFO,
-                LSPCI_NVIDIA,
-                "NVIDIA-SMI has failed because it couldn't communicate with the driver\n"));
+        Deployment none = Deployment.of(
+                ProbeTexts.linux(
+                        "x86_64\n",
+                        MEMINFO,
+                        LSPCI_NVIDIA,
+                        "NVIDIA-SMI has failed because it couldn't communicate with the driver\n"),
+                CPU_ALONE);
         assertThat(none.kind()).isEqualTo(DeviceKind.CPU);
-        assertThat(none.rejected()).hasSize(2).allMatch(each -> each.contains("NVIDIA"));
+        assertThat(none.rejected()).hasSize(2).allMatch(each -> each.endsWith("expected NVIDIA's driver"));
     }
 
     @Test
     void macOs() {
         Machine apple = ProbeTexts.macOs(SYSCTL_APPLE, DISPLAYS_APPLE);
         assertThat(apple.memory()).isEqualTo(32L << 30);
-        Deployment metal = Deployment.of(apple);
+        Deployment metal = Deployment.of(apple, with(DeviceKind.METAL, "Apple M1 Pro"));
         assertThat(metal.kind()).isEqualTo(DeviceKind.METAL);
         assertThat(metal.reason()).contains("M1 Pro");
+        assertThat(metal.rejected()).isEmpty();
         assertThat(metal.report().toString())
                 .isEqualTo("{\"capabilities\":[\"metal\"],\"device\":\"apple_silicon_gpu\",\"backend\":\"metal\","
                         + "\"memory_architecture\":\"unified\",\"status\":\"pre-release\"}");
-        Deployment intel = Deployment.of(ProbeTexts.macOs(SYSCTL_INTEL, DISPLAYS_INTEL));
+        Deployment intel = Deployment.of(ProbeTexts.macOs(SYSCTL_INTEL, DISPLAYS_INTEL), CPU_ALONE);
         assertThat(intel.kind()).isEqualTo(DeviceKind.CPU);
-        assertThat(intel.reason()).contains("Intel Mac");
-        assertThat(intel.rejected()).hasSize(2).anyMatch(each -> each.contains("AMD GPUs are not supported"));
+        assertThat(intel.rejected())
+                .containsExactly(
+                        "Intel UHD Graphics 630: an Intel Mac: Metal workers need Apple silicon",
+                        "AMD Radeon Pro 5300M: AMD GPUs are not supported");
         assertThat(intel.report().path("status").asString()).isEqualTo("ready");
     }
 
@@ -141,9 +172,11 @@ final class DeploymentTest {
         Machine machine = ProbeTexts.windows(WINDOWS, NVIDIA_SMI);
         assertThat(machine.processor()).contains("i9-13900K");
         assertThat(machine.memory()).isEqualTo(68429029376L);
-        assertThat(Deployment.of(machine).kind()).isEqualTo(DeviceKind.CUDA);
-        Deployment plain =
-                Deployment.of(ProbeTexts.windows(WINDOWS.replace("NVIDIA GeForce RTX 4090", "AMD Radeon 780M"), ""));
+        assertThat(Deployment.of(machine, with(DeviceKind.CUDA, "NVIDIA GeForce RTX 4090"))
+                        .kind())
+                .isEqualTo(DeviceKind.CUDA);
+        Deployment plain = Deployment.of(
+                ProbeTexts.windows(WINDOWS.replace("NVIDIA GeForce RTX 4090", "AMD Radeon 780M"), ""), CPU_ALONE);
         assertThat(plain.kind()).isEqualTo(DeviceKind.CPU);
         assertThat(plain.rejected()).singleElement().asString().contains("AMD Radeon 780M");
     }
@@ -180,7 +213,7 @@ final class DeploymentTest {
         assertThatThrownBy(nonsense::find).hasMessageContaining("expected the JSON of `starforge devices --json`");
     }
 
-    private static Optional<Deployment> deployment(Map<String, String> tools) throws InterruptedException {
+    private static Optional<Machine> machine(Map<String, String> tools) throws InterruptedException {
         return new Devices(
                         (command, _) -> {
                             String said = tools.get(command.getFirst() + command.get(command.size() - 1));
@@ -190,16 +223,16 @@ final class DeploymentTest {
                             return new Printed(0, said, "");
                         },
                         List.of("starforge"))
-                .deployment();
+                .machine();
     }
 
     @Test
     void aMachineIsAskedByItsOwnTools() throws Exception {
         Map<String, String> linux = Map.of(
                 "uname-s", "Linux\n", "uname-m", "x86_64\n", "cat/proc/meminfo", MEMINFO, "lspcilspci", LSPCI_AMD);
-        Deployment amd = deployment(linux).orElseThrow();
+        Deployment amd = Deployment.of(machine(linux).orElseThrow(), CPU_ALONE);
         assertThat(amd.text())
-                .startsWith("--device cpu: no GPU that workers compute on; unused: [")
+                .startsWith("--device cpu: a processor; unused: [")
                 .contains("Radeon");
         assertThat(amd.json().path("rejected").path(0).asString()).endsWith(": AMD GPUs are not supported");
         Map<String, String> mac = Map.of(
@@ -209,14 +242,14 @@ final class DeploymentTest {
                 SYSCTL_APPLE,
                 "system_profilerSPDisplaysDataType",
                 DISPLAYS_APPLE);
-        assertThat(deployment(mac).orElseThrow().kind()).isEqualTo(DeviceKind.METAL);
+        assertThat(machine(mac).orElseThrow().apple()).isEqualTo("Apple M1 Pro");
         String cim =
                 "powershellGet-CimInstance Win32_Processor, Win32_ComputerSystem, Win32_VideoController | Format-List";
-        assertThat(deployment(Map.of(cim, WINDOWS, "nvidia-smi--format=csv,noheader,nounits", NVIDIA_SMI))
+        assertThat(machine(Map.of(cim, WINDOWS, "nvidia-smi--format=csv,noheader,nounits", NVIDIA_SMI))
                         .orElseThrow()
-                        .kind())
-                .isEqualTo(DeviceKind.CUDA);
-        assertThat(deployment(Map.of("uname-s", "SunOS\n"))).isEmpty();
-        assertThat(deployment(Map.of())).isEmpty();
+                        .nvidia())
+                .hasSize(2);
+        assertThat(machine(Map.of("uname-s", "SunOS\n"))).isEmpty();
+        assertThat(machine(Map.of())).isEmpty();
     }
 }

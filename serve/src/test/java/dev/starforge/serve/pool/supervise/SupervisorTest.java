@@ -382,6 +382,21 @@ final class SupervisorTest {
     }
 
     @Test
+    void anAdoptedWorkerIsNotBlamedForAnEarlierStart() throws IOException {
+        String id = world.ready(pool);
+        Path log = folder.resolve(WorkerLogs.FOLDER).resolve(id + WorkerLogs.SUFFIX);
+        Files.createDirectories(log.getParent());
+        Files.writeString(log, "starforge: of an earlier start\n");
+        pool.close();
+        pool = world.supervisor();
+        pool.adopt();
+        world.last().exits(1);
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.FAILED);
+        assertThat(view(pool, id).failure().reason()).startsWith("1").doesNotContain("earlier start");
+    }
+
+    @Test
     void oneFolderOnePool() {
         assertThatThrownBy(() -> world.supervisor())
                 .isInstanceOf(IOException.class)

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.Set;
 import java.util.stream.Stream;
@@ -59,5 +60,15 @@ final class WorkerLogsTest {
         Files.writeString(log, "starforge: first\nstarforge: second\n{}\n");
         assertThat(WorkerLogs.complaint(log, 0)).isEqualTo(" (second)");
         assertThat(WorkerLogs.complaint(logs.resolve("none"), 0)).isEmpty();
+    }
+
+    @Test
+    void anErrorAfterTheLogWasEmptiedIsFound() throws IOException {
+        Path log = logs.resolve("w-1.log");
+        Files.write(log, new byte[(int) WorkerLogs.LONGEST + 1]);
+        long from = WorkerLogs.length(log);
+        WorkerLogs.tend(state, Set.of("w-1"));
+        Files.writeString(log, "starforge: out of memory\n", StandardOpenOption.APPEND);
+        assertThat(WorkerLogs.complaint(log, from)).isEqualTo(" (out of memory)");
     }
 }
