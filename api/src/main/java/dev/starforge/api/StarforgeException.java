@@ -1,5 +1,6 @@
 package dev.starforge.api;
 
+import java.io.UncheckedIOException;
 import java.util.function.Supplier;
 
 /** What failed for a foreseen reason: the message names the file, key or device, what was expected, and what to do. */
@@ -16,12 +17,17 @@ public final class StarforgeException extends RuntimeException {
         super(cause.getMessage(), cause);
     }
 
-    /** Runs something; what the modules behind this one throw, which nobody outside can name, becomes this type. */
+    /**
+     * Runs something; what the modules behind this one throw, which nobody outside can name, becomes this type, and so does
+     * what files do to them.
+     */
     static <T> T guard(Supplier<T> work) {
         try {
             return work.get();
         } catch (StarforgeException known) {
             throw known;
+        } catch (UncheckedIOException file) {
+            throw new StarforgeException(file);
         } catch (RuntimeException failure) {
             throw failure.getClass().getName().startsWith(OURS) ? new StarforgeException(failure) : failure;
         }

@@ -3,6 +3,8 @@ package dev.starforge.api;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -80,5 +82,16 @@ final class CodeModelTest {
                     .isInstanceOf(StarforgeException.class)
                     .hasMessageContaining("none.gguf");
         }
+    }
+
+    @Test
+    void whatFilesDoIsOfTheSameType() {
+        UncheckedIOException full = new UncheckedIOException(new IOException("model.safetensors: no space left"));
+        assertThatThrownBy(() -> StarforgeException.guard(() -> {
+                    throw full;
+                }))
+                .isInstanceOf(StarforgeException.class)
+                .hasMessageContaining("model.safetensors: no space left")
+                .hasCause(full);
     }
 }

@@ -12,6 +12,7 @@ import dev.starforge.tensor.device.Limits;
 import dev.starforge.train.eval.Throughput;
 import dev.starforge.train.run.TunedModel;
 import java.io.PrintWriter;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -62,6 +63,8 @@ import tools.jackson.databind.node.ObjectNode;
 final class BenchVerb implements Callable<Integer> {
     private static final long MOST_READ = 2L << 30;
     private static final int MOST_SEQUENCES = 64;
+    private static final List<String> OF_TEXT =
+            List.of("--prompt-tokens", "--gen-tokens", "--depth", "--batch", "--no-check", "--no-limits");
 
     private final LongSupplier nanoTime;
 
@@ -274,6 +277,11 @@ final class BenchVerb implements Callable<Integer> {
     }
 
     private int train() {
+        for (String flag : OF_TEXT) {
+            if (spec.commandLine().getParseResult().hasMatchedOption(flag)) {
+                throw new ParameterException(spec.commandLine(), flag + " is for text; leave it out with --train");
+            }
+        }
         Matcher size = Pattern.compile("(\\d{1,6})x(\\d{1,6})").matcher(training.size);
         if (!size.matches() || size.group(1).equals("0") || Integer.parseInt(size.group(2)) < 2) {
             throw new ParameterException(
@@ -284,8 +292,8 @@ final class BenchVerb implements Callable<Integer> {
                     spec.commandLine(), "--full: a quantized base cannot be trained; leave --quantized out");
         }
         try (ModelFiles files = what.model()
-                        .map(models::find)
-                        .map(found -> ModelFiles.open(found.model()))
+                        .map(this::whole)
+                        .map(ModelFiles::open)
                         .orElseGet(() -> ModelFiles.random(what.random, format == null ? "BF16" : format));
                 DeviceFlags.Opened opened = flags.open()) {
             TrainBench bench = new TrainBench(
@@ -307,6 +315,18 @@ final class BenchVerb implements Callable<Integer> {
             }
         }
         return 0;
+    }
+
+    /** The model to train; an adapter that it has would be neither read nor trained. */
+    private Path whole(String name) {
+        TunedModel found = models.find(name);
+        if (found.adapter().isPresent()) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--train: " + name + " has an adapter, which steps would leave out; give its base: "
+                            + found.model());
+        }
+        return found.model();
     }
 
     /**

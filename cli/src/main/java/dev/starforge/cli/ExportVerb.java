@@ -87,6 +87,9 @@ final class ExportVerb implements Callable<Integer> {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
         }
         OutPath.require("--out", out, spec.commandLine());
+        if (ollama) {
+            OutPath.require("--ollama", Modelfile.beside(out), spec.commandLine());
+        }
         TunedModel tuned = ModelFlags.describe(
                 TunedModel.of(ModelPlace.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
                 spec.commandLine().getErr());

@@ -22,8 +22,11 @@ final class Modelfile {
 
     /** Writes one beside a GGUF file; one that is there is not replaced. */
     static Path write(Path gguf) throws IOException {
-        return Files.writeString(
-                gguf.toAbsolutePath().resolveSibling("Modelfile"), text(gguf), StandardOpenOption.CREATE_NEW);
+        return Files.writeString(beside(gguf), text(gguf), StandardOpenOption.CREATE_NEW);
+    }
+
+    static Path beside(Path gguf) {
+        return gguf.toAbsolutePath().resolveSibling("Modelfile");
     }
 
     private static String text(Path gguf) {

@@ -131,14 +131,21 @@ final class PlaceFlags {
 
     /** What the chosen device does without; flags that are for another kind are refused, not ignored. */
     private Set<String> hidden(Selection selection) {
-        boolean cpu = selection.backend().name().equals("cpu");
-        if (cpu && !hiddenGpuFeatures.isEmpty()) {
-            throw new ParameterException(verb.commandLine(), "--hide-gpu-features: for a GPU, and the device is cpu");
-        }
-        if (!cpu) {
+        String device = selection.backend().name();
+        requireKind("--no-machine-code", noMachineCode, "cpu", device);
+        requireKind("--hide-cpu-flags", !hiddenCpuFlags.isEmpty(), "cpu", device);
+        requireKind("--hide-gpu-features", !hiddenGpuFeatures.isEmpty(), "cuda", device);
+        if (!device.equals("cpu")) {
             return hiddenGpuFeatures;
         }
         return noMachineCode ? DeviceOptions.NO_MACHINE_CODE : hiddenCpuFlags;
+    }
+
+    private void requireKind(String flag, boolean given, String kind, String device) {
+        if (given && !device.equals(kind)) {
+            throw new ParameterException(
+                    verb.commandLine(), flag + ": is for --device " + kind + ", and the device is " + device);
+        }
     }
 
     private void require(String flag, int value, int most) {

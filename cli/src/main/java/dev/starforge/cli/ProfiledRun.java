@@ -7,7 +7,7 @@ import dev.starforge.train.plan.ProfiledDevice;
 import dev.starforge.train.run.RunEvents;
 import java.util.Optional;
 
-/** Lets some steps of a run pass, takes the time of one, and measures the operations of all that follow. */
+/** Lets some steps of a run pass, takes the time of one, and measures the operations of all that follow, and of nothing between them. */
 final class ProfiledRun implements RunEvents {
     private static final int WARM = 4;
 
@@ -23,11 +23,19 @@ final class ProfiledRun implements RunEvents {
     }
 
     @Override
+    public void begins(long step) {
+        events.begins(step);
+        if (steps >= WARM) {
+            device.start();
+        }
+    }
+
+    @Override
     public void step(Step step) {
+        device.stop();
         steps++;
         if (steps == WARM) {
             stepSeconds = (step.tokens() - tokens) / step.tokensPerSecond();
-            device.start();
         }
         tokens = step.tokens();
         events.step(step);

@@ -120,10 +120,17 @@ final class BenchVerbTest {
                 "bench --random tiny --format Q9 | 1 | format Q9: expected one of | Q4_K_M",
                 "bench --random tiny --prompt-tokens 500 --gen-tokens 13 | 2 | 513 tokens exceed | context of 512",
                 "bench --random tiny --prompt-tokens 8 --depth 510 --gen-tokens 3 | 2 | 513 tokens exceed | context of 512",
+                "bench --random tiny --train 1x8 --prompt-tokens 8 | 2 | --prompt-tokens is for text | --train",
+                "bench --random tiny --train 1x8 --gen-tokens 8 | 2 | --gen-tokens is for text | --train",
+                "bench --random tiny --train 1x8 --depth 8 | 2 | --depth is for text | --train",
+                "bench --random tiny --train 1x8 --batch 2 | 2 | --batch is for text | --train",
+                "bench --random tiny --train 1x8 --no-check | 2 | --no-check is for text | --train",
+                "bench --random tiny --train 1x8 --no-limits | 2 | --no-limits is for text | --train",
+                "bench --model MODEL --adapter MODEL/adapter --train 1x8 | 2 | has an adapter | give its base",
                 "bench --random tiny --repeat 0 | 2 | expected at least 1 | --repeat",
             })
     void wrongUseIsExplained(String line, int code, String first, String second) {
-        Outcome outcome = run(line.replace("--model MODEL", "--model " + MODEL));
+        Outcome outcome = run(line.replace("MODEL", MODEL));
         assertThat(outcome.err()).contains(first, second).doesNotContain("\tat ");
         assertThat(outcome.code()).isEqualTo(code);
     }

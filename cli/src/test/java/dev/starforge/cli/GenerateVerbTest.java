@@ -121,6 +121,19 @@ final class GenerateVerbTest {
     }
 
     @ParameterizedTest
+    @CsvSource({
+        "reference, --no-machine-code, cpu",
+        "reference, --hide-cpu-flags=avx2, cpu",
+        "reference, --hide-gpu-features=sm_90, cuda",
+        "cpu, --hide-gpu-features=sm_90, cuda"
+    })
+    void flagsOfAnotherKindOfDeviceAreRefused(String device, String flag, String kind) {
+        Outcome outcome = generate(MODEL, "--prompt-ids", "5,6,7", "--device", device, flag);
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains(": is for --device " + kind + ", and the device is " + device);
+    }
+
+    @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
     void idsInIdsOut(String device) {
         try (SafetensorsFile expected = SafetensorsFile.open(Path.of(MODEL, "expected.safetensors"))) {

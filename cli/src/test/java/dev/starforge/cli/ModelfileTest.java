@@ -40,6 +40,10 @@ final class ModelfileTest {
                 .contains("PARAMETER stop \"<file_sep>\"\n");
 
         assertThat(run(1, "export", gguf.toString(), "--ollama")).contains("Modelfile: is there already");
+        Path second = folder.resolve("second.gguf");
+        assertThat(run(2, "export", GOLDEN.toString(), "--out", second.toString(), "--device", "cpu", "--ollama"))
+                .contains("--ollama " + modelfile + ": is there already");
+        assertThat(second).as("refused before the work").doesNotExist();
         Files.delete(modelfile);
         assertThat(run(0, "export", gguf.toString(), "--ollama")).contains("modelfile: ");
         assertThat(modelfile).isNotEmptyFile();

@@ -8,7 +8,9 @@ import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.JsonNode;
@@ -163,6 +165,40 @@ final class TrainVerbTest {
         assertThat(scale.path("kneser_ney_3_bits_per_byte").doubleValue()).isBetween(0.01, 8.0);
         assertThat(scale.path("ppm_5_bits_per_byte").doubleValue()).isBetween(0.01, 8.0);
         assertThat(scale.has("xz_9_bits_per_byte")).isTrue();
+    }
+
+    /** Evaluations and samples between and after the steps are not among the operations of a step. */
+    @Test
+    void aProfileIsOfStepsAlone() throws IOException {
+        Outcome outcome = run(command(
+                "train",
+                "--set",
+                "model.pretrained_model=scratch",
+                "--set",
+                "training.max_steps=6",
+                "--set",
+                "training.eval_steps=1",
+                "--output",
+                folder.resolve("profiled").toString(),
+                "--profile",
+                "--json"));
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        JsonNode profile = outcome.out()
+                .lines()
+                .map(line -> new JsonMapper().readTree(line))
+                .filter(event -> event.path("event").asString("").equals("profile"))
+                .findFirst()
+                .orElseThrow();
+        assertThat(profile.path("steps").intValue()).isEqualTo(2);
+        Map<String, Integer> calls = new HashMap<>();
+        profile.path("operations")
+                .forEach(row -> calls.put(
+                        row.path("operation").stringValue(), row.path("calls").intValue()));
+        assertThat(calls)
+                .containsEntry("CrossEntropy", 1)
+                .containsEntry("CrossEntropyGrad", 1)
+                .containsEntry("Attention", 1)
+                .containsEntry("AttentionGrad", 1);
     }
 
     @Test

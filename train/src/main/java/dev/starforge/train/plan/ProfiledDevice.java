@@ -18,9 +18,10 @@ import java.util.Map;
 import java.util.function.LongSupplier;
 
 /**
- * A device that measures how long operations take, from {@link #start} on. It waits for the device before and after each of
- * them, and takes off what an operation on one element takes, so that every one has a time of its own; all of it together
- * takes longer than without.
+ * A device that measures how long operations take, from {@link #start} until {@link #stop}. It waits for the device before and
+ * after each of them, and takes off what an operation on one element takes, so that every one has a time of its own; all of it
+ * together takes longer than without. A device may record a step that is replayed, and nobody can wait within: such steps are
+ * not measured.
  */
 public final class ProfiledDevice extends ForwardingDevice {
     private static final int CALIBRATED = 64;
@@ -51,6 +52,11 @@ public final class ProfiledDevice extends ForwardingDevice {
         measuring = true;
     }
 
+    /** Measures no more, until the next start. */
+    public void stop() {
+        measuring = false;
+    }
+
     /** What was measured so far, the longest first. */
     public List<Profile.Row> rows() {
         return rows.values().stream()
@@ -67,6 +73,17 @@ public final class ProfiledDevice extends ForwardingDevice {
         double took = Math.max(0, seconds(op, in, out) - overhead);
         String name = name(op, in, out);
         rows.merge(name, new Profile.Row(name, 1, took, flops(op, in, out)), Profile.Row::plus);
+    }
+
+    @Override
+    public void replay(Object key, Runnable step) {
+        boolean before = measuring;
+        measuring = false;
+        try {
+            super.replay(key, step);
+        } finally {
+            measuring = before;
+        }
     }
 
     private double seconds(Op op, Tensor[] in, Tensor[] out) {

@@ -34,6 +34,9 @@ public interface RunEvents {
             double utilization,
             boolean moved) {}
 
+    /** A step begins; what the device does until the step is told of is the step's alone. */
+    default void begins(long step) {}
+
     void step(Step step);
 
     /** What a split has, before the first step. */

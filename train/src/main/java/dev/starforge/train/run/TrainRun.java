@@ -336,6 +336,7 @@ public final class TrainRun implements AutoCloseable {
                 .flatMap(List::stream)
                 .mapToLong(example -> example.ids().length)
                 .sum();
+        setup.events().begins(state.step + 1);
         long began = setup.nanoTime().getAsLong();
         double cpu = Machine.cpuSeconds();
         double rate = schedule.rate(state.step);
