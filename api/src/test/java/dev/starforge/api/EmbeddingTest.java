@@ -175,12 +175,17 @@ final class EmbeddingTest {
     private record Outcome(int code, String out) {}
 
     private static Outcome run(Path where, String... command) throws IOException, InterruptedException {
-        ProcessBuilder builder =
-                new ProcessBuilder(command).directory(where.toFile()).redirectErrorStream(true);
+        Path said = Files.createTempFile(where, "said", ".txt");
+        ProcessBuilder builder = new ProcessBuilder(command)
+                .directory(where.toFile())
+                .redirectErrorStream(true)
+                .redirectOutput(said.toFile());
         builder.environment().put("MAVEN_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"); // half its time
         Process process = builder.start();
-        String out = new String(process.getInputStream().readAllBytes());
-        assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
+        boolean ended = process.waitFor(2, TimeUnit.MINUTES);
+        process.destroyForcibly();
+        String out = Files.readString(said);
+        assertThat(ended).as(out).isTrue();
         return new Outcome(process.exitValue(), out);
     }
 }
