@@ -25,19 +25,24 @@ public final class Embed {
                 optimization: {batch_size: 2, gradient_accumulation_steps: 1, learning_rate: 1e-2}
                 training: {max_steps: 12, samples: 0}
                 data: {train: %s}
-                """.formatted(lines(work.resolve("first.jsonl"), "def add(a, b): return a + b")));
+                """.formatted(
+                        lines(work.resolve("first.jsonl"), "def add(a, b): return a + b")));
 
-        System.out.println("devices: " + Starforge.devices().stream().map(device -> device.kind()).toList());
+        System.out.println("devices: "
+                + Starforge.devices().stream().map(device -> device.kind()).toList());
         try (Starforge starforge = Starforge.open(args[1], work.resolve("kernels"))) {
             System.out.println("on: " + starforge.device().name() + ", because: " + starforge.reason());
 
             Trained base = train(starforge, config, List.of("output.output_dir=" + work.resolve("base")));
-            Trained adapter = train(starforge, config, List.of(
-                    "output.output_dir=" + work.resolve("adapter"),
-                    "model.pretrained_model=" + base.run(),
-                    "data.train=" + lines(work.resolve("second.jsonl"), "def sub(a, b): return a - b"),
-                    "quantization.lora_enabled=true",
-                    "quantization.load_in_4bit=false"));
+            Trained adapter = train(
+                    starforge,
+                    config,
+                    List.of(
+                            "output.output_dir=" + work.resolve("adapter"),
+                            "model.pretrained_model=" + base.run(),
+                            "data.train=" + lines(work.resolve("second.jsonl"), "def sub(a, b): return a - b"),
+                            "quantization.lora_enabled=true",
+                            "quantization.load_in_4bit=false"));
 
             Merged merged = starforge.merge(adapter.run(), work.resolve("tuned.gguf"));
             System.out.println("merged: logits differ by " + merged.difference() + " from base + adapter, at most "
@@ -50,7 +55,8 @@ public final class Embed {
                     return true;
                 });
                 System.out.println();
-                System.out.println("again: " + model.complete("def ", Generation.greedy(16)).text());
+                System.out.println("again: "
+                        + model.complete("def ", Generation.greedy(16)).text());
                 System.out.println("ended by " + completion.end() + " after " + completion.tokens() + " tokens");
             }
             try (CodeModel missing = starforge.load(work.resolve("missing.gguf"))) {
@@ -67,7 +73,8 @@ public final class Embed {
             losses[step.step() == 1 ? 0 : 1] = step.loss();
             return true;
         });
-        System.out.printf("trained: %s after %d steps, loss %s%n",
+        System.out.printf(
+                "trained: %s after %d steps, loss %s%n",
                 trained.end(), trained.steps(), losses[1] < losses[0] ? "fell" : "did not fall");
         return trained;
     }
