@@ -846,11 +846,14 @@ final class Cases {
         tiles(DType.BF16, 0, 64, new int[] {35, 70}, new int[] {21, 0});
         tiles(DType.F16, 40, 80, new int[] {50, 10}, empty, new int[] {1, 3});
         tiles(DType.BF16, 0, 256, new int[] {35, 40});
-        // gradients of so many queries and keys that a GPU has several tiles of both, with heads of every kind
+        // gradients on a GPU: several tiles of queries, of keys, or of both, with heads of every kind
         gradientTiles(DType.BF16, 0, 1, 4, 1, 128, new int[] {150, 0}, new int[] {21, 0});
         gradientTiles(DType.F16, 40, 16, 2, 2, 64, new int[] {150, 10}, empty, new int[] {1, 3});
         gradientTiles(DType.F16, 0, 16, 3, 1, 80, new int[] {35, 110});
         gradientTiles(DType.BF16, 20, 1, 2, 1, 256, new int[] {35, 0}, new int[] {7, 0});
+        // so many sequences and heads that a group takes several heads of a key: all that share it, and half of them
+        gradientTiles(DType.BF16, 0, 1, 48, 24, 16, oneLong(16));
+        gradientTiles(DType.F16, 0, 1, 96, 24, 16, oneLong(8));
         // packed training: every row a block of its own
         attend(DType.F32, 0, 1, 4, 2, 16, new int[] {7, 0}, new int[] {11, 0}, empty, new int[] {5, 0});
         attend(DType.F32, 5, 1, 2, 2, 5, new int[] {13, 0}, new int[] {7, 0});
@@ -883,6 +886,14 @@ final class Cases {
         List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, d), cache, cache));
         inputs.addAll(ragged.layout());
         cases.add(new Case(new Fused.Attention(0.09f, window, 16), inputs, ragged.toString()));
+    }
+
+    /** Sequences of one token behind one of two tiles. */
+    private static int[][] oneLong(int count) {
+        int[][] sequences = new int[count][];
+        Arrays.fill(sequences, new int[] {1, 0});
+        sequences[0] = new int[] {40, 0};
+        return sequences;
     }
 
     private void gradientTiles(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {

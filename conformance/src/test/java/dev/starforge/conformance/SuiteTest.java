@@ -10,6 +10,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
@@ -312,6 +313,16 @@ final class SuiteTest {
         boolean passed = ConformanceMain.run(request, new PrintStream(bytes, true));
         assertThat(bytes.toString()).endsWith("4 passed, 0 failed\n");
         assertThat(passed).isTrue();
+    }
+
+    @Test
+    void whatADeviceCannotHideIsRefused() {
+        for (String device : List.of("reference", "cpu")) {
+            ConformanceMain.Request request = ConformanceMain.Request.parse("--device", device, "--hide", "sm_90");
+            assertThatThrownBy(() -> ConformanceMain.run(request, new PrintStream(new ByteArrayOutputStream(), true)))
+                    .isInstanceOf(DeviceException.class)
+                    .hasMessageContaining("cannot hide [sm_90]; expected ");
+        }
     }
 
     private static Case find(String name) {

@@ -176,12 +176,11 @@ final class CudaDevice implements Device {
         return new CudaMemory(result.get(JAVA_LONG, 0), bytes);
     }
 
-    /** What was asked for, what this process has, what is left, and what helps. */
+    /** What was asked for, what this process has, what is left, and what helps; also while the workspace is asked for. */
     private MemoryException outOfMemory(long bytes) {
         MemorySegment total = arena.allocate(JAVA_LONG);
         CudaDriver.check(CudaDriver.cuMemGetInfo_v2(result, total), name() + ": reserve " + bytes + " bytes");
-        long held =
-                workspaceBytes() + reserved.stream().mapToLong(Memory::bytes).sum();
+        long held = reserved.stream().mapToLong(Memory::bytes).sum() + (workspace == null ? 0 : workspace.bytes());
         return new MemoryException(
                 "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
                                 .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
@@ -387,15 +386,14 @@ final class CudaDevice implements Device {
 
     /**
      * Gives everything back, also what was reserved and not released, and also after a failure, which is thrown in the
-     * end. Closing twice is closing once.
+     * end. Operations that still wait do not run: nobody can read what they compute. Closing twice is closing once.
      */
     @Override
     public void close() {
         if (closed) {
             return;
         }
-        enter("close");
-        launcher.close();
+        requireOpen("close");
         closed = true;
         int failure = CudaDriver.cuStreamSynchronize(stream);
         for (long graph : graphs.values()) {

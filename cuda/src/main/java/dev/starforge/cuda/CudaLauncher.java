@@ -182,9 +182,4 @@ final class CudaLauncher implements Launcher {
     public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
         return gemm.isPresent() && gemm.get().runAdded(op, a, b, addend, c);
     }
-
-    void close() {
-        scratch.close();
-        constants.close();
-    }
 }

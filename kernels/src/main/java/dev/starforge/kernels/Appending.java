@@ -64,7 +64,8 @@ final class Appending {
                     && same(next.in[2], queries.in[2])
                     && x.dtype() == queries.in[0].dtype()
                     && x.dim(2) == queries.in[0].dim(2)
-                    && !overlap(queries.out[0], x);
+                    && !overlap(queries.out[0], x)
+                    && !overlap(next.out[0], queries.in[0]);
         }
         Held keys = held.get(1);
         if (!(next.op instanceof Plain.Store) || next.in[0].dtype().isQuantized()) {
@@ -85,10 +86,12 @@ final class Appending {
     }
 
     private void launch() {
-        Held queries = held.getFirst();
-        Held keys = held.get(1);
-        Tensor[] keyStore = held.get(2).in;
-        Tensor[] valueStore = held.get(3).in;
+        List<Held> all = List.copyOf(held);
+        held.clear();
+        Held queries = all.getFirst();
+        Held keys = all.get(1);
+        Tensor[] keyStore = all.get(2).in;
+        Tensor[] valueStore = all.get(3).in;
         long heads = queries.in[0].dim(1);
         long kvHeads = keys.in[0].dim(1);
         long d = queries.in[0].dim(2);
@@ -106,7 +109,6 @@ final class Appending {
                 .f32(((Fused.Rope) queries.op).magnitude())
                 .i64(keyStore[0].dim(0))
                 .groups(Call.groups((heads + kvHeads) * (d - half) + kvHeads * d, Launch.GROUP), tokens, 1);
-        held.clear();
     }
 
     /** Whether two tensors are the same bytes. */

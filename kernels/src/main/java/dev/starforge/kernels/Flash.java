@@ -107,7 +107,7 @@ final class Flash {
     /** Whether (q, k, v, starts, positions, tables, y, lse, dy) are of types and shapes that the gradient takes. */
     boolean takesGradient(Tensor... in) {
         return takesGradient(specs(in))
-                && List.of(in[0], in[1], in[2], in[8]).stream().allMatch(Call::aligned);
+                && List.of(in[0], in[1], in[2], in[6], in[8]).stream().allMatch(Call::aligned);
     }
 
     private static boolean takesGradient(Spec... in) {

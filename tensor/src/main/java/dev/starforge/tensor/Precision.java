@@ -2,8 +2,8 @@ package dev.starforge.tensor;
 
 /**
  * Which element types a run uses, chosen once. Norm statistics, softmax, routing scores, logits, LoRA master weights and
- * their gradients are float32 whatever is chosen here, and float32 never means TF32. Arithmetic is float32 in any case: a
- * 16-bit type says what an operation's result is rounded to.
+ * the gradients of these weights are float32 whatever is chosen here, and float32 never means TF32. Arithmetic is float32
+ * in any case: a 16-bit type says what an operation's result is rounded to.
  *
  * @param storage weights; in a quantized type rows that are not whole blocks stay float32
  * @param asStored whether weights keep the type they have in their file instead, where the device computes with it
@@ -12,7 +12,8 @@ package dev.starforge.tensor;
  *     faster: for generating text, never for training
  * @param residual the stream between blocks
  * @param kv cached keys and values; I8 has a scale for every row and head
- * @param gradient gradients of 16-bit activations; those of float32 ones are float32
+ * @param gradient gradients of 16-bit activations; those of float32 ones are float32, but for products of 16-bit factors, as
+ *     logits and routing scores are: their gradients have the type of the factors
  * @param optimizer optimizer state
  * @param rotary what rotary frequencies are rounded to; F32 is right, the others reproduce runs of programs that cast
  *     them along with the weights

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -17,6 +18,10 @@ record CpuFeatures(Set<String> flags) {
     private static final Path CPUS = Path.of("/proc/cpuinfo");
     private static final Set<String> AVX512 = Set.of("avx512f", "avx512bw", "avx512vl", "avx512_vnni");
     private static final Set<String> AVX2 = Set.of("avx2", "fma", "f16c");
+
+    /** Whatever is asked for here, in the order of the alphabet. */
+    static final Set<String> ASKED =
+            Stream.of(AVX512, AVX2).flatMap(Set::stream).collect(Collectors.toCollection(TreeSet::new));
 
     CpuFeatures {
         flags = Set.copyOf(flags);

@@ -49,7 +49,7 @@ final class DotKernel {
         vectors = LANE_BYTES / width.bytes;
     }
 
-    /** How many rows meet an x of k elements together; half of the registers are their sums. */
+    /** How many rows meet an x of k elements together; a quarter of the registers are their sums. */
     static int together(Width width, int k) {
         return k * Float.BYTES <= NEAR ? 1 : width.registers / 4 * width.bytes / LANE_BYTES;
     }

@@ -46,8 +46,12 @@ public final class MachineCode implements AutoCloseable {
     }
 
     static Choice choose(CpuFeatures machine, Set<String> hidden, Supplier<CodePages> system) {
-        if (hidden.containsAll(DeviceOptions.NO_MACHINE_CODE)) {
+        if (hidden.equals(DeviceOptions.NO_MACHINE_CODE)) {
             return none("switched off");
+        }
+        if (!CpuFeatures.ASKED.containsAll(hidden)) {
+            throw new DeviceException("cpu: cannot hide " + hidden + "; expected " + DeviceOptions.NO_MACHINE_CODE
+                    + " or some of " + CpuFeatures.ASKED);
         }
         CpuFeatures cpu = machine.without(hidden);
         if (!cpu.avx2()) {

@@ -47,6 +47,13 @@ class MachineCodeTest {
     }
 
     @Test
+    void whatCannotBeHiddenIsRefused() {
+        assertThatThrownBy(() -> choose(ALL, Set.of("sm_90")))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageStartingWith("cpu: cannot hide [sm_90]; expected [all] or some of [avx2, avx512_vnni, ");
+    }
+
+    @Test
     void hiddenFlagsChooseTheNextBest() {
         assumeTrue(CpuFeatures.ofMachine().avx512(), "no AVX-512 here");
         assertThat(MachineCode.choose(Set.of()).reason()).isEqualTo("AVX-512 with VNNI");

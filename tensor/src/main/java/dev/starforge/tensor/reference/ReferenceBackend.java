@@ -48,6 +48,9 @@ public final class ReferenceBackend implements Backend {
             throw new DeviceException("device reference: there is one, with one thread; asked for index "
                     + options.index() + " and " + options.threads() + " threads");
         }
+        if (!options.hidden().isEmpty()) {
+            throw new DeviceException("device reference: cannot hide " + options.hidden() + "; expected nothing");
+        }
         return new ReferenceDevice();
     }
 }

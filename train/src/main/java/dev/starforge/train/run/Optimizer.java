@@ -10,6 +10,7 @@ import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Training;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -80,6 +81,13 @@ final class Optimizer implements AutoCloseable {
         int number = updates + 1;
         device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
                 (1 - Math.pow(settings.beta2(), number)));
+        if (inverse != 1) { // memory ends here, before anything moves, or not at all
+            ops.scope()
+                    .within(() -> gradients.stream()
+                            .map(Tensor::spec)
+                            .max(Comparator.comparingLong(Spec::bytes))
+                            .map(ops.scope()::allocate));
+        }
         int i = 0;
         for (Map.Entry<String, Tensor> parameter : parameters.entrySet()) {
             List<Tensor> in = new ArrayList<>(List.of(parameter.getValue()));
