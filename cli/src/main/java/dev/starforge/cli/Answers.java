@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.chat.ChatTemplate;
@@ -40,17 +41,19 @@ final class Answers implements AutoCloseable {
     private final Device device;
     private final Precision precision;
     private final Fallback fallback;
+    private final boolean tokenHealing;
     private final Scope weights;
     private final Model model;
     private final Tokenizer tokenizer;
     private final Optional<ChatTemplate> template;
     private final ArrayNode messages = Jackson.JSON.createArrayNode();
 
-    Answers(TunedModel tuned, Device device, Precision precision, Fallback fallback) {
+    Answers(TunedModel tuned, Device device, Precision precision, Fallback fallback, boolean tokenHealing) {
         this.tuned = tuned;
         this.device = device;
         this.precision = precision;
         this.fallback = fallback;
+        this.tokenHealing = tokenHealing;
         weights = new Scope(device);
         files = ModelFiles.open(tuned.model());
         try {
@@ -88,18 +91,22 @@ final class Answers implements AutoCloseable {
         int room = context - most;
         Set<Integer> stopIds = new TreeSet<>(files.endOfText());
         boolean chat = chats() && !text.contains(CURSOR);
-        int[] prompt = text.contains(CURSOR)
+        boolean gap = text.contains(CURSOR);
+        int[] asked = gap
                 ? middle(text, room, stopIds)
-                : last(tokenizer.encode(chat ? conversation(text) : text, !chat), room);
-        if (prompt.length == 0) {
+                : chat ? last(tokenizer.encode(conversation(text), false), room) : tokenizer.encodeEnd(text, room);
+        if (asked.length == 0) {
             throw new ModelException(
                     tuned.model(), "the text is empty, and this model's tokenizer puts nothing before it");
         }
+        HealedPrompt healed = gap || chat || !tokenHealing ? HealedPrompt.asIs(asked) : tokenizer.heal(asked);
+        int[] prompt = healed.ids();
         GeneratedText answer = new GeneratedText(
-                GeneratedText.Display.TEXT, out, stopIds, new Continuation(tokenizer, prompt, List.of()));
+                GeneratedText.Display.TEXT, out, stopIds, new Continuation(tokenizer, healed, List.of()));
         Sampler sampler = new Sampler(sampling, model.facts().vocabulary(), prompt);
         try (Generator generator = new Generator(model, device, precision, fallback, prompt.length + most)) {
-            generator.generate(prompt, sampler, most, id -> answer.test(id) && !stopped.getAsBoolean());
+            generator.generate(
+                    prompt, healed::allowed, sampler, most, id -> answer.test(id) && !stopped.getAsBoolean());
         }
         answer.finish();
         if (chat) {

@@ -64,7 +64,7 @@ final class BenchVerb implements Callable<Integer> {
     private static final long MOST_READ = 2L << 30;
     private static final int MOST_SEQUENCES = 64;
     private static final List<String> OF_TEXT =
-            List.of("--prompt-tokens", "--gen-tokens", "--depth", "--batch", "--no-check", "--no-limits");
+            List.of("--prompt-tokens", "--gen-tokens", "--depth", "--batch", "--no-check", "--replays", "--no-limits");
 
     private final LongSupplier nanoTime;
 
@@ -154,6 +154,14 @@ final class BenchVerb implements Callable<Integer> {
     private boolean unchecked;
 
     @Option(
+            names = "--replays",
+            defaultValue = "3",
+            paramLabel = "N",
+            description =
+                    "How often that comparison repeats a decode step, to the same bits. Default: ${DEFAULT-VALUE}.")
+    private int replays;
+
+    @Option(
             names = "--no-limits",
             description = "Do not measure what the machine can do at best, which takes some seconds.")
     private boolean unlimited;
@@ -207,10 +215,10 @@ final class BenchVerb implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        if (promptTokens < 1 || genTokens < 1 || repeat < 1 || depth < 0) {
+        if (promptTokens < 1 || genTokens < 1 || repeat < 1 || depth < 0 || replays < 0) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--prompt-tokens, --gen-tokens and --repeat: expected at least 1, --depth: at least 0");
+                    "--prompt-tokens, --gen-tokens and --repeat: expected at least 1, --depth and --replays: at least 0");
         }
         if (batch < 1 || batch > MOST_SEQUENCES) {
             throw new ParameterException(
@@ -242,7 +250,7 @@ final class BenchVerb implements Callable<Integer> {
                     batch,
                     nanoTime);
             requireContext(loaded, throughput);
-            Optional<Double> difference = unchecked
+            Optional<Throughput.Checked> checked = unchecked
                     ? Optional.empty()
                     : Optional.of(check(throughput, opened.device(), files, scope -> load(tuned, files, scope)));
             List<Throughput.Times> times = new ArrayList<>();
@@ -266,7 +274,7 @@ final class BenchVerb implements Callable<Integer> {
                     Throughput.Work.of(files),
                     times,
                     limits,
-                    difference);
+                    checked);
             if (json) {
                 Output.json(spec.commandLine().getOut(), describe(files, opened, result));
             } else {
@@ -348,7 +356,7 @@ final class BenchVerb implements Callable<Integer> {
             Throughput.Work work,
             List<Throughput.Times> times,
             Optional<Limits> limits,
-            Optional<Double> difference) {
+            Optional<Throughput.Checked> checked) {
         double flops() {
             return prefill * work.flops();
         }
@@ -368,7 +376,8 @@ final class BenchVerb implements Callable<Integer> {
         }
     }
 
-    private double check(Throughput throughput, Device device, ModelFiles files, Function<Scope, Model> load) {
+    private Throughput.Checked check(
+            Throughput throughput, Device device, ModelFiles files, Function<Scope, Model> load) {
         String oracle = Throughput.oracle(device, parameters(files));
         double seconds = Throughput.checkSeconds(oracle, parameters(files));
         if (seconds > 2) {
@@ -376,7 +385,7 @@ final class BenchVerb implements Callable<Integer> {
             err.printf("comparing with device %s, some %.0f s; --no-check skips it%n", oracle, seconds);
             err.flush();
         }
-        return throughput.check(oracle, files, load);
+        return throughput.check(oracle, replays, files, load);
     }
 
     private Model load(Optional<TunedModel> tuned, ModelFiles files, Scope weights) {
@@ -414,7 +423,10 @@ final class BenchVerb implements Callable<Integer> {
         process.peak().ifPresent(bytes -> root.put("process_peak_rss_bytes", bytes));
         root.put("decode_gb_s", result.bytesPerSecond() / 1e9);
         root.put("prefill_gflop_s", result.flops() / 1e9);
-        result.difference().ifPresent(value -> root.put("logit_difference", value));
+        result.checked().ifPresent(checked -> {
+            root.put("logit_difference", checked.difference());
+            root.put("logit_crc32", checked.crc32());
+        });
         result.limits().ifPresent(most -> {
             ObjectNode node = root.putObject("limits");
             node.put("read_gb_s", most.bytesPerSecond() / 1e9);
@@ -457,8 +469,9 @@ final class BenchVerb implements Callable<Integer> {
                 "loaded in    %9.2f s          %9.2f GB of weights, %.2f GB in the file%n",
                 result.loadSeconds(), result.residentBytes() / 1e9, storedBytes(files) / 1e9);
         ProcessMemory.now().resident().ifPresent(bytes -> out.printf("process      %9.2f GB resident%n", bytes / 1e9));
-        result.difference()
-                .ifPresent(value -> out.printf("difference   %9.1e of the range of logits, before timing%n", value));
+        result.checked()
+                .ifPresent(checked ->
+                        out.printf("difference   %9.1e of the range of logits, before timing%n", checked.difference()));
         out.flush();
     }
 

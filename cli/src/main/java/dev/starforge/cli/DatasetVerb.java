@@ -129,8 +129,9 @@ final class DatasetVerb implements Callable<Integer> {
             names = "--base-dir",
             paramLabel = "DIR",
             description =
-                    "The same as --out DIR/dataset_enhanced with dataset.export=both: training_data_enhanced_*.json and "
-                            + "token_sequences.json beside the shards, where configs of other programs look for them.")
+                    "Without --repo: the same as --repo. With it: the same as --out DIR/dataset_enhanced with dataset.export=both: "
+                            + "training_data_enhanced_*.json and token_sequences.json beside the shards, where configs of "
+                            + "other programs look for them.")
     private Path baseDir;
 
     @Mixin
@@ -194,11 +195,14 @@ final class DatasetVerb implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
-        if (baseDir != null && out != null) {
-            throw new ParameterException(spec.commandLine(), "--base-dir: says what --out says; give one of them");
+        boolean exports = baseDir != null && repository != null;
+        if (exports && out != null) {
+            throw new ParameterException(
+                    spec.commandLine(), "--base-dir: says what --out says beside --repo; give one of them");
         }
-        out = baseDir == null ? out : baseDir.resolve("dataset_enhanced");
-        RunConfig config = config();
+        out = exports ? baseDir.resolve("dataset_enhanced") : out;
+        repository = repository == null ? baseDir : repository;
+        RunConfig config = config(exports);
         if (out == null && config.get(Keys.DATASET).isEmpty()) {
             throw new ParameterException(spec.commandLine(), "Missing required option: '--out=DIR'");
         }
@@ -249,13 +253,13 @@ final class DatasetVerb implements Callable<Integer> {
     }
 
     /** All settings; those of datasets need no section here. */
-    private RunConfig config() {
+    private RunConfig config(boolean exports) {
         List<String> flags = new ArrayList<>();
         add(flags, DatasetKeys.LICENSES, licenses);
         add(flags, DatasetKeys.SKIP_MISSING, skipMissing ? "true" : null);
         add(flags, DatasetKeys.THREADS, threads == null ? null : threads.toString());
         add(flags, DatasetKeys.TOKENIZER, tokenizer == null ? null : Yaml.quoted(tokenizer));
-        if (baseDir != null) {
+        if (exports) {
             flags.add("dataset.export=both");
         }
         return settings.flags(settings.file(RunConfig.datasetDefaults()), flags);

@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
@@ -175,6 +176,13 @@ final class GenerateVerb implements Callable<Integer> {
             description = "End before this text. Up to 16 times, up to 128 characters each.")
     private List<String> stops = List.of();
 
+    @Option(
+            names = "--token-healing",
+            description =
+                    "Let the prompt end anywhere, in white space or inside a word: its last tokens are taken back, "
+                            + "and the first new ones spell them again. They count as new tokens.")
+    private boolean tokenHealing;
+
     @Option(names = "--ignore-eos", description = "Go on after the model's end-of-text tokens.")
     private boolean ignoreEos;
 
@@ -201,6 +209,9 @@ final class GenerateVerb implements Callable<Integer> {
         if (maxTokens < 1) {
             throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
         }
+        if (tokenHealing && source.fim != null) {
+            throw wrong("--token-healing: not with --fim, where the middle begins with a token of its own");
+        }
         Sampling sampling = sampling();
         name = DefaultModel.of(name, Path.of(""), spec.commandLine().getErr());
         TunedModel tuned = models.find(name);
@@ -212,7 +223,11 @@ final class GenerateVerb implements Callable<Integer> {
                     : showsIds() ? GeneratedText.Display.IDS : GeneratedText.Display.TEXT;
             Set<Integer> stopIds = new TreeSet<>(files.endOfText());
             Optional<Tokenizer> tokenizer = tokenizer(model);
-            int[] prompt = tokenizer.map(t -> prompt(t, model, stopIds)).orElse(source.ids);
+            int[] given = tokenizer.map(t -> prompt(t, model, stopIds)).orElse(source.ids);
+            HealedPrompt prompt = tokenizer
+                    .filter(_ -> tokenHealing)
+                    .map(t -> t.heal(given))
+                    .orElseGet(() -> HealedPrompt.asIs(given));
             if (ignoreEos) {
                 stopIds.clear();
             }
@@ -225,7 +240,8 @@ final class GenerateVerb implements Callable<Integer> {
     }
 
     private void generate(
-            TunedModel tuned, ModelFiles files, int[] prompt, Sampling sampling, GeneratedText generated) {
+            TunedModel tuned, ModelFiles files, HealedPrompt healed, Sampling sampling, GeneratedText generated) {
+        int[] prompt = healed.ids();
         try (DeviceFlags.Opened opened = flags.open();
                 Scope weights = new Scope(opened.device())) {
             Model loaded = tuned.load(files, weights, flags.precision());
@@ -245,7 +261,7 @@ final class GenerateVerb implements Callable<Integer> {
             try (Generator generator =
                     new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), (int) room)) {
                 long started = nanoTime.getAsLong();
-                generator.generate(prompt, sampler, maxTokens, generated);
+                generator.generate(prompt, healed::allowed, sampler, maxTokens, generated);
                 double seconds = (nanoTime.getAsLong() - started) / 1e9;
                 generated.finish();
                 if (json) {
@@ -292,8 +308,8 @@ final class GenerateVerb implements Callable<Integer> {
         if (source.ids == null) {
             return Optional.of(Tokenizers.require(model, "a prompt of text"));
         }
-        if (!stops.isEmpty()) {
-            return Optional.of(Tokenizers.require(model, "--stop"));
+        if (!stops.isEmpty() || tokenHealing) {
+            return Optional.of(Tokenizers.require(model, tokenHealing ? "--token-healing" : "--stop"));
         }
         if (json) {
             return Tokenizers.find(model);

@@ -57,6 +57,14 @@ final class RunVerb implements Callable<Integer> {
                     + "repetition_penalty, seed.")
     private List<String> settings = new ArrayList<>();
 
+    @Option(
+            names = "--token-healing",
+            negatable = true,
+            defaultValue = "true",
+            fallbackValue = "true",
+            description = "Let a text to continue end anywhere, in white space or inside a word. Default: yes.")
+    private boolean tokenHealing;
+
     RunVerb() {
         this(StandardInput.ofProcess());
     }
@@ -80,9 +88,11 @@ final class RunVerb implements Callable<Integer> {
         TunedModel tuned = models.find(
                 DefaultModel.of(name, Path.of(""), spec.commandLine().getErr()));
         try (DeviceFlags.Opened opened = flags.open();
-                Answers answers = new Answers(tuned, opened.device(), flags.precision(), flags.fallback())) {
+                Answers answers =
+                        new Answers(tuned, opened.device(), flags.precision(), flags.fallback(), tokenHealing)) {
             if (!input.terminal()) {
-                answers.answer(input.text().stripTrailing(), how.sampling(), how.maxTokens(), out, () -> false);
+                answers.answer(
+                        input.text().replaceFirst("\\R\\z", ""), how.sampling(), how.maxTokens(), out, () -> false);
                 return ExitCode.DONE;
             }
             BufferedReader lines = new BufferedReader(new InputStreamReader(input.bytes(), StandardCharsets.UTF_8));

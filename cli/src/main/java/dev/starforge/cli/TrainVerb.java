@@ -90,7 +90,10 @@ final class TrainVerb implements Callable<Integer> {
                     "Write a commented file of settings to begin with, and do nothing. Default: ${FALLBACK-VALUE}.")
     private Path init;
 
-    @Option(names = "--verbose", description = "Also say which operations run as their definitions.")
+    @Option(
+            names = "--verbose",
+            description =
+                    "Also say when a phase begins and how long it took, and which operations run as their definitions.")
     private boolean verbose;
 
     @Option(
@@ -260,6 +263,8 @@ final class TrainVerb implements Callable<Integer> {
             Optional<WatchedRun> watched,
             RunFolder folder,
             Interrupt interrupt) {
+        Optional<Phases> phases = verbose ? Optional.of(new Phases(progress, System::nanoTime)) : Optional.empty();
+        RunEvents events = phases.map(RunEvents.class::cast).orElse(progress);
         Adaptation adapted = preflight.adaptation();
         adapted.rows()
                 .forEach(row -> progress.note(
@@ -268,7 +273,7 @@ final class TrainVerb implements Callable<Integer> {
                                 : row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why()
                                         + ")"));
         TrainRun.Setup setup =
-                TrainRun.Setup.of(preflight, device, resume, verbose ? progress::note : line -> {}, progress);
+                TrainRun.Setup.of(preflight, device, resume, verbose ? progress::note : line -> {}, events);
         try (TrainRun run = new TrainRun(setup)) {
             folder.settle();
             interrupt.onSignal(run::stop);
@@ -278,6 +283,7 @@ final class TrainVerb implements Callable<Integer> {
             }
             watched.ifPresent(page -> page.begin(run, device.name()));
             TrainRun.End end = run.run();
+            phases.ifPresent(Phases::end);
             watched.ifPresent(page -> page.end(run, end));
             report(progress, run, end, config.output());
             return end == TrainRun.End.INTERRUPTED ? INTERRUPTED : 0;

@@ -80,6 +80,16 @@ final class BenchVerbTest {
         assertThat(outcome.err()).contains("1 of 2: ", "2 of 2: ");
     }
 
+    /** Logits of a batch are held to the reference, too, and a repeated step to its bits. */
+    @Test
+    void sequencesThatAreDecodedTogetherAreCompared() {
+        Outcome outcome = run("bench --random tiny --json --format F32 --batch 3 --replays 2" + SHORT);
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        JsonNode json = new JsonMapper().readTree(outcome.out());
+        assertThat(json.path("logit_difference").doubleValue()).isBetween(0.0, 2e-3);
+        assertThat(json.path("logit_crc32").longValue()).isPositive();
+    }
+
     /** An update has one launch for each parameter, so the profile is of one step, and of all of it. */
     @ParameterizedTest
     @CsvSource({"--quantized int8-128 --checkpointing full, 24", "--full, 35"})

@@ -110,7 +110,13 @@ final class DatasetVerbTest {
         assertThat(Path.of(base, "dataset_enhanced", "token_sequences.json")).isNotEmptyFile();
         assertThat(run("dataset", "--repo", ".", "--base-dir", base, "--out", out())
                         .err())
-                .contains("--base-dir: says what --out says; give one of them");
+                .contains("--base-dir: says what --out says beside --repo; give one of them");
+        Outcome alone =
+                run("dataset", "--base-dir", repository().toString(), "--out", out(), "--tokenizer", "train:400");
+        assertThat(alone.code())
+                .as("without --repo it is --repo: %s", alone.err())
+                .isZero();
+        assertThat(Path.of(out(), "token_sequences.json")).doesNotExist();
     }
 
     /** Of a message that is longer than a document the beginning is kept; a subject that long leaves no room for the commit. */

@@ -471,4 +471,34 @@ final class GenerateVerbTest {
                     .doesNotContain("\tat ");
         }
     }
+
+    /** A tokenizer joins a line break with most of the indentation after it, so a prompt that ends there is torn. */
+    @Test
+    void nanoGoesOnAfterIndentationAndInsideWords() {
+        String nano = EmbeddedModel.file(folder).toString();
+        String[] options = {"--device", "cpu", "--max-tokens", "8", "--token-healing", "--prompt"};
+        String function = "import os\n\n\ndef size(path):\n    \"\"\"Size of a file.\"\"\"\n";
+        String whole = generate(nano, with(options, function)).text();
+        assertThat(whole).startsWith("    return ");
+        assertThat(whole.strip())
+                .startsWith(generate(nano, with(options, function + "    "))
+                        .text()
+                        .strip()
+                        .substring(0, 12));
+        assertThat(generate(nano, with(options, "import java.util.Li")).text()).startsWith("st;");
+        String torn = generate(nano, "--device", "cpu", "--max-tokens", "8", "--prompt", function)
+                .text();
+        assertThat(torn).doesNotStartWith("    ");
+    }
+
+    private static String[] with(String[] options, String last) {
+        return Stream.concat(Stream.of(options), Stream.of(last)).toArray(String[]::new);
+    }
+
+    @Test
+    void tokenHealingAndFillInTheMiddleExcludeEachOther() {
+        Outcome outcome = generate(MODEL, "--token-healing", "--fim", "a", "b");
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains("--token-healing: not with --fim");
+    }
 }

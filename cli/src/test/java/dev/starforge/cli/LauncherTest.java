@@ -54,6 +54,24 @@ final class LauncherTest {
         started.forEach(Process::destroyForcibly);
     }
 
+    /** Nothing of the program is Python, and nothing that starts it calls one. */
+    @Test
+    void needsNoPython() throws IOException {
+        try (Stream<Path> modules = Files.list(ROOT)) {
+            for (Path sources : modules.map(each -> each.resolve(Path.of("src", "main")))
+                    .filter(Files::isDirectory)
+                    .toList()) {
+                try (Stream<Path> files = Files.walk(sources)) {
+                    assertThat(files.map(Path::toString)).noneMatch(file -> file.endsWith(".py"));
+                }
+            }
+        }
+        for (String script :
+                List.of("starforge", "starforge.cmd", "scripts/build", "scripts/image", "deploy/Dockerfile")) {
+            assertThat(ROOT.resolve(script)).content().doesNotContainPattern("(?m)^(?!\\s*#).*(?<![/\\w])python");
+        }
+    }
+
     @ParameterizedTest
     @ValueSource(
             strings = {

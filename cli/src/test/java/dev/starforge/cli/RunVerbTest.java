@@ -49,7 +49,7 @@ final class RunVerbTest {
     void aPipeIsOnePrompt() {
         Outcome plain = run(false, "def add(a, b):\n", "--set", "max_tokens=8");
         assertThat(plain.code()).as(plain.err()).isZero();
-        assertThat(plain.out()).isEqualTo(generated("--prompt", "def add(a, b):"));
+        assertThat(plain.out()).isEqualTo(generated("--token-healing", "--prompt", "def add(a, b):"));
         Outcome filled = run(false, "return <cursor> + b", "--set", "max_tokens=8");
         assertThat(filled.out()).isEqualTo(generated("--fim", "return ", " + b"));
     }
@@ -76,10 +76,10 @@ final class RunVerbTest {
                 .contains("max_tokens 8, temperature 0.0")
                 .contains("temperature: expected a number, got warm")
                 .contains("expected one of max_tokens")
-                .contains(">>> " + generated("--prompt", "def add(a, b):"))
+                .contains(">>> " + generated("--token-healing", "--prompt", "def add(a, b):"))
                 .contains("/fim: expected a text with <cursor>")
                 .contains(">>> " + generated("--fim", "return ", " + b"))
-                .contains("... " + generated("--prompt", "def add(a, b):\n    return a"))
+                .contains("... " + generated("--token-healing", "--prompt", "def add(a, b):\n    return a"))
                 .contains("there is no /nonsense; /help shows what there is")
                 .doesNotContain("never read");
     }

@@ -86,7 +86,7 @@ final class TrainVerbTest {
 
         Path second = folder.resolve("second");
         String base = "model.pretrained_model=\"" + first.resolve("latest") + "\"";
-        outcome = run(command("train", "--set", base, "--output", second.toString(), "--epochs", "1"));
+        outcome = run(command("train", "--set", base, "--output", second.toString(), "--epochs", "1", "--verbose"));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out())
@@ -96,6 +96,9 @@ final class TrainVerbTest {
                 .containsPattern("\\S+ on .+, [\\d,]+ parameters trained")
                 .containsPattern("parameters trained, [1-9]\\d?\\.\\d\\d % of all")
                 .containsPattern("step 25/25 .* tokens/s  \\d+\\.\\d\\d steps/s ")
+                .containsPattern("loading took \\d+\\.\\d\\d s; (training|evaluation) begins")
+                .containsPattern("training took \\d+\\.\\d\\d s; evaluation begins")
+                .containsPattern("evaluation took \\d+\\.\\d\\d s")
                 .contains("done: ");
 
         Path merged = folder.resolve("merged");

@@ -140,7 +140,10 @@ final class Cases {
             Draw draw = fn == Fn.RSQRT ? POSITIVE : fn == Fn.RECIPROCAL ? NOT_ZERO : NORMAL;
             add(new Plain.Map(fn), drawn(draw, DType.F32, 7, 13).wanted());
             add(new Plain.Map(fn), drawn(draw, DType.F32, 1, 1));
-            add(new Plain.Map(fn), drawn(draw, DType.F32, 130, 517));
+            if (fn == Fn.SILU
+                    || fn == Fn.GELU_TANH) { // those of layers, which kernels for many elements are compiled for
+                add(new Plain.Map(fn), drawn(draw, DType.F32, 130, 517));
+            }
             add(new Plain.Map(fn), drawn(draw, DType.F32, 0));
             add(new Plain.MapGrad(fn), drawn(draw, DType.F32, 11, 13), x(11, 13));
             add(new Plain.MapGrad(fn), drawn(draw, DType.F32, 0, 3), x(0, 3));
@@ -258,6 +261,10 @@ final class Cases {
                 new Plain.MatMul(false, true, DType.BF16),
                 drawn(NORMAL, DType.BF16, 1, 2048),
                 drawn(NORMAL, type, 48, 2048));
+        add(
+                new Plain.MatMul(false, true, DType.BF16),
+                drawn(NORMAL, DType.BF16, 33, 512),
+                drawn(NORMAL, type, 16, 512));
         add(new Plain.MatMul(false, true), x(67, 256), drawn(NORMAL, type, 16, 256));
         add(new Plain.Gather(), drawn(NORMAL, type, 48, 512), ids(5, 0, 47, 33, 31, 32, 5));
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 2, 16, 256));
@@ -742,6 +749,7 @@ final class Cases {
         norm("offset 300", drawn((i, n) -> 300 + n, DType.F32, 5, 13), x(13), x(13));
         norm("tiny", drawn((i, n) -> 1e-4 * n, DType.F32, 5, 67), x(67), x(67));
         norm("many rows", x(517, 35), x(35), x(35));
+        norm("several rows of a group", x(2051, 3), x(3), x(3));
         norm("constant rows", drawn((i, n) -> 2, DType.F32, 5, 11), x(11), x(11));
     }
 
@@ -784,6 +792,7 @@ final class Cases {
             rope(1.25f, inverse, 8, g(3, 4, 130), ids(0, 5, 77));
             rope(1, inverse, 65, g(2, 1, 130), ids(11, 12));
             rope(1, inverse, 16, x(67, 11, 32), random(67, 16_384));
+            rope(1, inverse, 16, x(131, 12, 48), random(131, 4096));
             rope(1, inverse, 0, g(5, 2, 7), random(5, 100));
             rope(1, inverse, 4, g(0, 2, 8), ids());
             rope(1, inverse, 8, x(5, 2, 16), ids(131_071, 100_000, 65_537, 32_769, 16_385));
@@ -844,6 +853,7 @@ final class Cases {
             tiles(type, 40, 128, new int[] {150, 10}, empty, new int[] {1, 3});
         }
         tiles(DType.BF16, 0, 64, new int[] {35, 70}, new int[] {21, 0});
+        tiles(DType.BF16, 0, 64, new int[] {20, 380});
         tiles(DType.F16, 40, 80, new int[] {50, 10}, empty, new int[] {1, 3});
         tiles(DType.BF16, 0, 256, new int[] {35, 40});
         // gradients on a GPU: several tiles of queries, of keys, or of both, with heads of every kind

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 
 /**
  * The suite without a build tool, for a machine that has a GPU and nothing else: {@code scripts/conformance --device cuda},
@@ -21,11 +22,12 @@ public final class ConformanceMain {
     private ConformanceMain() {}
 
     /** What the command line asked for. */
-    record Request(String device, Pattern only, Set<String> hidden) {
+    record Request(String device, Pattern only, Set<String> hidden, int part, int parts) {
         static Request parse(String... args) {
             String device = "";
             String only = "";
             Set<String> hidden = Set.of();
+            String[] part = {"1", "1"};
             for (int i = 0; i < args.length; i += 2) {
                 if (i + 1 == args.length) {
                     throw new IllegalArgumentException(args[i] + " needs a value");
@@ -34,13 +36,35 @@ public final class ConformanceMain {
                     case "--device" -> device = args[i + 1];
                     case "--only" -> only = args[i + 1];
                     case "--hide" -> hidden = Set.of(args[i + 1].split(","));
+                    case "--part" -> part = args[i + 1].split("/");
                     default -> throw new IllegalArgumentException(args[i] + " is unknown");
                 }
             }
             if (device.isEmpty()) {
                 throw new IllegalArgumentException("--device NAME is missing");
             }
-            return new Request(device, Pattern.compile(only), hidden);
+            if (part.length != 2 || !part[0].matches("\\d{1,4}") || !part[1].matches("\\d{1,4}")) {
+                throw new IllegalArgumentException("--part: expected I/N, such as 1/8, got " + String.join("/", part));
+            }
+            return new Request(
+                    device, Pattern.compile(only), hidden, Integer.parseInt(part[0]), Integer.parseInt(part[1]));
+        }
+
+        Request {
+            if (part < 1 || part > parts) {
+                throw new IllegalArgumentException("--part: expected one of 1 to " + parts + ", got " + part);
+            }
+        }
+
+        /** Every so many-th case: processes side by side have one part each. */
+        List<Case> cases() {
+            List<Case> asked = Cases.all().stream()
+                    .filter(c -> only.matcher(c.toString()).find())
+                    .toList();
+            return IntStream.range(0, asked.size())
+                    .filter(i -> i % parts == part - 1)
+                    .mapToObj(asked::get)
+                    .toList();
         }
     }
 
@@ -49,7 +73,7 @@ public final class ConformanceMain {
             System.exit(run(Request.parse(args), System.out) ? 0 : 1);
         } catch (IllegalArgumentException wrong) {
             System.err.println(wrong.getMessage());
-            System.err.println("usage: --device NAME [--only REGEX] [--hide FEATURE,FEATURE]");
+            System.err.println("usage: --device NAME [--only REGEX] [--hide FEATURE,FEATURE] [--part I/N]");
         } catch (DeviceException missing) {
             System.err.println(missing.getMessage());
         }
@@ -68,10 +92,7 @@ public final class ConformanceMain {
                 Device twin = backend.open(options(backend, 2, kernelCache, request.hidden()));
                 Device reference = reference()) {
             Conformance conformance = new Conformance(backend, device, twin, reference);
-            List<Case> cases = Cases.all().stream()
-                    .filter(c -> request.only().matcher(c.toString()).find())
-                    .toList();
-            for (Case c : cases) {
+            for (Case c : request.cases()) {
                 for (Conformance.Check check : conformance.checks(c)) {
                     try {
                         conformance.run(check, c);

@@ -9,6 +9,7 @@ import dev.starforge.conformance.Case.Input;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Layers;
+import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -30,6 +31,17 @@ final class LayerCases {
             linear(3, 0, bias, Fn.IDENTITY, true, 5);
             linear(5, 7, bias, Fn.IDENTITY, false, 3, 0, 2, 4);
         }
+        for (boolean transposeA : new boolean[] {false, true}) {
+            for (boolean transposeB : new boolean[] {false, true}) {
+                addMatMul(transposeA, transposeB, 5, 7, 11);
+                addMatMul(transposeA, transposeB, 37, 130, 70);
+            }
+        }
+        addMatMul(false, false, 3, 0, 5);
+        cases.add(new Case(
+                new Layers.AddMatMul(new Plain.MatMul(false, false)),
+                List.of(x(67, 13), drawn(NORMAL, DType.Q8_0, 13, 64), x(67, 64)),
+                ""));
         linear(50, 1030, true, Fn.GELU_TANH, false, 300);
         mixed(DType.F32, DType.F16, DType.BF16, DType.F32);
         mixed(DType.F32, DType.Q8_0, DType.F32, DType.Q4_0);
@@ -60,6 +72,17 @@ final class LayerCases {
         boolean small = rows * in < 1000;
         List<Input> all = small ? inputs : inputs.stream().map(Cases::frozen).toList();
         cases.add(new Case(new Layers.Linear(outs.length, bias, fn, residual, DType.F32, false), all, ""));
+    }
+
+    private void addMatMul(boolean transposeA, boolean transposeB, long rows, long terms, long columns) {
+        Input a = transposeA ? g(terms, rows) : g(rows, terms);
+        Input b = transposeB ? g(columns, terms) : g(terms, columns);
+        List<Input> inputs = List.of(a, b, g(rows, columns));
+        boolean small = rows * terms < 1000;
+        cases.add(new Case(
+                new Layers.AddMatMul(new Plain.MatMul(transposeA, transposeB)),
+                small ? inputs : inputs.stream().map(Cases::frozen).toList(),
+                ""));
     }
 
     /** Weights of different types, as some files have them for queries, keys and values. */

@@ -34,6 +34,7 @@ final class Magnitudes {
                     Plain.ScatterAdd _,
                     Plain.Unpick _,
                     Plain.Norm _,
+                    Layers.AddMatMul _,
                     Adapters _ -> absolute(reference, op, in);
             case Plain.Affine o -> absolute(reference, new Plain.Affine(Math.abs(o.scale()), Math.abs(o.shift())), in);
             case Plain.Map o -> map(o.fn(), in);

@@ -138,6 +138,11 @@ final class Tolerances {
                         last(in),
                         "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
                                 + " and may be on the other side of a tie");
+            case Layers.AddMatMul o ->
+                sum(
+                        12 + 2 * rounding(o.product().to()) / U,
+                        in[0].shape().dim(o.product().transposeA() ? -2 : -1),
+                        "as MatMul, and a sum; the product may be rounded to the output's type before it");
             case Layers.AddRmsNorm o -> bound(new Fused.RmsNorm(o.eps()), in);
             case Layers.AddLayerNorm o -> bound(new Fused.LayerNorm(o.eps()), in);
             case Adapters _ ->

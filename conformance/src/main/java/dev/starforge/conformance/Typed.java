@@ -81,6 +81,9 @@ final class Typed {
             case Plain.MatMul o -> new Plain.MatMul(o.transposeA(), o.transposeB(), type, o.int8());
             case Routing.ExpertMatMul o -> new Routing.ExpertMatMul(o.transposeB(), type, o.int8());
             case Layers.Linear o -> new Layers.Linear(o.weights(), o.bias(), o.fn(), o.residual(), type, o.int8());
+            case Layers.AddMatMul o ->
+                new Layers.AddMatMul(
+                        new Plain.MatMul(o.product().transposeA(), o.product().transposeB(), type));
             case Plain.ScatterAdd o -> new Plain.ScatterAdd(o.height(), type);
             case Plain.Fill o -> new Plain.Fill(new Spec(type, o.spec().shape()), o.value());
             case Plain.Cast _ -> new Plain.Cast(type);
@@ -118,7 +121,7 @@ final class Typed {
             case Layers.Linear o -> input <= o.weights() || o.residual() && input == o.residualInput();
             case Fused.Attention _ -> input < 3;
             case Fused.AttentionGrad _ -> input < 3 || input == 6 || input == 8;
-            case Plain _, Routing _, Fused.Gated _, Fused.GatedGrad _ -> true;
+            case Plain _, Routing _, Layers.AddMatMul _, Fused.Gated _, Fused.GatedGrad _ -> true;
         };
     }
 }

@@ -1,9 +1,12 @@
 package dev.starforge.conformance;
 
+import dev.starforge.data.HealedPrompt;
+import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.tensor.Precision;
@@ -61,6 +64,22 @@ final class Alone implements AutoCloseable {
 
     int[] greedy(int[] prompt, int most) {
         return say(prompt, most, Sampling.GREEDY).ids;
+    }
+
+    /** What is written after the tokens that are left of a prompt; a generator's masks are on the host. */
+    String healed(Tokenizer tokenizer, String prompt, int most, Sampling sampling) {
+        HealedPrompt healed = tokenizer.heal(tokenizer.encode(prompt, true));
+        List<Integer> ids = new ArrayList<>();
+        try (Generator generator =
+                new Generator(model, device, Precision.FLOAT32, Fallback.FORBIDDEN, BLOCKS * Engine.BLOCK)) {
+            generator.generate(
+                    healed.ids(),
+                    healed::allowed,
+                    new Sampler(sampling, model.facts().vocabulary(), healed.ids()),
+                    most,
+                    id -> !ends.contains(id) && ids.add(id));
+        }
+        return tokenizer.decode(ids.stream().mapToInt(Integer::intValue).toArray(), true);
     }
 
     private static double logprob(float[] logits, int id) {

@@ -71,7 +71,7 @@ abstract class BackendConformanceTest {
         }
     }
 
-    static List<Case> asked() {
+    List<Case> asked() {
         return Cases.all().stream()
                 .filter(c -> ONLY.matcher(c.toString()).find())
                 .toList();

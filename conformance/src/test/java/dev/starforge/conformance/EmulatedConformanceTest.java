@@ -14,14 +14,19 @@ import java.util.Set;
  * The GPU kernels without a GPU: their own text, run by the host emulator, which also looks for faults that give no wrong
  * number. The twin runs groups and threads in the reversed order.
  */
-final class EmulatedConformanceTest extends BackendConformanceTest {
+class EmulatedConformanceTest extends BackendConformanceTest {
     EmulatedConformanceTest() {
         super("emulator");
     }
 
+    /** Whether the chip has warpgroups. */
+    boolean warpgroups() {
+        return false;
+    }
+
     @Override
     Backend backend() {
-        EmulatedBackend backend = new EmulatedBackend();
+        EmulatedBackend backend = new EmulatedBackend(warpgroups());
         Set<Variant> needed = new HashSet<>();
         for (Case c : asked()) {
             if (backend.supports(c.op(), c.specs()) == Support.NATIVE) {

@@ -26,20 +26,22 @@ import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** How many kernels a layer of a decode step is on a GPU, with its operations fused and apart: the table of docs/performance.md. */
 final class LaunchesTest {
-    /** Counts what the kernels of a GPU would be launched for, and computes it on the host. */
-    private static final class CountingDevice extends ForwardingDevice implements Launcher {
+    /** Notes what the kernels of a GPU would be launched for, and computes it on the host. */
+    private static final class NotingDevice extends ForwardingDevice implements Launcher {
         private final Scope scratch = new Scope(this);
         private final Dispatch dispatch = new Dispatch(this);
-        private int launches;
+        private final List<String> launched = new ArrayList<>();
 
-        CountingDevice(Device host) {
+        NotingDevice(Device host) {
             super(host);
         }
 
@@ -56,17 +58,17 @@ final class LaunchesTest {
 
         @Override
         public void launch(Launch launch) {
-            launches++;
+            launched.add(launch.variant() + " " + launch.x() + " x " + launch.y() + " x " + launch.z());
         }
 
         @Override
         public void zero(Tensor tensor) {
-            launches++;
+            launched.add("zero");
         }
 
         @Override
         public void copy(Tensor from, Tensor to) {
-            launches++;
+            launched.add("copy");
         }
 
         @Override
@@ -80,17 +82,22 @@ final class LaunchesTest {
         }
 
         @Override
+        public boolean clusters() {
+            return false;
+        }
+
+        @Override
         public int multiprocessors() {
             return 1;
         }
 
         @Override
-        public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+        public boolean warpgroups() {
             return false;
         }
 
         @Override
-        public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+        public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
             return false;
         }
 
@@ -101,8 +108,9 @@ final class LaunchesTest {
         }
     }
 
-    private static int launches(String name, Fallback fallback) {
-        try (CountingDevice device = new CountingDevice(
+    /** Of the first layer, each of so many times that it is computed. */
+    private static List<List<String>> launched(String name, Fallback fallback, int times) {
+        try (NotingDevice device = new NotingDevice(
                         Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels"))));
                 Scope weights = new Scope(device);
                 Scope step = new Scope(device);
@@ -112,10 +120,14 @@ final class LaunchesTest {
             Batch batch = Batches.cached(model, step, List.of(new Batches.Chunk(cache.sequence(), new int[] {1})));
             EagerOps ops = device.ops(step, Precision.FLOAT32, fallback);
             Tensor x = model.embed(ops, batch);
-            device.launches = 0;
-            model.blocks().getFirst().forward(ops, x, batch, cache);
-            device.dispatch.flush();
-            return device.launches;
+            List<List<String>> launched = new ArrayList<>();
+            for (int i = 0; i < times; i++) {
+                device.launched.clear();
+                model.blocks().getFirst().forward(ops, x, batch, cache);
+                device.dispatch.flush();
+                launched.add(List.copyOf(device.launched));
+            }
+            return launched;
         }
     }
 
@@ -130,9 +142,20 @@ final class LaunchesTest {
     })
     void aLayerIsFewerLaunches(String name, int apart, int fused) {
         Set<Class<? extends Op>> off = Set.of(Layers.Linear.class, Layers.AddLayerNorm.class, Layers.AddRmsNorm.class);
-        int before = launches(name, new Fallback(true, off, line -> {}));
-        int after = launches(name, Fallback.FORBIDDEN);
+        int before = launched(name, new Fallback(true, off, line -> {}), 1)
+                .getFirst()
+                .size();
+        int after = launched(name, Fallback.FORBIDDEN, 1).getFirst().size();
         System.out.println("launches a layer, " + name + ": " + before + " apart, " + after + " fused");
         assertThat(List.of(before, after)).containsExactly(apart, fused);
+    }
+
+    /** No kernel is tried out and timed: what is launched, and in which geometry, is known from the first time on. */
+    @ParameterizedTest
+    @ValueSource(strings = {"llama3", "starcoder2", "mixtral"})
+    void theFirstTimeLaunchesWhatEveryLaterOneDoes(String name) {
+        List<List<String>> launched = launched(name, Fallback.FORBIDDEN, 3);
+        assertThat(launched.getFirst()).isNotEmpty();
+        assertThat(launched).containsOnly(launched.getFirst());
     }
 }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.Worker;
 import dev.starforge.serve.WorkerOptions;
 import dev.starforge.serve.log.Narration;
@@ -25,6 +26,7 @@ import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -127,6 +129,47 @@ final class ServedModelTest {
         assertThat(end.get("type").asString()).isEqualTo("end");
         assertThat(end.get("stop_reason").asString()).isEqualTo("MAX_TOKENS");
         assertThat(end.get("tokens_out").asInt()).isEqualTo(9);
+    }
+
+    /** Beside a request that may write anything: what was taken back is spelled again, and not told twice. */
+    @Test
+    void aPromptMayEndInsideAToken() throws Exception {
+        String prompt = "def add(a, b):\n    retu";
+        String asked = "{'prompt':'" + prompt.replace("\n", "\\n") + "','max_tokens':12,'temperature':%s,'seed':5,"
+                + "'token_healing':%b,'stream':%b}";
+        CompletableFuture<String> beside =
+                CompletableFuture.supplyAsync(() -> text(asked.formatted("0", false, false)));
+        String healed = text(asked.formatted("0", true, false));
+        assertThat(beside.join()).isEqualTo(continuation(prompt, 12));
+        for (String temperature : List.of("0", "0.9")) {
+            String expected = temperature.equals("0") ? healed : text(asked.formatted(temperature, true, false));
+            String streamed = events(post("/v1/completions", asked.formatted(temperature, true, true))).stream()
+                    .map(event -> event.get("choices").get(0).get("text").asString())
+                    .collect(Collectors.joining());
+            assertThat(streamed).isNotEmpty().isEqualTo(expected);
+            int[] taken = tokenizer.heal(tokenizer.encode(prompt, true)).ids();
+            assertThat(taken).hasSizeLessThan(tokenizer.encode(prompt, true).length);
+            try (Alone alone = new Alone(MODEL)) {
+                assertThat(prompt + expected)
+                        .isEqualTo(tokenizer.decode(taken, true)
+                                + alone.healed(
+                                        tokenizer,
+                                        prompt,
+                                        12,
+                                        Sampling.PLAIN
+                                                .withTemperature(Double.parseDouble(temperature))
+                                                .withSeed(5)));
+            }
+        }
+    }
+
+    private String text(String asked) {
+        try {
+            JsonNode answer = Jackson.JSON.readTree(post("/v1/completions", asked));
+            return answer.get("choices").get(0).get("text").asString();
+        } catch (Exception failure) {
+            throw new AssertionError(failure);
+        }
     }
 
     @Test

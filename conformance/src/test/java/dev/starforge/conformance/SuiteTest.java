@@ -311,6 +311,24 @@ final class SuiteTest {
     }
 
     @Test
+    void partsAreAllCasesAndNoneTwice() {
+        List<Case> parts = new ArrayList<>();
+        for (String part : List.of("1/3", "2/3", "3/3")) {
+            parts.addAll(ConformanceMain.Request.parse("--device", "cpu", "--only", "^Slice", "--part", part)
+                    .cases());
+        }
+        List<Case> all = ConformanceMain.Request.parse("--device", "cpu", "--only", "^Slice")
+                .cases();
+        assertThat(parts)
+                .hasSizeGreaterThan(3)
+                .map(Case::toString)
+                .containsExactlyInAnyOrderElementsOf(
+                        all.stream().map(Case::toString).toList());
+        assertThatThrownBy(() -> ConformanceMain.Request.parse("--device", "cpu", "--part", "4/3"))
+                .hasMessage("--part: expected one of 1 to 3, got 4");
+    }
+
+    @Test
     void theCommandCountsAndNames() throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         ConformanceMain.Request request =

@@ -184,13 +184,14 @@ final class CpuDevice implements Device {
         return switch (op) {
             case Plain.MatMul o -> product(o, in[0], in[1]).scratch();
             case Routing.Route o -> Experts.routeScratch(in[0].shape());
-            case Routing.ExpertMatMul o -> Experts.matmulScratch(machine, o, in[0].shape(), in[1]);
+            case Routing.ExpertMatMul o -> Experts.matmulScratch(machine, o, in[0], in[1]);
             case Routing.ExpertOuter o -> Experts.outerScratch(machine, in[0].shape(), in[1].shape());
             case Decoding.Sample o -> Sample.scratch(in[0].shape());
             case Fused.Rope o -> Rope.scratch(in[0].shape());
             case Fused.Attention o -> attention(o, in).scratch();
             case Fused.AttentionGrad o -> attention(o, in).scratch();
             case Layers.Linear o -> scratch(o, in);
+            case Layers.AddMatMul o -> product(o.product(), in[0], in[1]).scratch();
             case Adapters o -> Lora.scratch(in[0].shape(), in[3].shape());
             case Decoding.StoreInt8 o -> Scratch.STRIPS;
             case Plain o -> Scratch.STRIPS;
@@ -228,13 +229,12 @@ final class CpuDevice implements Device {
     private Product product(Plain.MatMul op, Spec a, Spec b) {
         return Product.of(
                 machine,
-                op.transposeA(),
-                op.transposeB(),
+                op,
+                a.dtype(),
                 b.dtype(),
                 a.shape().dim(op.transposeA() ? -1 : -2),
                 b.shape().dim(op.transposeB() ? -2 : -1),
-                a.shape().dim(op.transposeA() ? -2 : -1),
-                op.int8());
+                a.shape().dim(op.transposeA() ? -2 : -1));
     }
 
     private void multiply(Plain.MatMul op, Spec[] specs, View[] in, View c) {
@@ -351,6 +351,10 @@ final class CpuDevice implements Device {
             case Fused.Attention o -> attention(o, specs).run(workers, in, out);
             case Fused.AttentionGrad o -> attention(o, specs).run(workers, in, out);
             case Layers.Linear o -> linear(o, specs, in, out);
+            case Layers.AddMatMul o -> {
+                multiply(o.product(), specs, in, out[0]);
+                Elementwise.add(workers, Broadcast.SAME, in[2], out[0], out[0]);
+            }
             case Layers.AddRmsNorm o -> {
                 Elementwise.add(workers, Broadcast.SAME, in[0], in[1], out[0]);
                 RmsNorm.forward(workers, o.eps(), new View[] {out[0], in[2]}, new View[] {out[1], out[2]});

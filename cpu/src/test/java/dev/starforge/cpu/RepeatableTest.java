@@ -141,6 +141,51 @@ final class RepeatableTest {
         }
     }
 
+    /** Both factors in bf16, with an instruction for pairs and without: alone, among 64, either layout, one thread and two, near the exact sum. */
+    @ParameterizedTest
+    @ValueSource(ints = {2, 30, 64, 1056, 1301})
+    void productsOfBf16HaveTheSameBitsAloneAndInABatch(int k) {
+        int m = 64;
+        int n = 85;
+        float[] a = random(m * k);
+        float[] b = random(n * k);
+        Op op = new Plain.MatMul(false, true);
+        float[] batch = run(scopeOfTwo, op, bf16(scopeOfTwo, a, m, k), bf16(scopeOfTwo, b, n, k));
+        assertThat(run(scopeOfOne, op, bf16(scopeOfOne, a, m, k), bf16(scopeOfOne, b, n, k)))
+                .isEqualTo(batch);
+        for (int rows : new int[] {1, 7, 9}) {
+            float[] some = Arrays.copyOfRange(a, (m - rows) * k, m * k);
+            assertThat(run(scopeOfTwo, op, bf16(scopeOfTwo, some, rows, k), bf16(scopeOfTwo, b, n, k)))
+                    .as("%d rows", rows)
+                    .isEqualTo(Arrays.copyOfRange(batch, (m - rows) * n, m * n));
+        }
+        Op turned = new Plain.MatMul(true, false);
+        assertThat(run(
+                        scopeOfTwo,
+                        turned,
+                        bf16(scopeOfTwo, turn(a, m, k), k, m),
+                        bf16(scopeOfTwo, turn(b, n, k), k, n)))
+                .isEqualTo(batch);
+        for (int i = 0; i < m * n; i++) {
+            double sum = 0;
+            double size = 0;
+            for (int j = 0; j < k; j++) {
+                double term = (double) rounded(a[i / n * k + j]) * rounded(b[i % n * k + j]);
+                sum += term;
+                size += Math.abs(term);
+            }
+            assertThat(Math.abs(batch[i] - sum)).isLessThanOrEqualTo(2e-6 * size);
+        }
+    }
+
+    private static float rounded(float x) {
+        return DType.BF16.widen(DType.BF16.narrow(x));
+    }
+
+    private static Tensor bf16(Scope scope, float[] values, long... dims) {
+        return narrow(scope, DType.BF16, values, dims);
+    }
+
     @Test
     void productsDoNotDependOnTheLayout() {
         int m = 23;
@@ -350,9 +395,13 @@ final class RepeatableTest {
     }
 
     private static Tensor half(Scope scope, float[] values, long... dims) {
+        return narrow(scope, DType.F16, values, dims);
+    }
+
+    private static Tensor narrow(Scope scope, DType type, float[] values, long... dims) {
         Tensor wide = tensor(scope, values, dims);
-        Tensor narrow = scope.allocate(new Spec(DType.F16, Shape.of(dims)));
-        scope.device().run(new Plain.Cast(DType.F16), new Tensor[] {wide}, new Tensor[] {narrow});
+        Tensor narrow = scope.allocate(new Spec(type, Shape.of(dims)));
+        scope.device().run(new Plain.Cast(type), new Tensor[] {wide}, new Tensor[] {narrow});
         return narrow;
     }
 

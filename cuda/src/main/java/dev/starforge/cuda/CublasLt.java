@@ -15,6 +15,9 @@ final class CublasLt {
     static final int COMPUTE_32F = 68;
     static final int DESC_TRANSA = 3;
     static final int DESC_TRANSB = 4;
+    static final int DESC_EPILOGUE = 7;
+    static final int DESC_BIAS_POINTER = 8;
+    static final int EPILOGUE_BIAS = 4;
     static final int LAYOUT_BATCH_COUNT = 5;
     static final int LAYOUT_STRIDED_BATCH_OFFSET = 6;
     static final int PREF_MAX_WORKSPACE_BYTES = 1;

@@ -170,6 +170,6 @@ public final class CudaBackend implements Backend {
                             ? probe.reason()
                             : "there are " + probe.found().size() + " devices"));
         }
-        return new CudaDevice(options);
+        return CudaDevice.open(options);
     }
 }

@@ -70,31 +70,49 @@ final class CudaDevice implements Device {
     private boolean capturing;
     private boolean closed;
 
-    /** The driver was initialized and has a device of this index. */
-    CudaDevice(DeviceOptions options) {
+    /**
+     * The driver was initialized and has a device of this index. Where opening fails the context goes back, and with it whatever was
+     * made in it.
+     */
+    static CudaDevice open(DeviceOptions options) {
+        String operation = "open cuda:" + options.index();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment result = arena.allocate(JAVA_LONG);
+            CudaDriver.check(CudaDriver.cuDeviceGet(result, options.index()), operation);
+            int device = result.get(JAVA_INT, 0);
+            CudaDriver.check(CudaDriver.cuDevicePrimaryCtxRetain(result, device), operation);
+            try {
+                CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), operation);
+                return new CudaDevice(device, options);
+            } catch (RuntimeException | Error failure) {
+                CudaDriver.cuDevicePrimaryCtxRelease_v2(device);
+                throw failure;
+            }
+        }
+    }
+
+    /** The device's context is retained and current. */
+    private CudaDevice(int device, DeviceOptions options) {
+        this.device = device;
         index = options.index();
-        CudaDriver.check(CudaDriver.cuDeviceGet(result, index), "open " + name());
-        device = result.get(JAVA_INT, 0);
-        CudaDriver.check(CudaDriver.cuDevicePrimaryCtxRetain(result, device), "open " + name());
-        CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), "open " + name());
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         tensorCores = major >= CudaBackend.TENSOR_CORES;
         boolean portable = major > CudaBackend.TENSOR_CORES && options.hidden().contains(CudaBackend.HOPPER);
-        kernels = portable
-                ? Kernels.portable(options.kernelCache())
-                : Kernels.of(major, attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), options.kernelCache());
+        int minor = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+        kernels = portable ? Kernels.portable(options.kernelCache()) : Kernels.of(major, minor, options.kernelCache());
         workspace = allocate(Math.max(Dispatch.WORKSPACE, Gemm.workspaceBytes()));
         gemm = CublasLt.LIBRARY instanceof Library.Found
                 ? Optional.of(new Gemm(stream, workspace, arena))
                 : Optional.empty();
+        boolean hopper = major >= CudaBackend.DEPENDENT_LAUNCH && !portable;
         CudaLauncher.Chip chip = new CudaLauncher.Chip(
                 attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT),
-                major >= CudaBackend.DEPENDENT_LAUNCH
-                        && !portable
-                        && !options.hidden().contains(CudaBackend.OVERLAP));
+                hopper && !options.hidden().contains(CudaBackend.OVERLAP),
+                hopper,
+                Kernels.hasWarpgroups(major, minor) && !portable);
         launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
     }
@@ -135,8 +153,11 @@ final class CudaDevice implements Device {
     @Override
     public void run(Op op, Tensor[] in, Tensor[] out) {
         requireOpen(op.name());
-        launcher.overlap(weights(op, in).noneMatch(weight -> computed.contains(weight.memory())));
-        dispatch.run(op, in, out);
+        if (weights(op, in).noneMatch(weight -> computed.contains(weight.memory()))) {
+            dispatch.run(op, in, out);
+        } else {
+            runInOrder(op, in, out);
+        }
         for (Tensor each : out) {
             computed.add(each.memory());
         }
@@ -147,12 +168,23 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** Begins when all before it has ended, and waits for no neighbour, whose launch would be another kind. */
+    private void runInOrder(Op op, Tensor[] in, Tensor[] out) {
+        dispatch.flush();
+        launcher.overlap(false);
+        dispatch.run(op, in, out);
+        dispatch.flush();
+        launcher.overlap(true);
+    }
+
     /** What kernels of an operation may read before the kernels ahead of them have ended. */
     private static Stream<Tensor> weights(Op op, Tensor[] in) {
         return switch (op) {
-            case Plain.MatMul _ -> Stream.of(in[1]);
+            case Plain.MatMul _, Layers.AddMatMul _ -> Stream.of(in[1]);
             case Fused.LayerNorm _ -> Stream.of(in[1], in[2]);
+            case Fused.RmsNorm _ -> Stream.of(in[1]);
             case Layers.AddLayerNorm _ -> Stream.of(in[2], in[3]);
+            case Layers.AddRmsNorm _ -> Stream.of(in[2]);
             case Layers.Linear linear -> Arrays.stream(in, 1, 1 + linear.weights());
             default -> Stream.empty();
         };

@@ -25,6 +25,7 @@ final class CudaDriver {
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
     static final int ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
     static final int STREAM_NON_BLOCKING = 1;
+    static final int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
     static final int CAPTURE_THREAD_LOCAL = 1;
 
     static final Library LIBRARY = Library.open(
@@ -73,6 +74,8 @@ final class CudaDriver {
             LIBRARY.handle("cuModuleUnload", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
     private static final MethodHandle cuModuleGetFunction =
             LIBRARY.handle("cuModuleGetFunction", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS));
+    private static final MethodHandle cuFuncSetAttribute =
+            LIBRARY.handle("cuFuncSetAttribute", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT));
     private static final MethodHandle cuLaunchKernel = LIBRARY.handle(
             "cuLaunchKernel",
             FunctionDescriptor.of(
@@ -319,6 +322,15 @@ final class CudaDriver {
     static int cuModuleGetFunction(MemorySegment function, long module, MemorySegment name) {
         try {
             return (int) cuModuleGetFunction.invokeExact(function, module, name);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
+    static int cuFuncSetAttribute(long function, int attribute, int value) {
+        try {
+            return (int) cuFuncSetAttribute.invokeExact(function, attribute, value);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

@@ -15,6 +15,7 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -40,8 +41,14 @@ final class CudaLauncher implements Launcher {
     private final MemorySegment config;
     private boolean overlap = true;
 
-    /** What launches depend on: how many multiprocessors there are, and whether one kernel may begin while another ends. */
-    record Chip(int multiprocessors, boolean dependentLaunch) {}
+    /**
+     * What launches depend on.
+     *
+     * @param dependentLaunch whether one kernel may begin while another ends
+     * @param clusters whether groups can reach each other's shared memory
+     * @param warpgroups whether four simdgroups multiply tiles in shared memory
+     */
+    record Chip(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {}
 
     CudaLauncher(
             Device device,
@@ -99,6 +106,7 @@ final class CudaLauncher implements Launcher {
             config.set(JAVA_INT, 0, (int) launch.x());
             config.set(JAVA_INT, 4, (int) launch.y());
             config.set(JAVA_INT, 8, (int) launch.z());
+            config.set(JAVA_INT, 24, launch.variant().kernel().largeShared());
             CudaDriver.check(
                     CudaDriver.cuLaunchKernelEx(config, function, pointers, MemorySegment.NULL),
                     launch.variant().toString());
@@ -113,7 +121,7 @@ final class CudaLauncher implements Launcher {
                         Launch.GROUP,
                         1,
                         1,
-                        0,
+                        launch.variant().kernel().largeShared(),
                         stream,
                         pointers,
                         MemorySegment.NULL),
@@ -169,17 +177,22 @@ final class CudaLauncher implements Launcher {
     }
 
     @Override
+    public boolean clusters() {
+        return chip.clusters;
+    }
+
+    @Override
     public int multiprocessors() {
         return chip.multiprocessors;
     }
 
     @Override
-    public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-        return gemm.isPresent() && gemm.get().run(op, a, b, c);
+    public boolean warpgroups() {
+        return chip.warpgroups;
     }
 
     @Override
-    public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
-        return gemm.isPresent() && gemm.get().runAdded(op, a, b, addend, c);
+    public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
+        return gemm.isPresent() && gemm.get().run(op, a, b, addends, c);
     }
 }

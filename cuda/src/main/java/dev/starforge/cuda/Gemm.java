@@ -11,6 +11,7 @@ import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
@@ -51,7 +52,7 @@ final class Gemm {
         }
     };
 
-    private record Problem(Plain.MatMul op, DType factors, Shape a, Shape b) {}
+    private record Problem(Plain.MatMul op, DType factors, Shape a, Shape b, boolean bias) {}
 
     private record Plan(long desc, long first, long second, long result, Arena arena, MemorySegment algorithm) {
         void close() {
@@ -79,28 +80,28 @@ final class Gemm {
         return WORKSPACE;
     }
 
-    /** Whether it could. */
-    boolean run(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-        return run(op, a, b, zero, c, c);
-    }
-
-    /** The same, and the product is added to {@code addend}, with one rounding. */
-    boolean runAdded(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
-        return run(op, a, b, one, addend, c);
-    }
-
-    private boolean run(Plain.MatMul op, Tensor a, Tensor b, MemorySegment beta, Tensor addend, Tensor c) {
+    /** Whether it could; {@code addends} are those of {@link dev.starforge.kernels.Launcher#product}. */
+    boolean run(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
+        boolean bias = !addends.isEmpty() && addends.getFirst().shape().rank() == 1;
+        boolean sum = addends.size() > (bias ? 1 : 0);
+        Tensor addend = sum ? addends.getLast() : c;
         boolean types = a.dtype() == b.dtype() && (c.dtype() == a.dtype() || c.dtype() == DType.F32);
         long at = CudaMemory.pointer(a) | CudaMemory.pointer(b) | CudaMemory.pointer(addend) | CudaMemory.pointer(c);
+        if (bias) {
+            at |= CudaMemory.pointer(addends.getFirst());
+        }
         if (!types || at % ALIGNMENT != 0 || a.shape().size() == 0) {
             return false;
         }
         Optional<Plan> found =
-                plans.computeIfAbsent(new Problem(op, a.dtype(), a.shape(), b.shape()), key -> plan(key, c));
+                plans.computeIfAbsent(new Problem(op, a.dtype(), a.shape(), b.shape(), bias), key -> plan(key, c));
         if (found.isEmpty()) {
             return false;
         }
         Plan plan = found.get();
+        if (bias) {
+            set(plan.desc, CublasLt.DESC_BIAS_POINTER, CudaMemory.pointer(addends.getFirst()));
+        }
         CublasLt.check(
                 CublasLt.cublasLtMatmul(
                         handle,
@@ -110,7 +111,7 @@ final class Gemm {
                         plan.first,
                         CudaMemory.pointer(a),
                         plan.second,
-                        beta,
+                        sum ? one : zero,
                         CudaMemory.pointer(addend),
                         plan.result,
                         CudaMemory.pointer(c),
@@ -127,8 +128,12 @@ final class Gemm {
         Plain.MatMul op = problem.op;
         CublasLt.check(CublasLt.cublasLtMatmulDescCreate(out, CublasLt.COMPUTE_32F, CUDA_R_32F), "MatMul");
         long desc = out.get(JAVA_LONG, 0);
-        transpose(desc, CublasLt.DESC_TRANSA, op.transposeB());
-        transpose(desc, CublasLt.DESC_TRANSB, op.transposeA());
+        set(desc, CublasLt.DESC_TRANSA, op.transposeB() ? 1 : 0);
+        set(desc, CublasLt.DESC_TRANSB, op.transposeA() ? 1 : 0);
+        if (problem.bias) {
+            set(desc, CublasLt.DESC_EPILOGUE, CublasLt.EPILOGUE_BIAS);
+            set(desc, CublasLt.DESC_BIAS_POINTER, ALIGNMENT); // the choice depends on how a pointer is aligned
+        }
         long first = layout(problem.factors, problem.b);
         long second = layout(problem.factors, problem.a);
         long result = layout(c.dtype(), c.shape());
@@ -143,9 +148,14 @@ final class Gemm {
         return Optional.empty();
     }
 
-    private void transpose(long desc, int attribute, boolean transposed) {
-        out.set(JAVA_INT, 0, transposed ? 1 : 0);
+    private void set(long desc, int attribute, int value) {
+        out.set(JAVA_INT, 0, value);
         CublasLt.check(CublasLt.cublasLtMatmulDescSetAttribute(desc, attribute, out, Integer.BYTES), "MatMul");
+    }
+
+    private void set(long desc, int attribute, long pointer) {
+        out.set(JAVA_LONG, 0, pointer);
+        CublasLt.check(CublasLt.cublasLtMatmulDescSetAttribute(desc, attribute, out, Long.BYTES), "MatMul");
     }
 
     /** Row-major matrices, which are column-major ones of so many rows as these have columns. */

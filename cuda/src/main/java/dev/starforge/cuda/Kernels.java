@@ -44,7 +44,12 @@ final class Kernels {
 
     /** For a device of compute capability {@code major.minor}, whose context is current. */
     static Kernels of(int major, int minor, Path cache) {
-        return new Kernels("sm_" + major + minor, cache);
+        return new Kernels("sm_" + major + minor + (hasWarpgroups(major, minor) ? "a" : ""), cache);
+    }
+
+    /** Only Hopper has them: they are compiled for sm_90a, which no other chip runs. */
+    static boolean hasWarpgroups(int major, int minor) {
+        return major == 9 && minor == 0;
     }
 
     /** As Ampere has them, for any device since: NVRTC makes PTX, and the driver machine code of it. */
@@ -72,7 +77,14 @@ final class Kernels {
             MemorySegment out = arena.allocate(JAVA_LONG);
             MemorySegment symbol = arena.allocateFrom(variant.kernel().symbol());
             CudaDriver.check(CudaDriver.cuModuleGetFunction(out, module, symbol), variant.toString());
-            return out.get(JAVA_LONG, 0);
+            long function = out.get(JAVA_LONG, 0);
+            int shared = variant.kernel().largeShared();
+            if (shared > 0) {
+                CudaDriver.check(
+                        CudaDriver.cuFuncSetAttribute(function, CudaDriver.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared),
+                        variant.toString());
+            }
+            return function;
         }
     }
 

@@ -7,8 +7,16 @@ package dev.starforge.data;
 public final class CompletionStream {
     private final TextStream stream;
     private String pendingPrompt;
+    private int again;
 
-    public CompletionStream(Tokenizer tokenizer, int[] prompt) {
+    public CompletionStream(Tokenizer tokenizer, int... prompt) {
+        this(tokenizer, HealedPrompt.asIs(prompt));
+    }
+
+    /** What a healed prompt has written again is not told. */
+    public CompletionStream(Tokenizer tokenizer, HealedPrompt healed) {
+        int[] prompt = healed.ids();
+        again = healed.characters();
         stream = tokenizer.stream(true);
         int shown = 0;
         for (int id : prompt) {
@@ -19,12 +27,18 @@ public final class CompletionStream {
 
     /** The text that this id makes certain: whole characters only. */
     public String push(int id) {
-        return withoutPrompt(stream.push(id));
+        return onlyNew(withoutPrompt(stream.push(id)));
     }
 
     /** The rest; a character that will not be completed is U+FFFD. */
     public String finish() {
-        return withoutPrompt(stream.finish());
+        return onlyNew(withoutPrompt(stream.finish()));
+    }
+
+    private String onlyNew(String piece) {
+        int told = Math.min(again, piece.length());
+        again -= told;
+        return piece.substring(told);
     }
 
     /** A decoder may hold the prompt's last characters back until it sees what follows. */

@@ -21,6 +21,12 @@ sealed interface Decoder {
 
     Stage onto(Stage next, Budget budget);
 
+    /** Whether tokens are spelled in the alphabet of bytes. */
+    default boolean spellsBytes() {
+        return this instanceof Bytes
+                || this instanceof Sequence(var stages) && stages.stream().anyMatch(Decoder::spellsBytes);
+    }
+
     record Sequence(List<Decoder> stages) implements Decoder {
         @Override
         public Stage onto(Stage next, Budget budget) {

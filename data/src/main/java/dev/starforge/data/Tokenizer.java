@@ -1,5 +1,6 @@
 package dev.starforge.data;
 
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Collection;
@@ -10,6 +11,7 @@ import java.util.Map;
 import java.util.OptionalInt;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Text to ids and back: added tokens are cut out, the rest is normalized, cut into words, and encoded word by word;
@@ -39,6 +41,7 @@ public final class Tokenizer {
     private final Decoder decoder;
     private final BlockingQueue<Worker> idle = new ArrayBlockingQueue<>(IDLE_WORKERS);
     private volatile Beginning beginning = Beginning.UNKNOWN;
+    private volatile @Nullable TokenHealing healing;
 
     private enum Beginning {
         UNKNOWN,
@@ -227,6 +230,47 @@ public final class Tokenizer {
             throw new TokenizerException(file, "token: no token has id " + id + "; ids are below " + size());
         }
         return addedTexts[id] != null ? addedTexts[id] : model.vocabulary().text(id);
+    }
+
+    /** The bytes of text that a token stands for; none for added tokens, and for ids that no token has. */
+    byte[] bytes(int id) {
+        if (!has(id) || addedTexts[id] != null) {
+            return new byte[0];
+        }
+        String token = token(id);
+        if (decoder.spellsBytes() && token.chars().allMatch(c -> ByteAlphabet.valueOf((char) c) >= 0)) {
+            byte[] bytes = new byte[token.length()];
+            for (int i = 0; i < bytes.length; i++) {
+                bytes[i] = (byte) ByteAlphabet.valueOf(token.charAt(i));
+            }
+            return bytes;
+        }
+        int single = Decoder.ByteFallback.byteOf(token);
+        return single >= 0
+                ? new byte[] {(byte) single}
+                : token.replace(MARK, ' ').getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** A text's tokens; of one that has too many the last, behind what stands before every text. */
+    public int[] encodeEnd(String text, int most) {
+        int[] ids = encode(text, true);
+        if (ids.length <= most) {
+            return ids;
+        }
+        int[] first = encode("", true);
+        int[] kept = Arrays.copyOfRange(ids, ids.length - most, ids.length);
+        System.arraycopy(first, 0, kept, 0, first.length);
+        return kept;
+    }
+
+    /** A prompt that may end anywhere: see {@link TokenHealing}. */
+    public HealedPrompt heal(int... prompt) {
+        TokenHealing known = healing;
+        if (known == null) {
+            known = new TokenHealing(this); // several threads may make one, all the same
+            healing = known;
+        }
+        return known.heal(prompt);
     }
 
     /** The id of a token as the vocabulary spells it. */

@@ -84,6 +84,28 @@ public final class TrainedTokenizer {
         node.put("trim_offsets", true).put("use_regex", regex);
     }
 
+    /**
+     * The same, with a token before every text. A model whose documents all begin with a special token rests its attention on
+     * it, and writes nonsense where a text begins without one.
+     */
+    public TrainedTokenizer beginningWith(String token) {
+        ObjectNode root = (ObjectNode) JSON.readTree(json);
+        int id = root.path("model").path("vocab").path(token).intValue();
+        ObjectNode template = root.putObject("post_processor").put("type", "TemplateProcessing");
+        for (String form : List.of("single", "pair")) {
+            ArrayNode pieces = template.putArray(form);
+            pieces.addObject().putObject("SpecialToken").put("id", token).put("type_id", 0);
+            pieces.addObject().putObject("Sequence").put("id", "A").put("type_id", 0);
+            if (form.equals("pair")) {
+                pieces.addObject().putObject("Sequence").put("id", "B").put("type_id", 0);
+            }
+        }
+        ObjectNode entry = template.putObject("special_tokens").putObject(token).put("id", token);
+        entry.putArray("ids").add(id);
+        entry.putArray("tokens").add(token);
+        return new TrainedTokenizer(JSON.writerWithDefaultPrettyPrinter().writeValueAsString(root));
+    }
+
     public Tokenizer tokenizer() {
         return TokenizerJson.tokenizer(Json.parse(Path.of("trained"), json));
     }

@@ -52,6 +52,22 @@ final class BpeTrainerTest {
     }
 
     @Test
+    void aTextBeginsWithTheTokenThatIsNamed() {
+        TrainedTokenizer plain = BpeTrainer.train(texts().iterator(), settings(BpeTrainer.Splitting.STARCODER2));
+        Tokenizer tokenizer = plain.beginningWith("<fim_prefix>").tokenizer();
+        int[] text = plain.tokenizer().encode("{1}", true);
+        assertThat(tokenizer.encode("{1}", true))
+                .startsWith(tokenizer.id("<fim_prefix>").orElseThrow())
+                .endsWith(text)
+                .hasSize(text.length + 1);
+        assertThat(tokenizer.encode("{1}", false)).isEqualTo(text);
+        int[] whole = tokenizer.encode("{1}{1}{1}", true);
+        assertThat(tokenizer.encodeEnd("{1}{1}{1}", whole.length)).isEqualTo(whole);
+        assertThat(tokenizer.encodeEnd("{1}{1}{1}", 3))
+                .containsExactly(whole[0], whole[whole.length - 2], whole[whole.length - 1]);
+    }
+
+    @Test
     void aVocabularyWithoutRoomIsRefused() {
         assertThatThrownBy(() -> new BpeTrainer.Settings(256, List.of("<s>"), BpeTrainer.Splitting.GPT2, 1))
                 .isInstanceOf(IllegalArgumentException.class)

@@ -3,6 +3,7 @@ package dev.starforge.kernels;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Fn;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -70,6 +71,11 @@ final class Call {
     Call struct(List<Long> values) {
         arguments.add(new Argument.Struct(values));
         return this;
+    }
+
+    /** A function of an elementwise kernel, known when it is compiled where there are many elements. */
+    Call function(Fn fn, long elements) {
+        return (elements < MANY ? this : define("FN", Dispatch.code(fn))).i32(Dispatch.code(fn));
     }
 
     /** One thread for each of {@code elements}. */

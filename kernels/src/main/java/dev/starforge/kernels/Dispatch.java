@@ -16,6 +16,7 @@ import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * From an operation to launches: which kernel, which arguments in the order of its parameters, how many groups. Group
@@ -30,20 +31,26 @@ public final class Dispatch {
 
     private static final int NORM_PARTS = 512;
 
+    /** Elements from which on a thread rotates several heads by one angle, and how many at most. */
+    private static final long MANY = 1 << 16;
+
+    private static final int MOST_HEADS = 8;
+
     private final Launcher launcher;
     private final Weights weights;
     private final Products products;
     private final Rows rows;
     private final Flash flash;
-    private final Appending appending;
+    private final Neighbours neighbours;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
         weights = new Weights(launcher);
-        products = new Products(launcher, weights);
+        Project project = new Project(launcher);
+        products = new Products(launcher, weights, project);
         rows = new Rows(launcher);
         flash = new Flash(launcher);
-        appending = new Appending(launcher, this);
+        neighbours = new Neighbours(new Appending(launcher, flash, this), new Norming(project, this));
     }
 
     /**
@@ -80,7 +87,7 @@ public final class Dispatch {
 
     private static Support quantized(Op op, Spec... in) {
         boolean taken = switch (op) {
-            case Plain.MatMul _ -> in[1].shape().rank() == 2 && Tiles.has(in[1]);
+            case Plain.MatMul _, Layers.AddMatMul _ -> in[1].shape().rank() == 2 && Tiles.has(in[1]);
             case Layers.Linear o ->
                 Arrays.stream(in, 1, 1 + o.weights()).allMatch(w -> !w.dtype().isQuantized() || Tiles.has(w));
             case Plain.Gather _ -> Tiles.has(in[0]);
@@ -99,16 +106,13 @@ public final class Dispatch {
         return switch (op) {
             case Plain.Norm _ -> WORKSPACE;
             case Plain.MatMul o -> Products.workspace(o, in[0], in[1]);
-            case Layers.Linear o ->
-                Arrays.stream(in, 1, 1 + o.weights())
-                        .mapToLong(w -> Products.workspace(o.product(), in[0], w))
-                        .max()
-                        .orElse(0);
+            case Layers.AddMatMul o -> Products.workspace(o.product(), in[0], in[1]);
+            case Layers.Linear o -> Products.workspace(o, in);
             case Fused.Attention _ -> Flash.workspace(in);
             case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
             case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
             case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? Rows.workspace(in[0].shape(), 1) : 0;
-            case Fused.LayerNormGrad _ -> Rows.workspace(in[0].shape(), 2);
+            case Fused.LayerNormGrad o -> o.weights() ? Rows.layerNormWorkspace(in[0].shape()) : 0;
             case Fused.RmsNormGrad _ -> Rows.workspace(in[0].shape(), 1);
             default -> 0;
         };
@@ -137,14 +141,14 @@ public final class Dispatch {
         if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
             return;
         }
-        if (!appending.takes(op, in, out)) {
+        if (!neighbours.takes(op, in, out)) {
             launch(op, in, out);
         }
     }
 
     /** Launches what waits for its neighbour: before anybody reads or writes memory otherwise, or gives it back. */
     public void flush() {
-        appending.flush();
+        neighbours.flush();
     }
 
     void launch(Op op, Tensor[] in, Tensor[] out) {
@@ -157,17 +161,19 @@ public final class Dispatch {
                         .f32(o.shift())
                         .each(Call.size(out[0]));
             case Plain.Map o ->
-                elementwise(Kernel.MAP, out[0], in[0], out[0]).i32(code(o.fn())).each(Call.size(out[0]));
+                elementwise(Kernel.MAP, out[0], in[0], out[0])
+                        .function(o.fn(), Call.size(out[0]))
+                        .each(Call.size(out[0]));
             case Plain.MapGrad o ->
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
-                        .i32(code(o.fn()))
+                        .function(o.fn(), Call.size(out[0]))
                         .each(Call.size(out[0]));
             case Plain.Cast _ when in[0].dtype().isQuantized() -> weights.dequantize(in[0], out[0]);
             case Plain.Gather _ when in[0].dtype().isQuantized() -> weights.gather(in[0], in[1], out[0]);
             case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).each(Call.size(out[0]));
             case Plain.Fill o ->
                 elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
-            case Plain.MatMul o -> products.matmul(o, in[0], in[1], out[0]);
+            case Plain.MatMul o -> products.matmul(o, in[0], in[1], List.of(), out[0]);
             case Plain.Permute o -> rows.permute(o.axes(), in[0], out[0]);
             case Plain.Sum o -> rows.sum(o.over(), in[0], out[0]);
             case Plain.Pick o ->
@@ -241,18 +247,18 @@ public final class Dispatch {
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
                         .groups(Training.AdamW8.blocks(in[0].shape()));
-            case Fused.LayerNorm o -> norm(Kernel.LAYER_NORM, o.eps(), in, out);
-            case Fused.LayerNormGrad o -> layerNormGrad(in, out);
+            case Fused.LayerNorm o -> rows.layerNorm(Kernel.LAYER_NORM, o.eps(), in, out);
+            case Fused.LayerNormGrad o -> rows.layerNormGrad(in, out);
             case Fused.RmsNorm o -> norm(Kernel.RMS_NORM, o.eps(), in, out);
             case Fused.RmsNormGrad o -> rmsNormGrad(in, out);
             case Fused.Rope o -> rope(o, in, out[0]);
             case Fused.Gated o ->
                 elementwise(Kernel.GATED, out[0], in[0], in[1], out[0])
-                        .i32(code(o.fn()))
+                        .function(o.fn(), Call.size(out[0]))
                         .each(Call.size(out[0]));
             case Fused.GatedGrad o ->
                 elementwise(Kernel.GATED_GRAD, out[0], in[0], in[1], in[2], out[0], out[1])
-                        .i32(code(o.fn()))
+                        .function(o.fn(), Call.size(out[0]))
                         .each(Call.size(out[0]));
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
@@ -262,7 +268,12 @@ public final class Dispatch {
             case Fused.AttentionGrad o when flash.takesGradient(in) -> flash.runGradient(o, in, out);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
             case Layers.Linear o -> products.linear(o, in, out);
-            case Layers.AddLayerNorm o -> norm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);
+            case Layers.AddMatMul o -> {
+                if (!products.matmul(o.product(), in[0], in[1], List.of(in[2]), out[0])) {
+                    broadcast(Kernel.ADD, o, new Tensor[] {in[2], out[0]}, out[0]);
+                }
+            }
+            case Layers.AddLayerNorm o -> rows.layerNorm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);
             case Layers.AddRmsNorm o -> norm(Kernel.ADD_RMS_NORM, o.eps(), in, out);
             case Adapters.Lora _ -> products.lora(in, out[0]);
             case Adapters.ExpertLora o ->
@@ -335,15 +346,6 @@ public final class Dispatch {
                 .groups(1);
     }
 
-    /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
-    private void layerNormGrad(Tensor[] in, Tensor[] out) {
-        eachRow(Kernel.LAYER_NORM_GRAD, in[0], in[0], in[1], in[3], in[4], in[5], out[0]);
-        if (out.length > 1) {
-            Tensor[] read = {in[0], in[3], in[4], in[5]};
-            rows.addUp(Kernel.LAYER_NORM_GRAD_WEIGHTS, in[0].shape(), read, out[1], out[2]);
-        }
-    }
-
     /** (x, w, rstd, dy) -> dx[, dw]. */
     private void rmsNormGrad(Tensor[] in, Tensor[] out) {
         eachRow(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
@@ -357,8 +359,10 @@ public final class Dispatch {
         long heads = in[0].dim(1);
         long d = in[0].dim(2);
         long half = Call.size(in[2]);
-        long work = in[0].dim(0) * heads * (d - half);
+        int together = Call.size(in[0]) < MANY ? 1 : (int) Math.min(MOST_HEADS, Long.lowestOneBit(heads));
+        long work = in[0].dim(0) * heads / together * (d - half);
         call(Kernel.ROPE)
+                .define("HEADS", together)
                 .tensors(in[0], in[1], in[2], y)
                 .i64(work)
                 .i32(heads)

@@ -12,7 +12,8 @@ import java.util.List;
 /**
  * Launches of attention on tensor cores: tiles of queries where a sequence has many (flash.kernel), keys split over groups
  * where it has few (decode.kernel), and the gradient (flashgrad.kernel). All take one 16-bit type; tiles and gradient take heads
- * of whole sixteens, decode.kernel those of 128.
+ * of whole sixteens, decode.kernel those of 128. Where there are warpgroups, heads of 64 and 128 have kernels of their own
+ * (flash90.kernel, flashgrad90.kernel), with the same parameters and groups.
  */
 final class Flash {
     /** As the kernels have them. */
@@ -28,6 +29,9 @@ final class Flash {
     private static final int KEYS = 8 * RUN;
 
     private static final int MOST_SPLITS = 32;
+
+    /** Groups of a cluster: what every chip that has clusters takes. */
+    private static final int CLUSTER = 8;
 
     /** Groups of the gradient of keys and values from which a chip is full, so that heads need not be dealt to more. */
     private static final long GROUPS = 384;
@@ -67,6 +71,11 @@ final class Flash {
         return in[0].shape().dim(0) >= QUERIES * in[5].shape().dim(0);
     }
 
+    /** Whether warpgroups take tiles of these heads. */
+    private boolean isWide(Tensor... in) {
+        return launcher.warpgroups() && (in[0].dim(2) == HEAD || in[0].dim(2) == HEAD / 2);
+    }
+
     /** Scratch memory of an operation: what groups that share a query found, of as many as there are at most. */
     static long workspace(Spec... in) {
         return takes(in) && !isTiled(in)
@@ -79,28 +88,96 @@ final class Flash {
         long tokens = in[0].dim(0);
         long sequences = in[5].dim(0);
         if (isTiled(specs(in))) {
-            Call call = new Call(launcher, Kernel.FLASH_ATTENTION)
+            Kernel kernel = isWide(in) && op.scale() > 0 ? Kernel.FLASH_ATTENTION_90 : Kernel.FLASH_ATTENTION;
+            Call call = new Call(launcher, kernel)
                     .define("D_HEAD", in[0].dim(2))
                     .tensors(in)
                     .tensors(out)
                     .i32(tokens);
-            rest(call, op, in).groups(tokens / TILE + sequences + 1, in[0].dim(1), 1);
+            rest(call, op, in).groups(in[0].dim(1), tokens / TILE + sequences + 1, 1);
             return;
         }
-        long kvHeads = in[1].dim(1);
-        long most = Call.groups(2L * launcher.multiprocessors(), tokens * kvHeads);
-        long splits = Math.clamp(Call.groups(in[5].dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
         Scope scratch = launcher.scratch();
         scratch.mark();
-        Tensor parts = scratch.allocate(Spec.f32(tokens, in[0].dim(1), splits, HEAD));
-        Tensor stats = scratch.allocate(Spec.f32(tokens, in[0].dim(1), splits, 2));
-        Call call = new Call(launcher, Kernel.DECODE_ATTENTION).tensors(in).tensors(parts, stats);
-        rest(call, op, in).groups(tokens, kvHeads, splits);
+        Split split = split(op, in);
+        Call call = split.call(launcher, Kernel.DECODE_ATTENTION)
+                .tensors(in)
+                .tensors(split.parts, split.stats)
+                .tensors(out);
+        rest(call, op, in).groups(tokens, in[1].dim(1), split.parts.dim(2));
+        combine(split, out);
+        scratch.release();
+    }
+
+    /**
+     * What groups that share a query found.
+     *
+     * @param parts sums of values, [N, H, splits, D]
+     * @param stats the largest score and the sum of weights, [N, H, splits, 2]
+     * @param clustered whether these groups merge it themselves, and write neither
+     */
+    private record Split(Tensor parts, Tensor stats, boolean clustered) {
+        Call call(Launcher launcher, Kernel kernel) {
+            Call call = new Call(launcher, kernel);
+            return clustered ? call.define("CLUSTER", CLUSTER) : call;
+        }
+    }
+
+    private Split split(Fused.Attention op, Tensor... in) {
+        long tokens = in[0].dim(0);
+        long heads = in[0].dim(1);
+        long most = Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
+        long wanted = Math.clamp(Call.groups(in[5].dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
+        boolean clustered = launcher.clusters() && most >= CLUSTER && wanted < MOST_SPLITS;
+        long splits = clustered ? CLUSTER : wanted;
+        Scope scratch = launcher.scratch();
+        return new Split(
+                scratch.allocate(Spec.f32(tokens, heads, splits, HEAD)),
+                scratch.allocate(Spec.f32(tokens, heads, splits, 2)),
+                clustered);
+    }
+
+    private void combine(Split split, Tensor... out) {
+        if (split.clustered) {
+            return;
+        }
         new Call(launcher, Kernel.COMBINE_ATTENTION)
-                .tensors(parts, stats)
+                .tensors(split.parts, split.stats)
                 .tensors(out)
-                .i32(splits)
-                .groups(tokens * in[0].dim(1));
+                .i32(split.parts.dim(2))
+                .groups(split.parts.dim(0) * split.parts.dim(1));
+    }
+
+    /** Whether attention takes a single query, and can begin with its rotation. */
+    boolean takesAppended(Tensor... in) {
+        return in[0].dim(0) == 1 && in[5].dim(0) == 1 && takes(in) && !isTiled(specs(in));
+    }
+
+    /** Rope of q and of k, Store of k and of v, and attention, as {@link Appending} has them. */
+    void append(List<Neighbours.Held> held) {
+        Neighbours.Held queries = held.getFirst();
+        Neighbours.Held keys = held.get(1);
+        Tensor[] keyStore = held.get(2).in();
+        Tensor[] valueStore = held.get(3).in();
+        Neighbours.Held last = held.getLast();
+        Fused.Attention op = (Fused.Attention) last.op();
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Split split = split(op, last.in());
+        split.call(launcher, Kernel.APPEND_ATTENTION)
+                .tensors(queries.in()[0], keys.in()[0], valueStore[2])
+                .tensors(queries.in()[1], queries.in()[2], keyStore[1], last.in()[3], last.in()[5])
+                .tensors(queries.out()[0], keys.out()[0], keyStore[0], valueStore[0], split.parts, split.stats)
+                .tensors(last.out())
+                .i32(queries.in()[0].dim(1))
+                .i32(keys.in()[0].dim(1))
+                .i32(op.block())
+                .i32(op.window())
+                .f32(op.scale())
+                .f32(((Fused.Rope) queries.op()).magnitude())
+                .i64(keyStore[0].dim(0))
+                .groups(1, keys.in()[0].dim(1), split.parts.dim(2));
+        combine(split, last.out());
         scratch.release();
     }
 
@@ -152,15 +229,16 @@ final class Flash {
         Scope scratch = launcher.scratch();
         scratch.mark();
         Tensor delta = scratch.allocate(in[7].spec());
-        Call queries = new Call(launcher, Kernel.FLASH_GRAD_QUERY)
+        boolean wide = isWide(in);
+        Call queries = new Call(launcher, wide ? Kernel.FLASH_GRAD_QUERY_90 : Kernel.FLASH_GRAD_QUERY)
                 .define("D_HEAD", d)
                 .tensors(in)
                 .tensors(out[0], delta)
                 .i32(in[0].dim(0));
-        rest(queries, forward, in).groups(in[0].dim(0) / TILE + in[5].dim(0) + 1, in[0].dim(1), 1);
+        rest(queries, forward, in).groups(in[0].dim(1), in[0].dim(0) / TILE + in[5].dim(0) + 1, 1);
         Tensor parts = scratch.allocate(parts(op.block(), specs(in)));
         launcher.zero(parts);
-        Call keys = new Call(launcher, Kernel.FLASH_GRAD_KEY_VALUE)
+        Call keys = new Call(launcher, wide ? Kernel.FLASH_GRAD_KEY_VALUE_90 : Kernel.FLASH_GRAD_KEY_VALUE)
                 .define("D_HEAD", d)
                 .tensors(Arrays.copyOf(in, 6))
                 .tensors(in[7], in[8], delta, parts)

@@ -17,7 +17,8 @@ public enum Kernel {
     FILL("elementwise", "Fill", 0),
     MATMUL("matmul", "MatMul", 8704),
     MATMUL_FEW("matmul", "MatMulFew", 34816),
-    PROJECT("project", "Project", 41984, "epilogue", "mma", "tiles"),
+    PROJECT("project", "Project", 49152, "epilogue", "mma", "tiles"),
+    NORM_PROJECT("project", "NormProject", 49152, "epilogue", "mma", "tiles"),
     DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "tiles"),
     GATHER_TILES("dequantize", "GatherTiles", 0, "mma", "tiles"),
     PACK_TILES("repack", "PackTiles", 0),
@@ -54,8 +55,7 @@ public enum Kernel {
     NOISE("dropout", "Noise", 0),
     LAYER_NORM("layernorm", "LayerNorm", 32),
     ADD_LAYER_NORM("layernorm", "AddLayerNorm", 32),
-    LAYER_NORM_GRAD("layernorm", "LayerNormGrad", 32),
-    LAYER_NORM_GRAD_WEIGHTS("layernorm", "LayerNormGradWeights", 1024),
+    LAYER_NORM_GRAD("layernorm", "LayerNormGrad", 64),
     RMS_NORM("rmsnorm", "RmsNorm", 32),
     ADD_RMS_NORM("rmsnorm", "AddRmsNorm", 32),
     RMS_NORM_GRAD("rmsnorm", "RmsNormGrad", 32),
@@ -72,12 +72,19 @@ public enum Kernel {
     ATTENTION("attention", "Attention", 8256),
     FLASH_ATTENTION("flash", "FlashAttention", 32800, "mma", "lines"),
     DECODE_ATTENTION("decode", "DecodeAttention", 17408, "mma"),
+    APPEND_ATTENTION("decode", "AppendAttention", 17920, "mma"),
     COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
     FLASH_GRAD_QUERY("flashgrad", "FlashGradQuery", 32800, "mma", "lines"),
     FLASH_GRAD_KEY_VALUE("flashgrad", "FlashGradKeyValue", 33568, "mma", "lines"),
     FLASH_GRAD_COMBINE("flashgrad", "FlashGradCombine", 0, "mma", "lines"),
+    FLASH_ATTENTION_90("flash90", "FlashAttention90", 165920, "mma", "lines90"),
+    FLASH_GRAD_QUERY_90("flashgrad90", "FlashGradQuery90", 164896, "mma", "lines90"),
+    FLASH_GRAD_KEY_VALUE_90("flashgrad90", "FlashGradKeyValue90", 133152, "mma", "lines90"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
+
+    /** Shared memory that every chip gives a group without being asked. */
+    private static final int PLAIN_SHARED = 48 << 10;
 
     private final String file;
     private final String symbol;
@@ -116,5 +123,10 @@ public enum Kernel {
     /** Bytes of shared memory that a group has, each array rounded up to sixteen. */
     public int shared() {
         return shared;
+    }
+
+    /** The same of a kernel that has more than chips give without being asked, whose launch says so; 0 of the others. */
+    public int largeShared() {
+        return shared > PLAIN_SHARED ? shared : 0;
     }
 }

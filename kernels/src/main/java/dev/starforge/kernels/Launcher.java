@@ -3,6 +3,7 @@ package dev.starforge.kernels;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Plain;
+import java.util.List;
 
 /** What a backend does for {@link Dispatch}: it puts these on its queue, in the order they come, and need not wait. */
 public interface Launcher {
@@ -22,9 +23,17 @@ public interface Launcher {
     /** How many groups run side by side; a launch that takes its work in turns has a multiple of it. */
     int multiprocessors();
 
-    /** A product by a library of the device's maker, if there is one that takes these types and shapes. */
-    boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c);
+    /** Whether groups of a launch can be clusters, which reach each other's shared memory. */
+    boolean clusters();
 
-    /** The same, added to what {@code addend} has: of the type and shape of c, and perhaps c itself. */
-    boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c);
+    /** Whether four simdgroups side by side multiply tiles in shared memory, which kernels named after sm_90 do. */
+    boolean warpgroups();
+
+    /**
+     * A product by a library of the device's maker, if there is one that takes these types and shapes.
+     *
+     * @param addends what is added to it before it is rounded, each of the type of c: a row for all rows, or what has the shape of
+     *     c, or both in this order
+     */
+    boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c);
 }

@@ -10,7 +10,10 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
 
 /** Launches of products, and of what a mixture of experts needs around its own. */
 final class Products {
@@ -28,127 +31,67 @@ final class Products {
      */
     private static final int FEW_ROWS = 32;
 
-    /** Weights of one launch: queries, keys and values. */
-    private static final int TOGETHER = 3;
+    /** Columns of a thread and of a group of {@link Kernel#FINISH}. */
+    private static final int RUN = 8;
 
-    /** Blocks whose scales take so many registers that fewer pieces fit. */
-    private static final int SUPER_BLOCK = 256;
-
-    /** Columns of a group of {@link Kernel#FINISH}. */
-    private static final int FINISHED = 8 * Launch.GROUP;
+    private static final int FINISHED = RUN * Launch.GROUP;
 
     private static final long MAX_BATCHES = 65535;
-
-    /** Rows of a product that {@link Kernel#PROJECT} takes, in blocks of so many columns of mma. */
-    static final int PROJECTED_ROWS = 64;
-
-    /** The same of weights of 16 bits, above which the maker's library reads them as fast. */
-    private static final int DENSE_ROWS = 8;
-
-    private static final int MOST_COLUMNS = 32;
 
     /** Rows up to which low-rank updates read the adapters that rows have, instead of being products with all of them. */
     static final int FEW_ADAPTED = 64;
 
-    /** Groups of {@link Kernel#PROJECT} that a multiprocessor holds: more where there are tiles for them, and registers. */
-    private static final int FEW_RESIDENT = 2;
-
-    private static final int MANY_RESIDENT = 3;
-
-    /** As project.kernel has them: columns of a turn of all simdgroups, numbers of x in shared memory, numbers between its rows. */
-    private static final int TURN = 512;
-
-    private static final long X_NUMBERS = 2 * 8448;
-    private static final long X_PAD = 16;
-
     private final Launcher launcher;
     private final Weights weights;
+    private final Project project;
 
-    Products(Launcher launcher, Weights weights) {
+    Products(Launcher launcher, Weights weights, Project project) {
         this.launcher = launcher;
         this.weights = weights;
+        this.project = project;
     }
 
-    void matmul(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
+    /** A product, and whether it was added to {@code addends}, as {@link Launcher#product} takes them; what is not is left to do. */
+    boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
         if (Call.size(c) == 0) {
-            return;
+            return true;
         }
-        if (isProjected(op, a.spec(), b.spec()) && (b.dtype().isQuantized() || Call.aligned(b))) {
-            project(
-                    new Layers.Linear(1, false, Fn.IDENTITY, false, c.dtype(), false),
-                    new Tensor[] {a, b},
-                    new Tensor[] {c},
-                    0,
-                    1);
-        } else if (b.dtype().isQuantized()) {
-            Scope scratch = launcher.scratch();
-            scratch.mark();
-            Tensor w = scratch.allocate(new Spec(a.dtype(), b.shape()));
+        if (Project.takes(op, a, b)) {
+            project.run(Project.plain(c.dtype()), new Tensor[] {a, b}, new Tensor[] {c}, 0, 1);
+            return addends.isEmpty();
+        }
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Tensor w = b;
+        if (b.dtype().isQuantized()) {
+            w = scratch.allocate(new Spec(a.dtype(), b.shape()));
             weights.dequantize(b, w);
-            dense(op, a, w, c);
-            scratch.release();
-        } else {
-            dense(op, a, b, c);
         }
+        boolean added = launcher.product(op, a, w, addends, c);
+        if (!added && (addends.isEmpty() || !launcher.product(op, a, w, List.of(), c))) {
+            dense(op, a, w, c);
+        }
+        scratch.release();
+        return added || addends.isEmpty();
     }
 
     /** Scratch memory of a product. */
     static long workspace(Plain.MatMul op, Spec a, Spec b) {
-        return b.dtype().isQuantized() && !isProjected(op, a, b) ? new Spec(a.dtype(), b.shape()).bytes() : 0;
+        return b.dtype().isQuantized() && !Project.takes(op, a, b) ? new Spec(a.dtype(), b.shape()).bytes() : 0;
     }
 
-    /** Whether weights are read once, for few rows, by {@link Kernel#PROJECT}. */
-    private static boolean isProjected(Plain.MatMul op, Spec a, Spec b) {
-        DType w = b.dtype();
-        boolean types = w.isQuantized() || w == DType.BF16 || w == DType.F16 && a.dtype() == DType.F16;
-        return types
-                && !op.transposeA()
-                && op.transposeB()
-                && a.shape().rank() == 2
-                && a.shape().dim(0) <= (w == a.dtype() ? DENSE_ROWS : PROJECTED_ROWS / (a.dtype() == DType.F32 ? 4 : 1))
-                && b.shape().dim(0) > 0
-                && b.shape().last() > 0
-                && b.shape().last() % Tiles.PIECE == 0;
-    }
-
-    /** One launch for weights from..to-1 of one type; what is not there is a buffer that the kernel does not read. */
-    private void project(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
-        Tensor x = in[0];
-        DType w = in[1 + from].dtype();
-        DType mma = w.isQuantized() ? x.dtype() == DType.F16 ? DType.F16 : DType.BF16 : w;
-        int parts = mma == x.dtype() ? 1 : x.dtype() == DType.F32 ? 3 : 2;
-        long rows = x.dim(0);
-        int eights = 1;
-        while (eights * (8 / parts) < rows && 8 * eights < MOST_COLUMNS) {
-            eights *= 2;
-        }
-        Ring ring = ring(w, x.dim(1), slots(Math.min(rows, eights * (8L / parts)), parts), tiles(out, from, to));
-        Call call = new Call(launcher, Kernel.PROJECT)
-                .define("DEPTH", ring.depth)
-                .define("MMA", Variant.spelled(mma))
-                .define("NT", eights)
-                .define("PARTS", parts)
-                .unaligned("UNALIGNED_X", x);
-        if (ring.whole) {
-            call.define("RESIDENT", ring.resident);
-            call.define("WHOLE", 1);
-        }
-        if (w.isQuantized()) {
-            call.define("FORMAT", w.name());
-            call.define("CODE_PARTS", Weights.isNf4(w) && x.dtype() == DType.F32 ? 3 : 1);
-        }
-        if (!Arrays.stream(in, 1 + from, 1 + to).allMatch(Call::aligned)) {
-            call.define("UNALIGNED_W", 1);
-        }
-        long tiles = arguments(call, op, in, out, from, to, Tiles.ROWS);
-        long turns = Call.groups(tiles, (long) ring.resident * launcher.multiprocessors());
-        call.groups(Call.groups(tiles, turns), Call.groups(rows, eights * (8L / parts)), 1);
+    /** The same of a layer: that of its largest weight, and of its bias in the type of the result. */
+    static long workspace(Layers.Linear op, Spec... in) {
+        return Arrays.stream(in, 1, 1 + op.weights())
+                .mapToLong(w -> workspace(op.product(), in[0], w)
+                        + (op.bias() && op.to() != DType.F32
+                                ? op.to().bytes() * w.shape().dim(0)
+                                : 0))
+                .max()
+                .orElse(0);
     }
 
     private void dense(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-        if (launcher.product(op, a, b, c)) {
-            return;
-        }
         long rows = c.dim(-2);
         long columns = c.dim(-1);
         long batches = Call.size(c) / (rows * columns);
@@ -171,19 +114,18 @@ final class Products {
 
     /** Weights of one type together, as many as kernels have parameters for; each by itself elsewhere. */
     void linear(Layers.Linear op, Tensor[] in, Tensor[] out) {
-        boolean together = op.weights() <= TOGETHER;
+        boolean together = op.weights() <= Project.TOGETHER;
         boolean projected = true;
         for (int i = 0; i < op.weights(); i++) {
             Tensor w = in[1 + i];
             together &= w.dtype() == in[1].dtype();
-            projected &= isProjected(op.product(), in[0].spec(), w.spec())
-                    && (w.dtype().isQuantized() || Call.aligned(w));
+            projected &= Project.takes(op.product(), in[0], w);
         }
         int step = together ? op.weights() : 1;
         for (int i = 0; i < op.weights(); i += step) {
             if (projected) {
-                project(op, in, out, i, i + step);
-            } else if (in[0].dim(0) > (in[0].dtype() == DType.F32 ? FEW_ROWS : DENSE_ROWS)
+                project.run(op, in, out, i, i + step);
+            } else if (in[0].dim(0) > (in[0].dtype() == DType.F32 ? FEW_ROWS : Project.DENSE_ROWS)
                     || in[1 + i].dtype().isQuantized()) {
                 for (int weight = i; weight < i + step; weight++) {
                     product(op, in, out, weight);
@@ -192,56 +134,6 @@ final class Products {
                 portable(op, in, out, i, i + step);
             }
         }
-    }
-
-    /**
-     * How {@link Kernel#PROJECT} reads weights.
-     *
-     * @param depth pieces on their way to a lane
-     * @param resident groups that a multiprocessor holds
-     * @param whole whether all of x fits into shared memory and all lanes have as many pieces, a multiple of depth
-     */
-    private record Ring(int depth, int resident, boolean whole) {}
-
-    /** Few tiles, and so few groups: more pieces each. Many: more groups, so that some compute while others wait. */
-    private Ring ring(DType w, long terms, long slots, long tiles) {
-        boolean scalesOfSix = w == DType.Q4_K || w == DType.Q5_K;
-        boolean few = scalesOfSix || tiles <= (long) FEW_RESIDENT * launcher.multiprocessors();
-        int most = scalesOfSix ? 4 : few || isFourBits(w) ? 6 : w.isQuantized() ? 4 : 3;
-        int depth = depth(most, terms);
-        boolean whole = terms % ((long) depth * TURN) == 0 && slots * (terms + X_PAD) <= X_NUMBERS;
-        return whole
-                ? new Ring(depth, few ? FEW_RESIDENT : MANY_RESIDENT, true)
-                : new Ring(depth(isFourBits(w) ? 6 : 4, terms), FEW_RESIDENT, false);
-    }
-
-    private static boolean isFourBits(DType w) {
-        return w.isQuantized() && w != DType.Q8_0 && w != DType.INT8_128 && w.blockElements() < SUPER_BLOCK;
-    }
-
-    /** Columns of mma that so many rows of x take. */
-    private static long slots(long rows, int parts) {
-        long each = 8 / parts;
-        return (rows - 1) / each * 8 + (rows - 1) % each * parts + parts;
-    }
-
-    private static long tiles(Tensor[] out, int from, int to) {
-        long tiles = 0;
-        for (int i = from; i < to; i++) {
-            tiles += Call.groups(out[i].dim(1), Tiles.ROWS);
-        }
-        return tiles;
-    }
-
-    /** As many as there may be, if that divides those that a lane has of a row. */
-    private static int depth(int most, long terms) {
-        long turns = Call.groups(terms / Tiles.PIECE, 8);
-        for (int depth = most; depth > most / 2; depth--) {
-            if (turns % depth == 0) {
-                return depth;
-            }
-        }
-        return most;
     }
 
     /** One weight by the maker's library, and what follows by a kernel of ours; without one, all by ours. */
@@ -256,34 +148,59 @@ final class Products {
         Tensor y = out[weight];
         Tensor w = dense[1 + weight];
         boolean any = Call.size(y) > 0;
-        boolean sum = op.residual() && !op.bias() && op.fn() == Fn.IDENTITY;
-        if (any && sum && launcher.addProduct(op.product(), in[0], w, in[op.residualInput()], y)) {
-            scratch.release();
-            return;
-        }
-        if (any && launcher.product(op.product(), in[0], w, y)) {
-            if (op.bias() || op.fn() != Fn.IDENTITY || op.residual()) {
-                finish(op, in, y, weight);
+        List<Tensor> addends = any ? addends(op, in, y, weight) : List.of();
+        if (any && launcher.product(op.product(), in[0], w, addends, y)) {
+            if (op.fn() != Fn.IDENTITY) {
+                finish(op, in, y, weight, false);
             }
+        } else if (any && launcher.product(op.product(), in[0], w, List.of(), y)) {
+            finish(op, in, y, weight, op.bias());
         } else {
             portable(op, dense, out, weight, weight + 1);
         }
         scratch.release();
     }
 
+    /** What the maker's library may add to a product: the bias, and the residual where no function comes before it. */
+    private List<Tensor> addends(Layers.Linear op, Tensor[] in, Tensor y, int weight) {
+        List<Tensor> addends = new ArrayList<>();
+        if (op.bias()) {
+            addends.add(bias(in[op.biasOf(1 + weight)], y.dtype()));
+        }
+        if (op.residual() && op.fn() == Fn.IDENTITY) {
+            addends.add(in[op.residualInput()]);
+        }
+        return addends;
+    }
+
+    /** A bias as the library adds it: in the type of the result. */
+    private Tensor bias(Tensor bias, DType type) {
+        if (bias.dtype() == type) {
+            return bias;
+        }
+        Tensor rounded = launcher.scratch().allocate(new Spec(type, bias.shape()));
+        new Call(launcher, Kernel.CAST)
+                .tensors(bias, rounded)
+                .i64(Call.size(bias))
+                .each(Call.size(bias));
+        return rounded;
+    }
+
     /** What follows a product, as many rows at a time as a launch has groups for. */
-    private void finish(Layers.Linear op, Tensor[] in, Tensor y, int weight) {
+    private void finish(Layers.Linear op, Tensor[] in, Tensor y, int weight, boolean bias) {
         long columns = y.dim(1);
         for (long from = 0; from < y.dim(0); from += MAX_BATCHES) {
             Shape part = Shape.of(Math.min(MAX_BATCHES, y.dim(0) - from), columns);
             Tensor rows = y.view(from * columns, part);
-            new Call(launcher, Kernel.FINISH)
-                    .tensors(
-                            rows,
-                            op.bias() ? in[op.biasOf(1 + weight)] : rows,
-                            op.residual() ? in[op.residualInput()].view(from * columns, part) : rows)
+            Tensor own = bias ? in[op.biasOf(1 + weight)] : rows;
+            Tensor residual = op.residual() ? in[op.residualInput()].view(from * columns, part) : rows;
+            Call call = new Call(launcher, Kernel.FINISH);
+            if (columns % RUN == 0 && Stream.of(rows, own, residual).allMatch(Call::aligned)) {
+                call.define("WIDE", 1);
+            }
+            call.tensors(rows, own, residual)
                     .i32(columns)
-                    .flag(op.bias())
+                    .flag(bias)
                     .i32(Dispatch.code(op.fn()))
                     .flag(op.residual())
                     .groups(Call.groups(columns, FINISHED), part.dim(0), 1);
@@ -295,39 +212,8 @@ final class Products {
         boolean few = rows <= FEW_ROWS;
         int tile = few ? FEW : TILE;
         Call call = new Call(launcher, few ? Kernel.LINEAR_FEW : Kernel.LINEAR);
-        long tiles = arguments(call, op, in, out, from, to, tile);
+        long tiles = Project.arguments(call.tensors(in[0]), op, in, out, from, to, tile);
         call.groups(tiles, Call.groups(rows, tile), 1);
-    }
-
-    /** Weights from..to-1 with all that goes with them; how many tiles they have. What a kernel is not given it does not read. */
-    private static long arguments(Call call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to, int tile) {
-        Tensor[] matrices = new Tensor[TOGETHER];
-        Tensor[] biases = new Tensor[TOGETHER];
-        Tensor[] results = new Tensor[TOGETHER];
-        long[] columns = new long[TOGETHER];
-        long tiles = 0;
-        for (int i = 0; i < TOGETHER; i++) {
-            int weight = Math.min(from + i, to - 1);
-            matrices[i] = in[1 + weight];
-            results[i] = out[weight];
-            biases[i] = op.bias() ? in[op.biasOf(1 + weight)] : results[i];
-            columns[i] = from + i < to ? results[i].dim(1) : 0;
-            tiles += Call.groups(columns[i], tile);
-        }
-        call.tensors(in[0])
-                .tensors(matrices)
-                .tensors(biases)
-                .tensors(op.residual() ? in[op.residualInput()] : results[0])
-                .tensors(results)
-                .i32(in[0].dim(0))
-                .i32(in[0].dim(1))
-                .i32(columns[0])
-                .i32(columns[1])
-                .i32(columns[2])
-                .flag(op.bias())
-                .i32(Dispatch.code(op.fn()))
-                .flag(op.residual());
-        return tiles;
     }
 
     /** (y, x, a, b, scales, index) -> z. */

@@ -8,6 +8,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Plain;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Stream;
 
 /** Launches of what moves or adds rows; see rows.kernel. */
 final class Rows {
@@ -16,6 +17,14 @@ final class Rows {
 
     /** Rows that a group adds up, as common.kernel has it. */
     static final int STRETCH = 256;
+
+    /** Groups of a norm that a multiprocessor holds. */
+    private static final int RESIDENT = 4;
+
+    /** Groups that a norm's gradient has at least where there are as many rows, and rows of a group at most. */
+    private static final long GROUPS = 1024;
+
+    private static final long MOST_EACH = 32;
 
     private final Launcher launcher;
 
@@ -144,6 +153,70 @@ final class Rows {
         return parts == 1
                 ? 0
                 : sums * Spec.f32(parts, shape.last()).bytes() + workspace(Shape.of(parts, shape.last()), 1);
+    }
+
+    /** (x[, y], w, b) -> [h, ]norm, means, rstds. */
+    void layerNorm(Kernel kernel, float eps, Tensor[] in, Tensor[] out) {
+        Shape shape = in[0].shape();
+        new Call(launcher, kernel)
+                .define("HELD", held(Call.groups(shape.last(), Launch.GROUP)))
+                .tensors(in)
+                .tensors(out)
+                .i64(shape.rows())
+                .i64(shape.last())
+                .f32(eps)
+                .groups(Math.min(shape.rows(), (long) RESIDENT * launcher.multiprocessors()));
+    }
+
+    /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]: a row of dw and db of each group, and then their sums. */
+    void layerNormGrad(Tensor[] in, Tensor[] out) {
+        Shape shape = in[0].shape();
+        long each = normRows(shape.rows());
+        long groups = Call.groups(shape.rows(), each);
+        boolean weights = out.length > 1;
+        Scope scratch = launcher.scratch();
+        scratch.mark();
+        Tensor[] parts = {in[3], in[4]}; // of the type that the kernel expects, where it writes none
+        for (int i = 0; i < 2 && weights; i++) {
+            parts[i] = groups == 1 ? out[1 + i] : scratch.allocate(Spec.f32(groups, shape.last()));
+        }
+        boolean wide = shape.last() % 4 == 0
+                && Stream.concat(Stream.of(in[0], in[1], in[5]), Stream.of(out)).allMatch(Call::aligned);
+        int at = wide ? 4 : 1;
+        Call call = new Call(launcher, Kernel.LAYER_NORM_GRAD)
+                .define("HELD", at * held(Call.groups(shape.last(), (long) at * Launch.GROUP)));
+        (wide ? call.define("WIDE", 1) : call)
+                .tensors(in[0], in[1], in[3], in[4], in[5], out[0])
+                .tensors(parts)
+                .i64(shape.rows())
+                .i64(each)
+                .i64(shape.last())
+                .flag(weights)
+                .groups(groups);
+        for (int i = 0; i < 2 && weights && groups != 1; i++) {
+            sum(Plain.Sum.Over.LEADING, parts[i], out[1 + i]);
+        }
+        scratch.release();
+    }
+
+    /** Scratch memory for the weights' gradients. */
+    static long layerNormWorkspace(Shape shape) {
+        long groups = Call.groups(shape.rows(), normRows(shape.rows()));
+        Shape parts = Shape.of(groups, shape.last());
+        return groups == 1 ? 0 : 2 * Spec.f32(groups, shape.last()).bytes() + workspace(parts, 1);
+    }
+
+    private static long normRows(long rows) {
+        return Math.clamp(rows / GROUPS, 1, MOST_EACH);
+    }
+
+    /** A power of two, or three halves of one, and at least so many: so few kernels serve all widths. */
+    private static long held(long least) {
+        long held = 1;
+        while (held < least) {
+            held = Long.bitCount(held) == 2 ? held / 3 * 4 : held == 1 ? 2 : held / 2 * 3;
+        }
+        return held;
     }
 
     void slice(long from, Tensor x, Tensor y) {

@@ -170,7 +170,8 @@ final class Tiles {
         int register = h + slot / 2 * 2;
         int low = bits == 8
                 ? (piece * 256 + step / 2 * 128 + lane * 4 + step % 2 * 2 + h) * 32 + slot * 8
-                : (piece * 128 + lane * 4 + step) * 32 + 4 * register + slot % 2 * 16;
+                : (piece * 128 + lane * 4 + step) * 32
+                        + (Weights.isNf4(type) ? 8 * register + slot % 2 * 4 : 4 * register + slot % 2 * 16);
         put(sources, low, bits, row, blockBit(column) + lowAt.applyAsInt(column % type.blockElements()));
         int words = pieces * bits * 32 + piece * upper * 32 + lane * upper;
         int high = upper == 1

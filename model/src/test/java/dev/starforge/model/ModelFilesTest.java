@@ -127,7 +127,8 @@ final class ModelFilesTest {
                 "general.architecture\b\0\0\0\n\0\0\0\0\0\0\0xstarcode2");
         assertThatThrownBy(() -> ModelFiles.open(gguf))
                 .isInstanceOf(ModelException.class)
-                .hasMessageContaining("general.architecture: expected one of deepseek_v2, deepseek_v3, llama");
+                .hasMessageContaining(
+                        "general.architecture: expected one of deepseek, deepseek_v2, deepseek_v3, llama");
     }
 
     @Test

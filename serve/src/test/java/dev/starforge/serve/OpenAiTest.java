@@ -108,6 +108,8 @@ final class OpenAiTest {
                 "prompt|{'prompt':{'a':1}}",
                 "prompt|{'prompt':['a',1]}",
                 "prompt|{'prompt':['a','b'],'suffix':'c'}",
+                "token_healing|{'prompt':'a','suffix':'b','token_healing':true}",
+                "token_healing|{'prompt':'a','token_healing':'yes'}",
                 "max_tokens|{'prompt':'x','max_tokens':-1}",
                 "max_tokens|{'prompt':'x','max_tokens':5000}",
                 "prompt|{'prompt':['a','b','c','d','e','f','g','h','i'],'n':16}",

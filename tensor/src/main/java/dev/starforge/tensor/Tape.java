@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Wraps any {@link Ops} and records what depends on the parameters, so that it can run backward once. Backward is
@@ -68,7 +69,8 @@ public final class Tape implements Ops {
             if (op instanceof Plain.Cast && in[0].dtype() == DType.F32) {
                 rounded.add(out[0]);
             }
-            if (op instanceof Plain.MatMul && in[0].dtype() != DType.F32 && out[0].dtype() == DType.F32) {
+            boolean product = op instanceof Plain.MatMul || op instanceof Layers.Linear linear && !linear.residual();
+            if (product && in[0].dtype() != DType.F32 && out[0].dtype() == DType.F32) {
                 widened.put(out[0], in[0].dtype());
             }
             record(new OpNode(op, in.clone(), out.clone(), needs, op.saved(input -> needs[input])));
@@ -183,7 +185,20 @@ public final class Tape implements Ops {
         }
         Tensor gradient = ops.cast(part, gradientType(tensor));
         Tensor before = gradients.get(tensor);
-        Tensor sum = before == null ? gradient : ops.add(before, gradient);
+        replace(tensor, before, before == null ? gradient : ops.add(before, gradient));
+    }
+
+    /** The same of a product, in one operation where there is a gradient already. */
+    private void accumulate(Tensor tensor, Plain.MatMul product, Tensor a, Tensor b) {
+        Tensor before = gradients.get(tensor);
+        if (before != null && before.dtype() == product.to()) {
+            replace(tensor, before, ops.run(new Layers.AddMatMul(product), a, b, before));
+        } else {
+            accumulate(tensor, ops.run(product, a, b));
+        }
+    }
+
+    private void replace(Tensor tensor, @Nullable Tensor before, Tensor sum) {
         scope().hold(sum);
         gradients.put(tensor, sum);
         if (before != null) {
@@ -354,6 +369,14 @@ public final class Tape implements Ops {
             given[input] = true;
             if (needs[input]) {
                 accumulate(in[input], gradient);
+            }
+        }
+
+        @Override
+        public void give(int input, Plain.MatMul product, Tensor a, Tensor b) {
+            given[input] = true;
+            if (needs[input]) {
+                accumulate(in[input], product, a, b);
             }
         }
     }

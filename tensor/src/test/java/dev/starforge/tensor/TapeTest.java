@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.tensor.op.Backward;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.lang.reflect.Field;
@@ -265,6 +266,39 @@ final class TapeTest {
         List<String> backward = again.get(Checkpointing.OFF);
         assertThat(without(again.get(Checkpointing.SELECTIVE), backward)).containsExactly("RmsNorm", "Map");
         assertThat(without(again.get(Checkpointing.FULL), backward)).containsExactly("RmsNorm", "MatMul", "Map");
+    }
+
+    /** As the gradient of what queries, keys and values are computed from. */
+    @Test
+    void productsAfterTheFirstAreAddedToTheGradientThatIsThere() {
+        Tensor x = on.normal(1, 5, 8);
+        Tensor v = on.normal(2, 6, 8);
+        Tensor w = on.normal(3, 6, 8);
+        List<String> ran = new ArrayList<>();
+        Tape tape = new Tape(new Named(on.ops, ran), List.of(x), Checkpointing.OFF);
+        Tensor y = tape.add(tape.project(x, v), tape.project(x, w));
+        ran.clear();
+        Tensor dy = on.normal(4, 5, 6);
+        float[] gradient = on.read(tape.backward(y, dy).getFirst());
+        assertThat(ran).containsExactly("MatMul", "AddMatMul");
+        Tensor expected = on.ops.run(new Plain.MatMul(false, false), dy, on.ops.add(v, w));
+        assertThat(gradient).usingComparatorWithPrecision(1e-5f).containsExactly(on.read(expected));
+    }
+
+    /** Logits are float32; the products that their gradient goes into have factors of 16 bits. */
+    @Test
+    void theGradientOfAWideProductHasTheTypeOfItsFactors() {
+        Tensor x = on.ops.cast(on.normal(1, 5, 8), DType.BF16);
+        Tensor w = on.ops.cast(on.normal(2, 6, 8), DType.BF16);
+        Tensor bias = on.normal(3, 6);
+        Layers.Linear head = new Layers.Linear(1, true, Fn.IDENTITY, false, DType.F32, false);
+        Tape tape = new Tape(on.ops, List.of(x), Checkpointing.OFF);
+        Tensor logits = tape.run(head, x, w, bias);
+        Tensor dy = on.normal(4, 5, 6);
+        float[] gradient = on.read(on.ops.cast(tape.backward(logits, dy).getFirst(), DType.F32));
+        Plain.MatMul product = new Plain.MatMul(false, false, on.ops.precision().gradient());
+        Tensor expected = on.ops.run(product, on.ops.cast(dy, DType.BF16), w);
+        assertThat(gradient).containsExactly(on.read(on.ops.cast(expected, DType.F32)));
     }
 
     private static List<String> without(List<String> all, List<String> last) {

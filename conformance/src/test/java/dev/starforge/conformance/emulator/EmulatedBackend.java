@@ -1,6 +1,7 @@
 package dev.starforge.conformance.emulator;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Kernel;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
 import dev.starforge.kernels.Variant;
@@ -21,11 +22,23 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.UnaryOperator;
 
 /** The emulator as a backend, for the conformance suite. Its second device runs everything in the reversed order. */
 public final class EmulatedBackend implements Backend {
     private final Emulator emulator = Emulator.require();
+    private final Set<Kernel> launched = ConcurrentHashMap.newKeySet();
+    private final boolean warpgroups;
+
+    /** Of chips without warpgroups. */
+    public EmulatedBackend() {
+        this(false);
+    }
+
+    public EmulatedBackend(boolean warpgroups) {
+        this.warpgroups = warpgroups;
+    }
 
     @Override
     public String name() {
@@ -55,7 +68,7 @@ public final class EmulatedBackend implements Backend {
     public void variants(Op op, Spec[] in, Set<Variant> needed) {
         try (Device device = open(new DeviceOptions(0, 0, Path.of("")));
                 Scope scope = new Scope(device)) {
-            Dispatch dispatch = new Dispatch(new Recorder(needed, scope));
+            Dispatch dispatch = new Dispatch(new Recorder(needed, scope, warpgroups));
             Tensor[] given = allocate(scope, in);
             dispatch.run(op, given, allocate(scope, op.outputs(in)));
             dispatch.flush();
@@ -67,7 +80,7 @@ public final class EmulatedBackend implements Backend {
     }
 
     /** Runs nothing. */
-    private record Recorder(Set<Variant> launched, Scope scratch) implements Launcher {
+    private record Recorder(Set<Variant> launched, Scope scratch, boolean warpgroups) implements Launcher {
         @Override
         public void launch(Launch launch) {
             launched.add(launch.variant());
@@ -85,17 +98,17 @@ public final class EmulatedBackend implements Backend {
         }
 
         @Override
+        public boolean clusters() {
+            return false;
+        }
+
+        @Override
         public int multiprocessors() {
             return 1;
         }
 
         @Override
-        public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-            return false;
-        }
-
-        @Override
-        public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+        public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
             return false;
         }
     }
@@ -114,6 +127,11 @@ public final class EmulatedBackend implements Backend {
 
     @Override
     public Device open(DeviceOptions options) {
-        return new EmulatedDevice(emulator, options.index() == 1, UnaryOperator.identity());
+        return new EmulatedDevice(emulator, options.index() == 1, warpgroups, UnaryOperator.identity(), launched::add);
+    }
+
+    /** The kernels that its devices have launched. */
+    public Set<Kernel> launched() {
+        return launched;
     }
 }

@@ -6,6 +6,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Kernel;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
@@ -28,6 +29,7 @@ import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
 /**
@@ -40,7 +42,9 @@ final class EmulatedDevice implements Device, Launcher {
 
     private final Emulator emulator;
     private final boolean reversed;
+    private final boolean warpgroups;
     private final UnaryOperator<String> edit;
+    private final Consumer<Kernel> launched;
     private final Dispatch dispatch = new Dispatch(this);
     private final EmulatedMemory workspace = EmulatedMemory.of(Dispatch.WORKSPACE);
     private final Scope scratch = new Scope(this);
@@ -49,12 +53,21 @@ final class EmulatedDevice implements Device, Launcher {
 
     /**
      * @param reversed whether groups and threads run from the last to the first: what depends on their order differs
+     * @param warpgroups whether it has them
      * @param edit what becomes of a kernel's text before it is compiled
+     * @param launched who is told of every launch
      */
-    EmulatedDevice(Emulator emulator, boolean reversed, UnaryOperator<String> edit) {
+    EmulatedDevice(
+            Emulator emulator,
+            boolean reversed,
+            boolean warpgroups,
+            UnaryOperator<String> edit,
+            Consumer<Kernel> launched) {
         this.emulator = emulator;
         this.reversed = reversed;
+        this.warpgroups = warpgroups;
         this.edit = edit;
+        this.launched = launched;
     }
 
     @Override
@@ -84,6 +97,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public void launch(Launch launch) {
+        launched.accept(launch.variant().kernel());
         Emulator.Program program = programs.computeIfAbsent(
                 launch.variant(), variant -> emulator.compile(variant, edit.apply(Emulator.text(variant))));
         requireKinds(launch, program.kinds());
@@ -177,17 +191,22 @@ final class EmulatedDevice implements Device, Launcher {
 
     /** Few, so that groups take several turns. */
     @Override
+    public boolean clusters() {
+        return false;
+    }
+
+    @Override
     public int multiprocessors() {
         return 1;
     }
 
     @Override
-    public boolean product(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {
-        return false;
+    public boolean warpgroups() {
+        return warpgroups;
     }
 
     @Override
-    public boolean addProduct(Plain.MatMul op, Tensor a, Tensor b, Tensor addend, Tensor c) {
+    public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
         return false;
     }
 

@@ -17,9 +17,9 @@ import org.opentest4j.TestAbortedException;
 
 /** What the emulator promises of itself; what it finds is for {@link PlantedFaultsTest}. */
 class EmulatorTest {
-    /** A macro, or a function after its return type. */
-    private static final Pattern WORD =
-            Pattern.compile("(?m)^#define (\\w+)|^FUNCTION \\w+ (\\w+)\\(|^typedef .* (\\w+);");
+    /** A macro that is not taken back, or a function after its return type. */
+    private static final Pattern WORD = Pattern.compile(
+            "(?ms)^#define (\\w+)\\b(?!.*^#undef \\1\\b)|^FUNCTION \\w+ (\\w+)\\(|^typedef [^\\n]* (\\w+);");
 
     @Test
     void withoutACompilerTestsAreSkippedButNotInCi() {

@@ -17,7 +17,8 @@ import java.util.function.IntUnaryOperator;
 /**
  * How a matrix of quantized weights lies in this device's memory. A file keeps a row's blocks one after the other, which
  * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
- * the scales, then the codes, or the low four bits of those of five and six and then the bits above them. A kernel reads a panel as one stream, needs no sum across lanes, and meets each scale as a vector. A
+ * the scales, then the codes; of five and six bits, of 16 elements those above four and then the low four. So a kernel reads a panel as
+ * one stream that only goes forward, needs no sum across lanes, and meets each scale as a vector. A
  * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file, and
  * so do the planes of a planar type but for its codes, whose panels have no scales: those are few, and are decoded for a
  * stretch of a panel at a time.
@@ -31,8 +32,10 @@ public final class Panels {
     /** Rows of a panel. */
     public static final int ROWS = 32;
 
+    /** Elements whose codes lie together, all of their bits. */
+    public static final int GROUP = 16;
+
     private static final int LANES = ROWS * Short.BYTES;
-    private static final int INTS_OF_ROWS = ROWS * Integer.BYTES;
     private static final ValueLayout.OfShort SHORT = ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(LITTLE_ENDIAN);
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(LITTLE_ENDIAN);
     private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
@@ -53,6 +56,7 @@ public final class Panels {
 
     private final int elements;
     private final int bytes;
+    private final int groupBytes;
     private final int[] lowAt; // where in a block, in bits, the parts of each code are
     private final int[] highAt;
     private final int scales; // bytes of a block that are not codes, and where they begin
@@ -66,6 +70,7 @@ public final class Panels {
         elements = type.blockElements();
         bytes = type.isPlanar() ? elements * (low + high) / Byte.SIZE : type.blockBytes();
         scales = bytes - elements * (low + high) / Byte.SIZE;
+        groupBytes = planeBytes(GROUP, low + high);
         this.lowAt = table(lowAt);
         this.highAt = table(highAt);
     }
@@ -146,13 +151,23 @@ public final class Panels {
         return ROWS * rowBytes(k);
     }
 
-    /** Where in a block of a panel, which begins with the scales, the first plane begins, and, of five bits or six, the second. */
-    public int lowAt() {
-        return ROWS * scales;
+    /** Where in a panel the codes of the group with element {@code k} begin. */
+    public long codesAt(long k) {
+        return at(k) + (long) ROWS * scales + k % elements / GROUP * groupBytes;
     }
 
-    public int highAt() {
-        return lowAt() + ROWS * elements * low / Byte.SIZE;
+    /** From there, where the bits above four are, to the lower ones. */
+    public int lowAt() {
+        return planeBytes(GROUP, high);
+    }
+
+    private static int planeBytes(int elements, int bits) {
+        return ROWS * elements * bits / Byte.SIZE;
+    }
+
+    /** Where in a plane, as it lies between the groups of the other, the bits of element {@code i} begin. */
+    private int planeAt(int i, int bits) {
+        return i / GROUP * groupBytes + planeBytes(i % GROUP, bits);
     }
 
     private static int lane(int row) {
@@ -179,8 +194,9 @@ public final class Panels {
                 int to = b * ROWS * bytes;
                 for (int row = 0; row < rows; row++) {
                     int block = (row * now + b) * bytes;
-                    put(file, block, lowAt, low, packed, to + lowAt(), row);
-                    put(file, block, highAt, high, packed, to + highAt(), row);
+                    int codes = to + ROWS * scales;
+                    put(file, block, lowAt, low, packed, codes + lowAt(), row);
+                    put(file, block, highAt, high, packed, codes, row);
                     int scale = to + lane(row) * Short.BYTES;
                     for (int i = 0; i < scales; i += Short.BYTES, scale += LANES) {
                         SHORTS.set(packed, scale, (short) SHORTS.get(file, block + scalesAt + i));
@@ -197,31 +213,32 @@ public final class Panels {
      */
     private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
         boolean apart = at[1] - at[0] == Byte.SIZE;
-        int to = plane + row * Integer.BYTES;
+        int first = plane + row * Integer.BYTES;
         switch (bits) {
             case 8 -> {
-                for (int i = 0; i < elements; i += 4, to += INTS_OF_ROWS) {
-                    INTS.set(out, to, (int) INTS.get(file, block + (at[i] >> 3)));
+                for (int i = 0; i < elements; i += 4) {
+                    INTS.set(out, first + planeAt(i, 8), (int) INTS.get(file, block + (at[i] >> 3)));
                 }
             }
             case 4 -> {
-                for (int i = 0; i < elements; i += 8, to += INTS_OF_ROWS) {
+                for (int i = 0; i < elements; i += 8) {
+                    int to = first + planeAt(i, 4);
                     int eight = apart ? nibbles(eight(file, block, at[i])) : (int) INTS.get(file, block + (at[i] >> 3));
                     INTS.set(out, to, at[1] > at[0] ? eight : eight >>> 4 & 0x0f0f0f0f | (eight & 0x0f0f0f0f) << 4);
                 }
             }
             case 2 -> {
-                for (int i = 0; i < elements; i += 16, to += INTS_OF_ROWS) {
+                for (int i = 0; i < elements; i += 16) {
+                    int to = first + planeAt(i, 2);
                     INTS.set(out, to, pairs(eight(file, block, at[i])) | pairs(eight(file, block, at[i + 8])) << 4);
                 }
             }
             case 1 -> {
-                to = plane + lane(row) * Short.BYTES;
-                for (int i = 0; i < elements; i += 16, to += LANES) {
+                for (int i = 0; i < elements; i += 16) {
                     int sixteen = apart
                             ? bits(eight(file, block, at[i])) | bits(eight(file, block, at[i + 8])) << 8
                             : (short) SHORTS.get(file, block + (at[i] >> 3));
-                    SHORTS.set(out, to, (short) sixteen);
+                    SHORTS.set(out, plane + lane(row) * Short.BYTES + planeAt(i, 1), (short) sixteen);
                 }
             }
             default -> {} // no plane
@@ -256,10 +273,10 @@ public final class Panels {
     /** The block of one row of a panel that begins with element {@code k}, as a file has it. */
     void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
-        long from = panel + at(k);
-        get(in, from + lowAt(), row, lowAt, low, block, to);
-        get(in, from + highAt(), row, highAt, high, block, to);
-        from += lane(row) * Short.BYTES;
+        long codes = panel + codesAt(k);
+        get(in, codes + lowAt(), row, lowAt, low, block, to);
+        get(in, codes, row, highAt, high, block, to);
+        long from = panel + at(k) + lane(row) * Short.BYTES;
         for (int i = 0; i < scales; i += Short.BYTES) {
             short pair = in.get(SHORT, from + i * ROWS);
             block[to + scalesAt + i] = (byte) pair;
@@ -270,8 +287,8 @@ public final class Panels {
     private void get(MemorySegment in, long plane, int row, int[] at, int bits, byte[] block, int to) {
         for (int i = 0; i < elements && bits > 0; i++) {
             int code = bits == 1
-                    ? in.get(SHORT, plane + i / 16 * LANES + lane(row) * Short.BYTES) >> i % 16
-                    : in.get(INT, plane + (long) i * bits / 32 * INTS_OF_ROWS + row * Integer.BYTES) >> place(i, bits);
+                    ? in.get(SHORT, plane + planeAt(i & -16, 1) + lane(row) * Short.BYTES) >> i % 16
+                    : in.get(INT, plane + planeAt(i & -32 / bits, bits) + row * Integer.BYTES) >> place(i, bits);
             block[to + (at[i] >> 3)] |= (byte) ((code & (1 << bits) - 1) << (at[i] & 7));
         }
     }

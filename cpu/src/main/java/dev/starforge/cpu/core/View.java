@@ -110,6 +110,28 @@ public final class View {
         }
     }
 
+    /** Pairs of neighbours of bf16, each in the bits of a float. */
+    public void loadPairs(long from, int pairs, float[] s, int at) {
+        MemorySegment.copy(segment, F32, 2 * from, s, at, pairs);
+    }
+
+    /** The same of two rows of bf16, whose elements are paired. */
+    public void loadPairs(long first, long second, int pairs, float[] s, int at) {
+        HostMemory.guard(segment, 2 * first);
+        int whole = FLOATS.loopBound(pairs);
+        for (int i = 0; i < whole; i += Lanes.WIDTH) {
+            IntVector low = words(segment, 2 * (first + i));
+            IntVector high = words(segment, 2 * (second + i));
+            low.or(high.lanewise(VectorOperators.LSHL, 16))
+                    .reinterpretAsFloats()
+                    .intoArray(s, at + i);
+        }
+        for (int i = whole; i < pairs; i++) {
+            int low = segment.get(B16, 2 * (first + i)) & 0xffff;
+            s[at + i] = Float.intBitsToFloat(low | segment.get(B16, 2 * (second + i)) << 16);
+        }
+    }
+
     /** Stores floats as the tensor's type, rounding to nearest even. */
     public void store(long from, int count, float[] s, int at) {
         switch (dtype) {
@@ -285,14 +307,19 @@ public final class View {
         }
     }
 
+    private static IntVector words(MemorySegment x, long offset) {
+        return (IntVector) ShortVector.fromMemorySegment(SHORTS, x, offset, ByteOrder.LITTLE_ENDIAN)
+                .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
+    }
+
     private static void loadBf16(MemorySegment x, long offset, int count, float[] s, int at) {
         HostMemory.guard(x, offset);
         int whole = FLOATS.loopBound(count);
         for (int i = 0; i < whole; i += Lanes.WIDTH) {
-            IntVector bits =
-                    (IntVector) ShortVector.fromMemorySegment(SHORTS, x, offset + 2L * i, ByteOrder.LITTLE_ENDIAN)
-                            .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
-            bits.lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats().intoArray(s, at + i);
+            words(x, offset + 2L * i)
+                    .lanewise(VectorOperators.LSHL, 16)
+                    .reinterpretAsFloats()
+                    .intoArray(s, at + i);
         }
         for (int i = whole; i < count; i++) {
             s[at + i] = DType.BF16.widen(x.get(B16, offset + 2L * i));

@@ -177,12 +177,6 @@ final class Assembler {
         dword(value);
     }
 
-    void lea(Register to, Mem from) {
-        rex(to, from.base);
-        code.write(0x8d);
-        address(to.number, from, 1, 0);
-    }
-
     /** Counts down, and goes on at {@code loop} unless that was the last. */
     void repeat(Register count, int loop) {
         rex(Register.RAX, count);

@@ -17,11 +17,12 @@ import java.util.stream.Stream;
 record CpuFeatures(Set<String> flags) {
     private static final Path CPUS = Path.of("/proc/cpuinfo");
     private static final Set<String> AVX512 = Set.of("avx512f", "avx512bw", "avx512vl", "avx512_vnni");
+    private static final String BF16 = "avx512_bf16";
     private static final Set<String> AVX2 = Set.of("avx2", "fma", "f16c");
 
     /** Whatever is asked for here, in the order of the alphabet. */
     static final Set<String> ASKED =
-            Stream.of(AVX512, AVX2).flatMap(Set::stream).collect(Collectors.toCollection(TreeSet::new));
+            Stream.of(AVX512, Set.of(BF16), AVX2).flatMap(Set::stream).collect(Collectors.toCollection(TreeSet::new));
 
     CpuFeatures {
         flags = Set.copyOf(flags);
@@ -47,6 +48,11 @@ record CpuFeatures(Set<String> flags) {
 
     boolean avx512() {
         return flags.containsAll(AVX512);
+    }
+
+    /** Products of pairs of bf16. */
+    boolean bf16() {
+        return avx512() && flags.contains(BF16);
     }
 
     boolean avx2() {

@@ -2,6 +2,7 @@ package dev.starforge.cpu.machine;
 
 import static dev.starforge.cpu.machine.Assembler.at;
 import static dev.starforge.cpu.machine.Instruction.VCVTPH2PS;
+import static dev.starforge.cpu.machine.Instruction.VDPBF16PS;
 import static dev.starforge.cpu.machine.Instruction.VFMADD231PS;
 import static dev.starforge.cpu.machine.Instruction.VPMOVZXWD;
 import static dev.starforge.cpu.machine.Instruction.VPSLLD;
@@ -17,7 +18,7 @@ import dev.starforge.tensor.DType;
 
 /**
  * Rows of a float type as they lie in their file times one token, in the order of {@code MatMul}: k in blocks, of each block
- * sixteen chains, which are the lanes of a vector, or of two of AVX2's. Memory is to be one stream that goes forward, which the
+ * sixteen chains of terms, products of floats or pairs of those of bf16, which are the lanes of a vector, or of two of AVX2's. Memory is to be one stream that goes forward, which the
  * machine sees coming: row after row, block after block; that a chain waits for its last sum is no matter, since the next block
  * does not. An x that is too long to stay in the first level cache is instead read once for several rows, each then a stream that
  * is long enough for itself.
@@ -33,34 +34,37 @@ final class DotKernel {
 
     private final Assembler a;
     private final DType type;
-    private final int bytes; // of an element
+    private final boolean pairs;
+    private final int bytes; // of a term
     private final int vectors; // that the chains take
     private final int k;
     private final int depth;
     private final int rows; // together
 
-    private DotKernel(Width width, DType type, int k, int depth, int rows) {
+    private DotKernel(Width width, DType type, boolean pairs, int k, int depth, int rows) {
         a = new Assembler(width);
         this.type = type;
+        this.pairs = pairs;
         this.k = k;
         this.depth = depth;
         this.rows = rows;
-        bytes = type.bytes();
+        bytes = pairs ? 2 * type.bytes() : type.bytes();
         vectors = LANE_BYTES / width.bytes;
     }
 
-    /** How many rows meet an x of k elements together; a quarter of the registers are their sums. */
+    /** How many rows meet an x of k terms together; a quarter of the registers are their sums. */
     static int together(Width width, int k) {
         return k * Float.BYTES <= NEAR ? 1 : width.registers / 4 * width.bytes / LANE_BYTES;
     }
 
     /**
-     * @param k a multiple of 16, in blocks of {@code depth}, which is one, too
+     * @param type of the rows; x has floats, or, of {@code pairs}, both have bf16
+     * @param k terms, a multiple of 16, in blocks of {@code depth}, which is one, too
      * @param rows that are taken together
      * @return a function of (rows, x, chains of each block of each row, count of rows / {@code rows})
      */
-    static byte[] assemble(Width width, DType type, int k, int depth, int rows) {
-        DotKernel kernel = new DotKernel(width, type, k, depth, rows);
+    static byte[] assemble(Width width, DType type, boolean pairs, int k, int depth, int rows) {
+        DotKernel kernel = new DotKernel(width, type, pairs, k, depth, rows);
         kernel.emit();
         return kernel.a.assemble();
     }
@@ -98,8 +102,14 @@ final class DotKernel {
         for (int from = 0; from < length; from += lanes) {
             a.load(chains, at(R10, from * Float.BYTES));
             for (int row = 0; row < rows; row++) {
-                widen(chains + 1, at(RDI, (row * k + from) * bytes));
-                a.op(VFMADD231PS, row * vectors + from / lanes % vectors, chains + 1, chains);
+                int chain = row * vectors + from / lanes % vectors;
+                Assembler.Mem weights = at(RDI, (row * k + from) * bytes);
+                if (pairs) {
+                    a.op(VDPBF16PS, chain, chains, weights);
+                } else {
+                    widen(chains + 1, weights);
+                    a.op(VFMADD231PS, chain, chains + 1, chains);
+                }
             }
         }
         for (int chain = 0; chain < chains; chain++) {

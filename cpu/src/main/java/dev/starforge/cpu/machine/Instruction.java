@@ -41,6 +41,7 @@ enum Instruction {
     VBLENDVPS(BLEND, 0x66, 3, 0x4a, 1),
     /** Of 512 bits alone. */
     VPDPBUSD(THREE, 0x66, 2, 0x50, 1),
+    VDPBF16PS(THREE, 0xf3, 2, 0x52, 1),
     VPTERNLOGD(BLEND, 0x66, 3, 0x25, 1),
     VPTESTMB(MASK, 0x66, 2, 0x26, 1);
 

@@ -154,7 +154,7 @@ final class LookupKernel {
     /** The values of the codes that begin at a bit; what is above them does not matter. */
     private void lookUp(int to, int from, int bit) {
         int index = spare + 5;
-        a.load(index, at(RDI, format.lowAt() + from));
+        a.load(index, at(RDI, format.codesAt() + from));
         a.shift(VPSRLD, index, index, bit);
         a.op(VPERMPS, to, index, spare + 6);
         if (!wide) {

@@ -20,6 +20,7 @@ import java.util.function.Supplier;
  */
 public final class MachineCode implements AutoCloseable {
     private final Width width;
+    private final boolean bf16;
     private final CodePages pages;
     private final Map<Object, Kernel> kernels = new HashMap<>();
 
@@ -30,13 +31,14 @@ public final class MachineCode implements AutoCloseable {
     private record PanelKey(PanelFormat format, int tokens, boolean first) {}
 
     /** A product of rows of a float type. */
-    private record DotKey(DType type, int k, int depth, int rows) {}
+    private record DotKey(DType type, boolean pairs, int k, int depth, int rows) {}
 
     /** A tile of a product of floats. */
-    private record TileKey(int depth, int rowBytes, int panelBytes) {}
+    private record TileKey(boolean pairs, int depth, int rowBytes, int panelBytes) {}
 
-    private MachineCode(Width width, CodePages pages) {
+    private MachineCode(Width width, boolean bf16, CodePages pages) {
         this.width = width;
+        this.bf16 = bf16;
         this.pages = pages;
     }
 
@@ -62,10 +64,10 @@ public final class MachineCode implements AutoCloseable {
         }
         Width width = cpu.avx512() ? Width.ZMM : Width.YMM;
         try {
-            MachineCode code = new MachineCode(width, system.get());
+            MachineCode code = new MachineCode(width, cpu.bf16(), system.get());
             code.tryOne();
-            return new Choice(
-                    Optional.of(code), width == Width.ZMM ? "AVX-512 with VNNI" : "AVX2, no AVX-512 with VNNI");
+            String instructions = cpu.bf16() ? "AVX-512 with VNNI and BF16" : "AVX-512 with VNNI";
+            return new Choice(Optional.of(code), width == Width.ZMM ? instructions : "AVX2, no AVX-512 with VNNI");
         } catch (DeviceException | IllegalCallerException refused) {
             return none(String.valueOf(refused.getMessage()));
         }
@@ -105,36 +107,47 @@ public final class MachineCode implements AutoCloseable {
         return new PanelProduct(kernel, format, tokens, width);
     }
 
-    /** The product of rows of a float type, of k elements in blocks of {@code depth}, with one token. */
-    public DotProduct dotProduct(DType type, int k, int depth) {
+    /** Whether there are products of pairs of bf16. */
+    public boolean multipliesBf16() {
+        return bf16;
+    }
+
+    /**
+     * The product of rows of a float type, of k terms in blocks of {@code depth}, with one token.
+     *
+     * @param pairs whether a term is two neighbours, of bf16 on both sides
+     */
+    public DotProduct dotProduct(DType type, boolean pairs, int k, int depth) {
         int together = DotKernel.together(width, k);
         long blocks = (k + depth - 1) / depth;
         return new DotProduct(
-                dotKernel(type, k, depth, together),
+                dotKernel(type, pairs, k, depth, together),
                 together,
-                dotKernel(type, k, depth, 1),
-                (long) k * type.bytes(),
+                dotKernel(type, pairs, k, depth, 1),
+                (long) k * (pairs ? 2 : 1) * type.bytes(),
                 (long) k * Float.BYTES,
                 blocks * DotKernel.LANE_BYTES);
     }
 
-    private Kernel dotKernel(DType type, int k, int depth, int rows) {
-        return kernel(new DotKey(type, k, depth, rows), () -> DotKernel.assemble(width, type, k, depth, rows));
+    private Kernel dotKernel(DType type, boolean pairs, int k, int depth, int rows) {
+        return kernel(
+                new DotKey(type, pairs, k, depth, rows), () -> DotKernel.assemble(width, type, pairs, k, depth, rows));
     }
 
     /**
      * Tiles of six rows and a panel of lanes.
      *
+     * @param pairs whether a term is two products of bf16, and a float a pair of them
      * @param depth terms of a product
      * @param stride floats from a row to the next
      * @param lanes of a panel, a multiple of 16
      */
-    public TileProduct tileProduct(int depth, int stride, int lanes) {
+    public TileProduct tileProduct(boolean pairs, int depth, int stride, int lanes) {
         int rowBytes = stride * Float.BYTES;
         int panelBytes = lanes * Float.BYTES;
         Kernel kernel = kernel(
-                new TileKey(depth, rowBytes, panelBytes),
-                () -> TileKernel.assemble(width, depth, rowBytes, panelBytes));
+                new TileKey(pairs, depth, rowBytes, panelBytes),
+                () -> TileKernel.assemble(width, pairs, depth, rowBytes, panelBytes));
         return new TileProduct(kernel, depth, rowBytes, panelBytes, TileKernel.lanes(width, panelBytes));
     }
 

@@ -8,13 +8,22 @@ import dev.starforge.tensor.DType;
  *
  * @param elements of a row in a block, and {@code bytes} of all 32 rows
  * @param bits of a code
- * @param lowAt where in a block its codes begin, and {@code highAt} the bits above four
+ * @param codesAt where in a block its codes begin
+ * @param lowAt from the codes of sixteen elements, which begin with the bits above four, to their low bits
  * @param scaled elements that share a scale
  * @param centre what codes are measured from
  * @param shifted whether a group adds something to its weights
  */
 public record PanelFormat(
-        DType type, int elements, int bytes, int bits, int lowAt, int highAt, int scaled, int centre, boolean shifted) {
+        DType type,
+        int elements,
+        int bytes,
+        int bits,
+        int codesAt,
+        int lowAt,
+        int scaled,
+        int centre,
+        boolean shifted) {
     /** Activations that share a scale. */
     public static final int GROUP = 32;
 
@@ -42,8 +51,8 @@ public record PanelFormat(
                 elements,
                 Math.toIntExact(panels.at(elements)),
                 panels.low + panels.high,
+                Math.toIntExact(panels.codesAt(0)),
                 panels.lowAt(),
-                panels.highAt(),
                 switch (type) {
                     case Q6_K -> 16;
                     case INT8_128, NF4, NF4_DOUBLE -> elements;
@@ -59,11 +68,6 @@ public record PanelFormat(
                     case Q4_1, Q5_1, Q4_K, Q5_K -> true;
                     default -> false;
                 });
-    }
-
-    /** Bits of a code that lie above its four. */
-    int upperBits() {
-        return bits == 8 ? 0 : bits - 4;
     }
 
     int groups() {

@@ -22,7 +22,6 @@ import static dev.starforge.cpu.machine.Instruction.VPSRLD;
 import static dev.starforge.cpu.machine.Instruction.VPTERNLOGD;
 import static dev.starforge.cpu.machine.Instruction.VPTESTMB;
 import static dev.starforge.cpu.machine.Instruction.VPXOR;
-import static dev.starforge.cpu.machine.Register.R10;
 import static dev.starforge.cpu.machine.Register.R11;
 import static dev.starforge.cpu.machine.Register.R8;
 import static dev.starforge.cpu.machine.Register.R9;
@@ -124,22 +123,15 @@ final class PanelKernel {
         a.ret();
     }
 
-    /** Bytes of the codes of a group, without what is above four bits. */
+    /** Bytes of the codes of a group. */
     private int codeBytes() {
-        return planeBytes(format.bits() - format.upperBits());
-    }
-
-    private static int planeBytes(int bits) {
-        return GROUP * PanelFormat.ROWS * bits / Byte.SIZE;
+        return GROUP * PanelFormat.ROWS * format.bits() / Byte.SIZE;
     }
 
     /** All groups of a block; RDI goes through its codes. */
     private void groups() {
         a.mov(RAX, format.groups());
         a.mov(R11, R8);
-        if (format.upperBits() > 0) {
-            a.lea(R10, at(RDI, format.highAt()));
-        }
         int group = a.here();
         for (int part = 0; part < format.parts(); part++) {
             begin(part);
@@ -152,9 +144,6 @@ final class PanelKernel {
         }
         a.add(RDI, codeBytes());
         a.add(RSI, tokens * format.activationBytes());
-        if (format.upperBits() > 0) {
-            a.add(R10, planeBytes(format.upperBits()));
-        }
         if (!format.planar()) {
             a.add(R11, PANEL * format.parts());
         }
@@ -184,7 +173,7 @@ final class PanelKernel {
     private void bytes() {
         for (int quad = 0; quad < GROUP / 4; quad++) {
             for (int half = 0; half < 2; half++) {
-                Mem from = at(RDI, format.lowAt() + PANEL * quad + HALF * half);
+                Mem from = at(RDI, format.codesAt() + PANEL * quad + HALF * half);
                 if (wide) {
                     a.op(VPXOR, spare + half, constant, from);
                 } else {
@@ -200,11 +189,15 @@ final class PanelKernel {
     private void nibbles(int part) {
         int eights = GROUP / 8 / format.parts();
         for (int eight = part * eights; eight < (part + 1) * eights; eight++) {
-            for (int half = 0; half < 2; half++) {
-                a.load(spare + half, at(RDI, format.lowAt() + PANEL * eight + HALF * half));
+            int sixteen = format.codesAt() + eight / 2 * (codeBytes() / 2);
+            if (format.lowAt() > 0 && eight % 2 == 0) {
+                a.load(spare + 4, at(RDI, sixteen));
             }
-            if (format.bits() == 5 && eight % 2 == 0) {
-                a.load(spare + 4, at(R10, HALF * (eight / 2)));
+            if (format.bits() == 6 && wide && eight % 2 == 0) {
+                a.load(spare + 6, at(RDI, sixteen + HALF));
+            }
+            for (int half = 0; half < 2; half++) {
+                a.load(spare + half, at(RDI, sixteen + format.lowAt() + PANEL * (eight % 2) + HALF * half));
             }
             for (int odd = 0; odd < 2; odd++) {
                 for (int half = 0; half < 2; half++) {
@@ -215,7 +208,7 @@ final class PanelKernel {
                     }
                     switch (format.bits()) {
                         case 5 -> fifth(codes, 2 * half + eight % 2, odd);
-                        case 6 -> upperTwo(codes, eight, odd, half);
+                        case 6 -> upperTwo(codes, sixteen, 4 - 4 * (eight % 2) - 2 * odd, half);
                         default -> {} // four
                     }
                 }
@@ -224,20 +217,25 @@ final class PanelKernel {
         }
     }
 
-    /** Joins four codes and the bits above them, of which a byte has those of four quads: see {@link dev.starforge.cpu.core.Panels}. */
-    private void upperTwo(int codes, int eight, int odd, int half) {
+    /**
+     * Joins four codes and the bits above them, which are in their place when moved so many to the left: see {@link dev.starforge.cpu.core.Panels}.
+     * They are in registers, or, where those do not suffice, in the cache.
+     */
+    private void upperTwo(int codes, int sixteen, int left, int half) {
         int bits = spare + 5;
-        int left = 4 - 2 * (eight % 2 * 2 + odd);
-        a.load(bits, at(R10, PANEL * (eight / 2) + HALF * half));
-        if (left > 0) {
-            a.shift(VPSLLD, bits, bits, left);
-        } else if (left < 0) {
-            a.shift(VPSRLD, bits, bits, -left);
+        int from = spare + 4 + 2 * half;
+        if (!wide) {
+            from = bits;
+            a.load(bits, at(RDI, sixteen + HALF * half));
+        }
+        if (left != 0) {
+            a.shift(left > 0 ? VPSLLD : VPSRLD, bits, from, Math.abs(left));
+            from = bits;
         }
         if (wide) {
-            a.op(VPTERNLOGD, codes, bits, a.constant(0x30303030), 0xf8); // a | b & c
+            a.op(VPTERNLOGD, codes, from, a.constant(0x30303030), 0xf8); // a | b & c
         } else {
-            a.op(VPAND, bits, bits, a.constant(0x30303030));
+            a.op(VPAND, bits, from, a.constant(0x30303030));
             a.op(VPOR, codes, codes, bits);
         }
     }

@@ -2,6 +2,7 @@ package dev.starforge.cpu.machine;
 
 import static dev.starforge.cpu.machine.Assembler.at;
 import static dev.starforge.cpu.machine.Instruction.VADDPS;
+import static dev.starforge.cpu.machine.Instruction.VDPBF16PS;
 import static dev.starforge.cpu.machine.Instruction.VFMADD231PS;
 import static dev.starforge.cpu.machine.Instruction.VPBROADCASTD;
 import static dev.starforge.cpu.machine.Instruction.VPXOR;
@@ -15,24 +16,26 @@ import static dev.starforge.cpu.machine.Register.RDX;
 import static dev.starforge.cpu.machine.Register.RSI;
 
 /**
- * The tile of {@code matmul.Tile} in float32: six rows, each number of which is spread over a vector, and two vectors of a panel
+ * The tile of {@code matmul.Tile}: six rows, each number of which is spread over a vector, and two vectors of a panel
  * of lanes. Term k belongs to chain k mod 16; the panel holds the terms of a chain together, and a chain that has ended is added to
  * the sums. The same steps in the same order as there, so the same bits: what is gained are the compiler's spills and its checks of bounds.
- * A chain is written out without a loop. Sums stay in memory, where a chain of some thirty terms meets them once.
+ * A term is a product of floats, or two of bf16, of which a vector then holds pairs. A chain is written out without a loop. Sums stay in memory, where a chain of some thirty terms meets them once.
  */
 final class TileKernel {
     static final int ROWS = 6;
     static final int CHAINS = 16;
 
     private final Assembler a;
+    private final Instruction product;
     private final int rowBytes;
     private final int panelBytes;
     private final int vectors;
     private final int v; // registers: those of the chains are before it
     private final int u;
 
-    private TileKernel(Width width, int rowBytes, int panelBytes) {
+    private TileKernel(Width width, boolean pairs, int rowBytes, int panelBytes) {
         a = new Assembler(width);
+        product = pairs ? VDPBF16PS : VFMADD231PS;
         this.rowBytes = rowBytes;
         this.panelBytes = panelBytes;
         vectors = lanes(width, panelBytes) / width.bytes;
@@ -46,13 +49,14 @@ final class TileKernel {
     }
 
     /**
+     * @param pairs whether a term is two products of bf16
      * @param depth terms
      * @param rowBytes from a row to the next
      * @param panelBytes from a term of the panel to the next, and from a row's sums to the next one's
      * @return a function of (rows, panel, sums, count of rows / 6), the first three as distances from its first argument
      */
-    static byte[] assemble(Width width, int depth, int rowBytes, int panelBytes) {
-        TileKernel kernel = new TileKernel(width, rowBytes, panelBytes);
+    static byte[] assemble(Width width, boolean pairs, int depth, int rowBytes, int panelBytes) {
+        TileKernel kernel = new TileKernel(width, pairs, rowBytes, panelBytes);
         kernel.emit(depth);
         return kernel.a.assemble();
     }
@@ -103,7 +107,7 @@ final class TileKernel {
         for (int row = 0; row < ROWS; row++) {
             a.op(VPBROADCASTD, u, at(R9, fromRow + row * rowBytes));
             for (int i = 0; i < vectors; i++) {
-                a.op(VFMADD231PS, vectors * row + i, u, v + i);
+                a.op(product, vectors * row + i, u, v + i);
             }
         }
     }

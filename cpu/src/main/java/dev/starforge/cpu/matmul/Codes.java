@@ -78,10 +78,10 @@ public final class Codes {
 
     /** Codes of {@code k} elements, whole blocks of a panel that begin at {@code from}. */
     static void unpack(Panels panels, MemorySegment w, long from, int k, float[] s, int to) {
-        int each = panels.type.blockElements();
+        int each = panels.high == 0 ? panels.type.blockElements() : Panels.GROUP;
         for (int k0 = 0; k0 < k; k0 += each) {
-            nibbles(w, from + panels.at(k0) + panels.lowAt(), each, s, to + k0 * SLOTS);
-            long high = from + panels.at(k0) + panels.highAt();
+            long high = from + panels.codesAt(k0);
+            nibbles(w, high + panels.lowAt(), each, s, to + k0 * SLOTS);
             switch (panels.high) {
                 case 1 -> upper(w, high, each, s, to + k0 * SLOTS);
                 case 2 -> upperTwo(w, high, each, s, to + k0 * SLOTS);
@@ -291,7 +291,7 @@ public final class Codes {
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
-                case Q8_0, INT8_128 -> plain(w, from + panels.at(k0) + panels.lowAt(), group, s, d + g, to + k0 * ROWS);
+                case Q8_0, INT8_128 -> plain(w, from + panels.codesAt(k0), group, s, d + g, to + k0 * ROWS);
                 case NF4, NF4_DOUBLE -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
                 default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }

@@ -26,24 +26,32 @@ final class DotMatMul implements Product {
     private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT_UNALIGNED;
 
     private final DotProduct product;
-    private final int bytes; // of an element
+    private final DType type;
+    private final boolean pairs;
     private final int m;
     private final long n;
-    private final int k;
+    private final int k; // terms
+    private final int rowBytes;
     private final int chains; // of a row
 
-    DotMatMul(MachineCode code, DType type, long m, long n, long k) {
+    DotMatMul(MachineCode code, DType type, boolean pairs, long m, long n, long k) {
+        this.type = type;
+        this.pairs = pairs;
         this.m = Math.toIntExact(m);
         this.n = n;
-        this.k = Math.toIntExact(k);
-        bytes = type.bytes();
-        int depth = MatMul.depth(k);
-        chains = (int) Workers.count(k, depth) * CHAINS;
-        product = code.dotProduct(type, this.k, depth);
+        this.k = terms(pairs, k);
+        rowBytes = Math.toIntExact(k * type.bytes());
+        int depth = MatMul.depth(this.k);
+        chains = (int) Workers.count(this.k, depth) * CHAINS;
+        product = code.dotProduct(type, pairs, this.k, depth);
     }
 
-    static boolean has(DType type, long m, long k) {
-        return type.isFloat() && m <= MatMul.FEW && k > 0 && k % CHAINS == 0;
+    private static int terms(boolean pairs, long k) {
+        return Math.toIntExact(pairs ? k / 2 : k);
+    }
+
+    static boolean has(DType type, boolean pairs, long m, long k) {
+        return type.isFloat() && m <= MatMul.FEW && k > 0 && terms(pairs, k) % CHAINS == 0;
     }
 
     @Override
@@ -58,15 +66,19 @@ final class DotMatMul implements Product {
         workers.run(1, (chunk, s, own) -> {
             for (int i = 0; i < m * k; i += Scratch.STRIP) {
                 int count = Math.min(Scratch.STRIP, m * k - i);
-                a.load(fromA + i, count, s, own);
+                if (pairs) {
+                    a.loadPairs(fromA + 2 * i, count, s, own);
+                } else {
+                    a.load(fromA + i, count, s, own);
+                }
                 MemorySegment.copy(s, own, workers.bytes(), FLOAT, (long) Float.BYTES * i, count);
             }
         });
         workers.run(Workers.count(n, ROWS), (chunk, s, own) -> {
             long row = chunk * ROWS;
             int rows = (int) Math.min(ROWS, n - row);
-            long from = (fromB + row * k) * bytes;
-            HostMemory.guard(b.segment, from + (long) rows * k * bytes - 1); // a file that was cut is met here
+            long from = fromB * type.bytes() + row * rowBytes;
+            HostMemory.guard(b.segment, from + (long) rows * rowBytes - 1); // a file that was cut is met here
             for (int x = 0; x < m; x++) {
                 long lanes = workers.ownBytes(own);
                 long xAt = (long) Float.BYTES * x * k;

@@ -8,6 +8,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
 
@@ -119,12 +120,19 @@ public final class Experts {
     }
 
     /** As if all rows chose one expert, or a few did, whose product may be another. */
-    public static Scratch matmulScratch(MachineCode.Choice machine, Routing.ExpertMatMul op, Shape x, Spec w) {
-        long rows = x.dim(0);
+    public static Scratch matmulScratch(MachineCode.Choice machine, Routing.ExpertMatMul op, Spec x, Spec w) {
+        long rows = x.shape().dim(0);
         long width = w.shape().dim(op.transposeB() ? 1 : 2);
-        return product(machine, op, w.dtype(), rows, width, x.last())
+        return product(machine, op, x.dtype(), w.dtype(), rows, width, x.shape().last())
                 .scratch()
-                .or(product(machine, op, w.dtype(), Math.min(rows, MatMul.FEW), width, x.last())
+                .or(product(
+                                machine,
+                                op,
+                                x.dtype(),
+                                w.dtype(),
+                                Math.min(rows, MatMul.FEW),
+                                width,
+                                x.shape().last())
                         .scratch());
     }
 
@@ -138,15 +146,16 @@ public final class Experts {
             long from = offsets.index(e);
             long rows = offsets.index(e + 1) - from;
             if (rows > 0) {
-                product(machine, op, w.dtype, rows, y.last, x.last)
+                product(machine, op, x.dtype, w.dtype, rows, y.last, x.last)
                         .run(workers, x, from * x.last, w, e * x.last * y.last, y, from * y.last);
             }
         }
     }
 
     private static Product product(
-            MachineCode.Choice machine, Routing.ExpertMatMul op, DType type, long rows, long width, long depth) {
-        return Product.of(machine, false, op.transposeB(), type, rows, width, depth, op.int8());
+            MachineCode.Choice machine, Routing.ExpertMatMul op, DType x, DType w, long rows, long width, long depth) {
+        Plain.MatMul one = new Plain.MatMul(false, op.transposeB(), DType.F32, op.int8());
+        return Product.of(machine, one, x, w, rows, width, depth);
     }
 
     /** As if all rows chose one expert. */
@@ -168,7 +177,7 @@ public final class Experts {
     }
 
     private static MatMul outerProduct(MachineCode.Choice machine, long m, long n, long rows) {
-        return new MatMul(machine, true, false, m, n, rows);
+        return new MatMul(machine, false, true, false, m, n, rows);
     }
 
     /** A row that no expert has would be left unwritten. */

@@ -27,7 +27,8 @@ import jdk.incubator.vector.VectorSpecies;
  * the chains of all blocks are added one after the other. This order follows from K alone. Tiles of a large product keep
  * it because a tile computes whole chains; the product of a single row keeps it because sixteen neighbours along k are
  * sixteen chains, so that it can read a weight of shape [N, K] as it lies in memory, at the speed of memory. A row
- * therefore has the same bits alone, in a batch, and on any machine.
+ * therefore has the same bits alone, in a batch, and on any machine. Where both operands are bf16 and the machine multiplies pairs
+ * of them, a term is such a pair, in the bits of a float, and all of this is the same with half as many terms.
  *
  * <p>One operand fills the lanes (v, packed once and shared), the other is spread over them (u, fetched by each chunk).
  * With a transposed b, whose rows run along k, b is spread and a fills the lanes, and the result comes out transposed:
@@ -52,7 +53,8 @@ final class MatMul implements Product {
 
     private final long m;
     private final long n;
-    private final long k;
+    private final long k; // terms
+    private final int each; // elements of a term
     private final int depth;
     private final boolean few;
     private final boolean transposed; // the result is computed transposed
@@ -62,13 +64,14 @@ final class MatMul implements Product {
     private final long nv;
     private final List<TileProduct> tiles; // of a whole block and of the last one; none without machine code
 
-    /** op(a) of [m, k] times op(b) of [k, n]. */
-    MatMul(MachineCode.Choice machine, boolean ta, boolean tb, long m, long n, long k) {
+    /** op(a) of [m, k] times op(b) of [k, n]; {@code pairs} needs machine code, bf16 on both sides and an even k. */
+    MatMul(MachineCode.Choice machine, boolean pairs, boolean ta, boolean tb, long m, long n, long k) {
         this.m = m;
         this.n = n;
-        this.k = k;
-        depth = depth(k);
-        few = m <= FEW && tb && !ta;
+        each = pairs ? 2 : 1;
+        this.k = k / each;
+        depth = depth(this.k);
+        few = m <= FEW && tb && !ta && !pairs;
         transposed = tb;
         uAlongK = tb || !ta;
         vAlongK = tb && !ta;
@@ -81,7 +84,8 @@ final class MatMul implements Product {
 
     private List<TileProduct> tiles(MachineCode code) {
         int last = (int) ((k - 1) % depth) + 1;
-        return List.of(code.tileProduct(depth, STRIDE, PANEL), code.tileProduct(last, STRIDE, PANEL));
+        boolean pairs = each == 2;
+        return List.of(code.tileProduct(pairs, depth, STRIDE, PANEL), code.tileProduct(pairs, last, STRIDE, PANEL));
     }
 
     /** The elements of a block. */
@@ -131,6 +135,24 @@ final class MatMul implements Product {
         }
     }
 
+    /** Terms that are neighbours. */
+    private void along(View x, long from, int terms, float[] s, int to) {
+        if (each == 1) {
+            x.load(from, terms, s, to);
+        } else {
+            x.loadPairs(from, terms, s, to);
+        }
+    }
+
+    /** The same term of neighbours, whose next element is {@code apart}. */
+    private void across(View x, long from, long apart, int count, float[] s, int to) {
+        if (each == 1) {
+            x.load(from, count, s, to);
+        } else {
+            x.loadPairs(from, from + apart, count, s, to);
+        }
+    }
+
     /** One panel of one block into the shared scratch: [block][panel][chain after chain][lane]. */
     private void pack(View v, long from, long lane0, int panel, int panels, long k0, float[] s, int at) {
         int block = (int) Math.min(depth, k - k0);
@@ -142,7 +164,7 @@ final class MatMul implements Product {
         }
         if (vAlongK) {
             for (int i = 0; i < lanes; i++) {
-                v.load(from + (lane + i) * k + k0, block, s, at);
+                along(v, from + ((lane + i) * k + k0) * each, block, s, at);
                 int q = to + i;
                 for (int chain = 0; chain < CHAINS; chain++) {
                     for (int j = at + chain; j < at + block; j += CHAINS) {
@@ -156,7 +178,7 @@ final class MatMul implements Product {
         int q = to;
         for (int chain = 0; chain < CHAINS; chain++) {
             for (int j = chain; j < block; j += CHAINS) {
-                v.load(from + (k0 + j) * nv + lane, lanes, s, q);
+                across(v, from + (k0 + j) * each * nv + lane, nv, lanes, s, q);
                 q += PANEL;
             }
         }
@@ -254,12 +276,12 @@ final class MatMul implements Product {
     private void fetch(View u, long from, long row0, int rows, long k0, int block, float[] s, int at, int strip) {
         if (uAlongK) {
             for (int row = 0; row < rows; row++) {
-                u.load(from + (row0 + row) * k + k0, block, s, at + row * STRIDE);
+                along(u, from + ((row0 + row) * k + k0) * each, block, s, at + row * STRIDE);
             }
             return;
         }
         for (int j = 0; j < block; j++) {
-            u.load(from + (k0 + j) * nu + row0, rows, s, strip);
+            across(u, from + (k0 + j) * each * nu + row0, nu, rows, s, strip);
             for (int row = 0; row < rows; row++) {
                 s[at + row * STRIDE + j] = s[strip + row];
             }

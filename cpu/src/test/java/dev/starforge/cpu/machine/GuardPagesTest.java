@@ -148,13 +148,15 @@ class GuardPagesTest {
 
     private void dot(MachineCode code, Random random) throws Throwable {
         DType type = List.of(DType.F32, DType.F16, DType.BF16).get(random.nextInt(3));
+        boolean pairs = type == DType.BF16 && code.multipliesBf16() && random.nextBoolean();
+        int each = pairs ? 2 : 1;
         int k = 16 * (1 + random.nextInt(random.nextBoolean() ? 80 : 400));
         int depth = 16 * (1 + random.nextInt(32));
         int rows = 1 + random.nextInt(18);
         boolean end = random.nextBoolean();
-        float[] w = numbers(random, rows * k);
-        float[] x = numbers(random, k);
-        MemorySegment weights = guarded((long) rows * k * type.bytes(), end);
+        float[] w = numbers(random, rows * k * each);
+        float[] x = numbers(random, k * each);
+        MemorySegment weights = guarded((long) w.length * type.bytes(), end);
         for (int i = 0; i < w.length; i++) {
             if (type == DType.F32) {
                 weights.set(JAVA_FLOAT_UNALIGNED, 4L * i, w[i]);
@@ -165,16 +167,29 @@ class GuardPagesTest {
             }
         }
         MemorySegment in = guarded(4L * k, end);
-        MemorySegment.copy(x, 0, in, JAVA_FLOAT_UNALIGNED, 0, k);
+        if (pairs) {
+            pairs(x, 0, k, in, 0);
+        } else {
+            MemorySegment.copy(x, 0, in, JAVA_FLOAT_UNALIGNED, 0, k);
+        }
         int chains = (k + depth - 1) / depth * 16;
         MemorySegment out = guarded(4L * rows * chains, end);
-        code.dotProduct(type, k, depth).run(weights, 0, rows, in, 0, out, 0);
+        code.dotProduct(type, pairs, k, depth).run(weights, 0, rows, in, 0, out, 0);
         for (int row = 0; row < rows; row++) {
             float sum = 0;
             for (int i = 0; i < chains; i++) {
                 sum += out.get(JAVA_FLOAT_UNALIGNED, 4L * (row * chains + i));
             }
-            check(type, sum, w, row * k, x, 0, k);
+            check(type, sum, w, row * k * each, x, 0, k * each);
+        }
+    }
+
+    /** Rounds so many pairs of x to bf16, in place, and lays each out as a float. */
+    private static void pairs(float[] x, int from, int pairs, MemorySegment to, long at) {
+        for (int i = 0; i < 2 * pairs; i++) {
+            short narrow = DType.BF16.narrow(x[from + i]);
+            to.set(JAVA_SHORT_UNALIGNED, 4 * (at + i / 2) + i % 2 * 2, narrow);
+            x[from + i] = DType.BF16.widen(narrow);
         }
     }
 
@@ -193,25 +208,35 @@ class GuardPagesTest {
             at[(last + i) % 3] = size;
             size += sizes[(last + i) % 3];
         }
-        float[] u = numbers(random, rows * depth);
-        float[] v = numbers(random, depth * lanes);
+        boolean pairs = code.multipliesBf16() && random.nextBoolean();
+        int k = pairs ? 2 * depth : depth;
+        float[] u = numbers(random, rows * k);
+        float[] v = numbers(random, k * lanes);
         MemorySegment all = guarded(4L * size, random.nextBoolean());
         for (int row = 0; row < rows; row++) {
-            MemorySegment.copy(u, row * depth, all, JAVA_FLOAT_UNALIGNED, 4L * (at[0] + row * stride), depth);
+            if (pairs) {
+                pairs(u, row * k, depth, all, at[0] + row * stride);
+            } else {
+                MemorySegment.copy(u, row * k, all, JAVA_FLOAT_UNALIGNED, 4L * (at[0] + row * stride), k);
+            }
         }
         int term = at[1];
         for (int chain = 0; chain < 16; chain++) {
-            for (int k = chain; k < depth; k += 16, term += lanes) {
+            for (int i = chain; i < depth; i += 16, term += lanes) {
                 for (int lane = 0; lane < lanes; lane++) {
-                    all.setAtIndex(JAVA_FLOAT_UNALIGNED, term + lane, v[lane * depth + k]);
+                    if (pairs) {
+                        pairs(v, lane * k + 2 * i, 1, all, term + lane);
+                    } else {
+                        all.setAtIndex(JAVA_FLOAT_UNALIGNED, term + lane, v[lane * k + i]);
+                    }
                 }
             }
         }
         all.asSlice(4L * at[2], 4L * sizes[2]).fill((byte) 0);
-        code.tileProduct(depth, stride, lanes).run(all, 4L * at[0], 4L * at[1], 4L * at[2], tiles);
+        code.tileProduct(pairs, depth, stride, lanes).run(all, 4L * at[0], 4L * at[1], 4L * at[2], tiles);
         for (int i = 0; i < sizes[2]; i++) {
             float sum = all.getAtIndex(JAVA_FLOAT_UNALIGNED, at[2] + i);
-            check(DType.F32, sum, u, i / lanes * depth, v, i % lanes * depth, depth);
+            check(DType.F32, sum, u, i / lanes * k, v, i % lanes * k, k);
         }
     }
 

@@ -423,6 +423,7 @@ public final class DatasetBuilder {
         BpeTrainer.train(
                         snapshot.texts(TRAINING_CHARACTERS).iterator(),
                         new BpeTrainer.Settings(size, SampleFormat.specialTokens(), BpeTrainer.Splitting.STARCODER2, 2))
+                .beginningWith(SampleFormat.specialTokens().getFirst())
                 .write(file);
         return file;
     }

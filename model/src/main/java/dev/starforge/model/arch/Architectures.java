@@ -12,6 +12,7 @@ import java.util.stream.Collectors;
 /** The architectures there are. A new one is a file of this package and a line here. */
 public final class Architectures {
     private static final Map<String, Architecture> ALL = byModelType(List.of(
+            DeepSeek.ARCHITECTURE,
             DeepSeekV2.ARCHITECTURE,
             DeepSeekV3.ARCHITECTURE,
             Llama.ARCHITECTURE,

@@ -45,17 +45,19 @@ final class DeviceSampler {
         device.write(uses.view((long) history * vocabulary, Shape.of(vocabulary)), row);
     }
 
-    /** Numbers that say how to choose after so many rows: settings, then what draws are keyed by, then histories. */
-    static int numbers(int rows) {
-        return rows * (Setting.COUNT + DRAW + 1);
+    /** Numbers that say how to choose after so many rows: settings, then what draws are keyed by, histories, and masks. */
+    static int numbers(int rows, int words) {
+        return rows * (Setting.COUNT + DRAW + 1 + words);
     }
 
     /** Fills these in, from {@code at} on; rows without a choice are skipped. */
-    static void fill(int[] numbers, int at, int rows, List<Choice> choices) {
+    static void fill(int[] numbers, int at, int rows, int words, List<Choice> choices) {
         int draws = at + rows * Setting.COUNT;
         int histories = draws + rows * DRAW;
-        Arrays.fill(numbers, at, at + numbers(rows), 0);
-        Arrays.fill(numbers, histories, histories + rows, Decoding.SKIPPED);
+        int masks = histories + rows;
+        Arrays.fill(numbers, at, histories, 0);
+        Arrays.fill(numbers, histories, masks, Decoding.SKIPPED);
+        Arrays.fill(numbers, masks, masks + rows * words, -1);
         for (int i = 0; i < choices.size(); i++) {
             Choice choice = choices.get(i);
             float[] settings = choice.sampling().row();
@@ -66,6 +68,11 @@ final class DeviceSampler {
             numbers[draws + i * DRAW + 1] = (int) (choice.sampling().seed() >>> 32);
             numbers[draws + i * DRAW + 2] = choice.index();
             numbers[histories + i] = choice.history();
+            int mask = masks + i * words;
+            choice.allowed().ifPresent(ids -> {
+                Arrays.fill(numbers, mask, mask + words, 0);
+                ids.stream().forEach(id -> numbers[mask + id / Integer.SIZE] |= 1 << id);
+            });
         }
     }
 
@@ -75,7 +82,7 @@ final class DeviceSampler {
     }
 
     /** Chooses after each row of logits as {@code numbers} say, and leaves all of that in one {@code result}. */
-    void run(Tensor logits, Tensor numbers, Tensor result, int top) {
+    void run(Tensor logits, Tensor numbers, int words, Tensor result, int top) {
         long rows = logits.dim(0);
         long draws = rows * Setting.COUNT;
         Tensor none = numbers.view(0, Shape.of(rows, 0));
@@ -87,7 +94,7 @@ final class DeviceSampler {
             uses,
             none,
             none.as(DType.F32),
-            none
+            numbers.view(draws + rows * (DRAW + 1), Shape.of(rows, words))
         };
         Tensor[] out = {
             result.view(0, Shape.of(rows)),

@@ -19,10 +19,12 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.IntStream;
@@ -35,7 +37,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>A step in which every sequence has one token, as most are, is recorded once for a size and replayed: its inputs come in
  * one upload to a place that stays, and what it is short of the size, a power of two, are rows that go nowhere. Steps with
- * pieces of prompts run as they are.
+ * pieces of prompts, or with tokens to choose from, run as they are.
  *
  * <p>Where a text grows into another rotary regime, what is cached of it is of no use, and all of its tokens are pending
  * again. For one thread.
@@ -266,8 +268,9 @@ public final class Engine implements AutoCloseable {
         int regime = requireFit(pieces);
         List<BlockPool.Append> appended = append(pieces);
         int width = width(pieces);
-        boolean singles =
-                pieces.size() <= RECORDED && pieces.stream().allMatch(piece -> piece.count == 1 && piece.wanted == 1);
+        boolean singles = pieces.size() <= RECORDED
+                && pieces.stream().allMatch(piece -> piece.count == 1 && piece.wanted == 1)
+                && choices.stream().allMatch(choice -> choice.allowed.isEmpty());
         step.release();
         step.mark();
         cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
@@ -303,7 +306,10 @@ public final class Engine implements AutoCloseable {
             List<Piece> pieces, List<BlockPool.Append> appended, List<Choice> choices, int width, int regime) {
         int tokens = pieces.stream().mapToInt(Piece::count).sum();
         int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
-        Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime);
+        int words = choices.stream().allMatch(choice -> choice.allowed.isEmpty())
+                ? 0
+                : (int) Decoding.Sample.words(model.facts().vocabulary());
+        Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime, words);
         upload(staging, pieces, appended, choices);
         return staging;
     }
@@ -314,7 +320,7 @@ public final class Engine implements AutoCloseable {
             return logits;
         }
         Tensor result = step.allocate(DeviceSampler.result(wanted, top));
-        sampler.run(logits, staging.choiceNumbers(), result, top);
+        sampler.run(logits, staging.choiceNumbers(), staging.words(), result, top);
         return result;
     }
 
@@ -382,11 +388,11 @@ public final class Engine implements AutoCloseable {
 
     private Recorded recording(Size size) {
         int n = size.sequences;
-        Staging staging = new Staging(session, n, n, size.tableWidth, BLOCK, n, size.regime);
+        Staging staging = new Staging(session, n, n, size.tableWidth, BLOCK, n, size.regime, 0);
         if (size.top != NONE_CHOSEN) {
             Tensor result = session.allocate(DeviceSampler.result(n, size.top));
             return new Recorded(
-                    staging, result, logits -> sampler.run(logits, staging.choiceNumbers(), result, size.top));
+                    staging, result, logits -> sampler.run(logits, staging.choiceNumbers(), 0, result, size.top));
         }
         Tensor rows = session.allocate(Spec.i32(n));
         device.write(rows, IntStream.range(0, n).toArray());
@@ -423,8 +429,13 @@ public final class Engine implements AutoCloseable {
      *
      * @param index of the token in its text: with the seed it decides the draw
      * @param history where uses of tokens are counted for penalties, or {@link Decoding#NO_HISTORY}
+     * @param allowed the tokens to choose from; nothing is all
      */
-    public record Choice(Sampling sampling, int index, int history) {}
+    public record Choice(Sampling sampling, int index, int history, Optional<BitSet> allowed) {
+        public Choice(Sampling sampling, int index, int history) {
+            this(sampling, index, history, Optional.empty());
+        }
+    }
 
     /**
      * Tokens by row; {@link Decoding#NO_TOKEN} where no logit is usable.

@@ -7,7 +7,10 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Plain;
+import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.IntPredicate;
 
 /**
@@ -138,25 +141,38 @@ public final class Generator implements AutoCloseable {
 
     /** The same with tokens that a sampler chooses; each is told before the next is computed. */
     public void generate(int[] prompt, Sampler sampler, int count, IntPredicate each) {
-        if (sampler.sampling().isArgmax()) {
-            greedy(prompt, count, each);
-            return;
-        }
+        generate(prompt, Constraint.NONE, sampler, count, each);
+    }
+
+    /** The same with tokens that a constraint allows. */
+    public void generate(int[] prompt, Constraint constraint, Sampler sampler, int count, IntPredicate each) {
         float[] row = new float[model.facts().vocabulary()];
+        int[] written = new int[count];
         int[] fed = prompt;
+        Optional<BitSet> allowed = constraint.allowed();
         for (int i = 0; i < count; i++) {
-            feed(fed);
-            int id = sampled(sampler, row);
-            if (!each.test(id)) {
+            if (allowed.isEmpty() && sampler.sampling().isArgmax()) {
+                greedy(fed, count - i, each);
                 return;
             }
-            fed = new int[] {id};
+            feed(fed);
+            written[i] = sampled(sampler, allowed, row);
+            if (!each.test(written[i])) {
+                return;
+            }
+            fed = new int[] {written[i]};
+            allowed = allowed.isEmpty() ? allowed : constraint.allowed(Arrays.copyOf(written, i + 1));
         }
     }
 
-    private int sampled(Sampler sampler, float[] row) {
+    private int sampled(Sampler sampler, Optional<BitSet> allowed, float[] row) {
         device.floats(engine.logits(), row);
         requireUsable(row);
+        allowed.ifPresent(ids -> {
+            for (int id = ids.nextClearBit(0); id < row.length; id = ids.nextClearBit(id + 1)) {
+                row[id] = Float.NEGATIVE_INFINITY;
+            }
+        });
         return sampler.next(row);
     }
 

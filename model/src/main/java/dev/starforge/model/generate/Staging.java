@@ -21,17 +21,23 @@ final class Staging {
     private final int sequences;
     private final int width;
     private final int wanted;
+    private final int words;
     private int filledTokens;
     private int filledSequences;
     private int filledRows;
 
-    /** So many tokens of so many sequences whose tables have {@code width} blocks, and so many rows of logits. */
-    Staging(Scope scope, int tokens, int sequences, int width, int blockSize, int wanted, int regime) {
+    /**
+     * So many tokens of so many sequences whose tables have {@code width} blocks, and so many rows of logits.
+     *
+     * @param words of a mask of tokens to choose from, for each of these rows; 0 is none
+     */
+    Staging(Scope scope, int tokens, int sequences, int width, int blockSize, int wanted, int regime, int words) {
         this.tokens = tokens;
         this.sequences = sequences;
         this.width = width;
         this.wanted = wanted;
-        numbers = new int[choices() + DeviceSampler.numbers(wanted)];
+        this.words = words;
+        numbers = new int[choices() + DeviceSampler.numbers(wanted, words)];
         all = scope.allocate(Spec.i32(numbers.length));
         batch = new Batch(
                 all.view(0, Shape.of(tokens)),
@@ -72,11 +78,16 @@ final class Staging {
 
     /** How to choose after each row that has logits. */
     Tensor choiceNumbers() {
-        return all.view(choices(), Shape.of(DeviceSampler.numbers(wanted)));
+        return all.view(choices(), Shape.of(DeviceSampler.numbers(wanted, words)));
+    }
+
+    /** How long the masks among these are. */
+    int words() {
+        return words;
     }
 
     void choose(List<Engine.Choice> choices) {
-        DeviceSampler.fill(numbers, choices(), wanted, choices);
+        DeviceSampler.fill(numbers, choices(), wanted, words, choices);
     }
 
     void clear() {

@@ -44,7 +44,7 @@ public final class GgufConfig {
             int d = file.integer(prefix + "embedding_length") / file.integer(prefix + "attention.head_count");
             config.put("partial_rotary_factor", (double) file.integer(prefix + "rope.dimension_count", d) / d);
         }
-        if (type.startsWith("deepseek")) {
+        if (type.startsWith("deepseek_")) {
             if (file.integer(prefix + "attention.q_lora_rank", 0) == 0) {
                 config.putNull("q_lora_rank"); // left out, transformers has a rank of its own
             }

@@ -88,7 +88,8 @@ public final class GgufExport {
 
     private void refuseWhatDiffers() {
         boolean normalized = config.flag("norm_topk_prob", type.equals("deepseek_v3"));
-        if (type.equals("qwen2_moe") && normalized || type.equals("qwen3_moe") && !normalized) {
+        if ((type.equals("qwen2_moe") || type.equals("deepseek")) && normalized
+                || type.equals("qwen3_moe") && !normalized) {
             throw config.wrong("norm_topk_prob", !normalized + ", since llama.cpp takes that for granted");
         }
         if (type.startsWith("qwen2_") || type.startsWith("qwen3_")) {
@@ -115,7 +116,7 @@ public final class GgufExport {
     }
 
     private boolean latent() {
-        return type.startsWith("deepseek");
+        return type.startsWith("deepseek_");
     }
 
     /** What llama.cpp's converter does not write, although it reads it. */
@@ -155,6 +156,9 @@ public final class GgufExport {
                 put("attention.value_length", GgufValue.u32(head));
             }
             put("rope.dimension_count", GgufValue.u32(ropeDims()));
+        }
+        if (type.equals("deepseek")) {
+            put("expert_weights_scale", GgufValue.f32(1)); // llama.cpp asks for it
         }
         for (String needed : List.of("block_count", "context_length")) {
             if (!metadata.containsKey(key(needed))) {
@@ -313,7 +317,7 @@ public final class GgufExport {
     /** Rows of Llama's queries and keys change places within their head, so whole heads are read. */
     private Values reordered(String name, Shape shape) {
         boolean query = name.contains(".self_attn.q_proj.");
-        if (!architecture.equals("llama") || !query && !name.contains(".self_attn.k_proj.")) {
+        if (!GgufNames.pairsAreAdjacent(architecture) || !query && !name.contains(".self_attn.k_proj.")) {
             return values.apply(name);
         }
         int heads = config.size("num_attention_heads");

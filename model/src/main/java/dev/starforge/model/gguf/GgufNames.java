@@ -69,7 +69,7 @@ public final class GgufNames {
                     "mixtral",
                     "phi3",
                     "starcoder2"),
-            Setting.of("n_routed_experts", "expert_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
+            Setting.of("n_routed_experts", "expert_count", Kind.WHOLE, "deepseek", "deepseek_v2", "deepseek_v3"),
             Setting.of("num_experts", "expert_count", Kind.WHOLE, "qwen2_moe", "qwen3_moe"),
             Setting.of("num_local_experts", "expert_count", Kind.WHOLE, "mixtral", "qwen2_moe", "qwen3_moe"),
             Setting.of(
@@ -79,6 +79,7 @@ public final class GgufNames {
                     "mixtral",
                     "qwen2_moe",
                     "qwen3_moe",
+                    "deepseek",
                     "deepseek_v2",
                     "deepseek_v3"),
             Setting.of("n_group", "expert_group_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
@@ -182,6 +183,11 @@ public final class GgufNames {
 
     private static boolean hasBalancingBias(GgufFile file) {
         return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
+    }
+
+    /** Whether llama.cpp stores the two of a rotated pair side by side, by its name for the architecture. */
+    static boolean pairsAreAdjacent(String architecture) {
+        return architecture.equals("llama") || architecture.equals("deepseek");
     }
 
     /** The settings of an architecture. */

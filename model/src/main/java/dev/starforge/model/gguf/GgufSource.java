@@ -27,7 +27,7 @@ public final class GgufSource implements WeightSource {
 
     public GgufSource(GgufFile file, Config config) {
         this.file = file;
-        this.reordered = file.text("general.architecture").equals("llama");
+        this.reordered = GgufNames.pairsAreAdjacent(file.text("general.architecture"));
         this.heads = config.size("num_attention_heads");
         this.kvHeads = config.size("num_key_value_heads", heads);
     }

@@ -1,11 +1,13 @@
 package dev.starforge.serve.engine;
 
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Sampling;
 import java.util.Set;
 
 /**
  * A sequence to continue.
  *
+ * @param text its tokens, of which the last may be spelled again
  * @param maxTokens 0 only fills the cache with the prompt
  * @param stopTokens that end the text besides the model's own end-of-text tokens
  * @param logprobs how many of the most likely tokens to tell with each; 0 the chosen one alone, {@link #NO_LOGPROBS} nothing
@@ -13,7 +15,7 @@ import java.util.Set;
  * @param tenant whose request it is: cached prefixes are shared within a tenant only
  */
 public record GenerationRequest(
-        int[] prompt,
+        HealedPrompt text,
         int maxTokens,
         Sampling sampling,
         Set<Integer> stopTokens,
@@ -23,10 +25,26 @@ public record GenerationRequest(
     public static final int NO_LOGPROBS = -1;
 
     public GenerationRequest {
-        if (prompt.length == 0 || maxTokens < 0 || logprobs < NO_LOGPROBS) {
+        if (text.ids().length == 0 || maxTokens < 0 || logprobs < NO_LOGPROBS) {
             throw new IllegalArgumentException("generation: expected a prompt, and max_tokens of 0 or more; got "
-                    + prompt.length + " tokens, max_tokens " + maxTokens + ", logprobs " + logprobs);
+                    + text.ids().length + " tokens, max_tokens " + maxTokens + ", logprobs " + logprobs);
         }
         stopTokens = Set.copyOf(stopTokens);
+    }
+
+    /** With a prompt as it is. */
+    public GenerationRequest(
+            int[] prompt,
+            int maxTokens,
+            Sampling sampling,
+            Set<Integer> stopTokens,
+            int logprobs,
+            String adapter,
+            String tenant) {
+        this(HealedPrompt.asIs(prompt), maxTokens, sampling, stopTokens, logprobs, adapter, tenant);
+    }
+
+    public int[] prompt() {
+        return text.ids();
     }
 }

@@ -123,7 +123,7 @@ public final class Inference {
                         i,
                         prompt.request(),
                         new CompletionStream(
-                                chosen.card().tokenizer(), prompt.request().prompt()),
+                                chosen.card().tokenizer(), prompt.request().text()),
                         new StopStrings(prompt.stops()),
                         prompt.limit().get(),
                         run::happened,

@@ -68,6 +68,9 @@ public final class InfillRoutes {
                 fields.violate(name, "a string");
             }
         }
+        if (fields.flag("token_healing", false)) {
+            fields.violate("token_healing", "false: the middle begins with a token of its own");
+        }
         String prefix = fields.text("input_prefix", "");
         String suffix = fields.text("input_suffix", "");
         String begun = fields.text("prompt", "");

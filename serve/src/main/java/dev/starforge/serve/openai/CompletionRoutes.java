@@ -3,6 +3,7 @@ package dev.starforge.serve.openai;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.FillInMiddle;
 import dev.starforge.data.FimMarkers;
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.Call;
@@ -71,6 +72,10 @@ public final class CompletionRoutes {
         List<int[]> prompts = PromptFields.read(
                 fields, "prompt", card.tokenizer(), card.vocabulary(), MOST_SEQUENCES / common.choices());
         Optional<FillInMiddle> gap = gap(fields, card);
+        boolean heals = fields.flag("token_healing", false);
+        if (heals && gap.isPresent()) {
+            fields.violate("token_healing", "false with a suffix: the middle begins with a token of its own");
+        }
         List<String> echoes = echo ? echoes(fields, prompts, card) : Collections.nCopies(prompts.size(), "");
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
@@ -78,8 +83,11 @@ public final class CompletionRoutes {
         if (gap.isPresent()) {
             prompts = List.of(gap.get().prompt(fields.text("prompt", ""), fields.text("suffix", "")));
         }
+        List<HealedPrompt> healed = prompts.stream()
+                .map(heals ? card.tokenizer()::heal : HealedPrompt::asIs)
+                .toList();
         List<Prompt> wanted = common.prompts(
-                prompts,
+                healed,
                 Collections.nCopies(prompts.size(), maxTokens),
                 gap.map(FillInMiddle::ends).orElse(Set.of()),
                 logprobs,
@@ -128,6 +136,9 @@ public final class CompletionRoutes {
         if (top > 0 && !logprobs) {
             fields.violate("top_logprobs", "logprobs: true with it");
         }
+        if (fields.flag("token_healing", false)) {
+            fields.violate("token_healing", "false: a conversation ends with what the chat template puts there");
+        }
         List<JsonNode> tools = Messages.tools(fields, card);
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
@@ -139,7 +150,7 @@ public final class CompletionRoutes {
         int[] prompt = card.tokenizer().encode(text, false);
         int most = maxTokens == unsaid ? Math.max(1, card.context() - prompt.length) : maxTokens;
         List<Prompt> wanted = common.prompts(
-                List.of(prompt),
+                List.of(HealedPrompt.asIs(prompt)),
                 List.of(most),
                 Set.of(),
                 logprobs ? top : GenerationRequest.NO_LOGPROBS,

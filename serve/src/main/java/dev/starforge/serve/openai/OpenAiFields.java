@@ -1,5 +1,6 @@
 package dev.starforge.serve.openai;
 
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Fields;
 import dev.starforge.serve.engine.AdapterCard;
@@ -85,7 +86,7 @@ final class OpenAiFields {
 
     /** Each prompt as often as it is to be answered, with a seed of its own. */
     List<Prompt> prompts(
-            List<int[]> prompts, List<Integer> maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
+            List<HealedPrompt> prompts, List<Integer> maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
         String adapter = adapter();
         List<Prompt> all = new ArrayList<>();
         for (int i = 0; i < prompts.size(); i++) {

@@ -7,6 +7,7 @@ import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.op.Decoding;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -18,6 +19,7 @@ final class Text implements Job {
     final Runnable wake;
     private int[] ids;
     private int generated;
+    private boolean constrained = true; // until any token may follow
     private int cached = -1;
     private int history = Decoding.NO_HISTORY;
     private Engine.@Nullable Sequence sequence;
@@ -89,7 +91,9 @@ final class Text implements Job {
     }
 
     Choice choice() {
-        return new Choice(request.sampling(), generated, history);
+        Optional<BitSet> allowed = constrained ? request.text().allowed(generatedIds()) : Optional.empty();
+        constrained = allowed.isPresent();
+        return new Choice(request.sampling(), generated, history, allowed);
     }
 
     void add(int id) {

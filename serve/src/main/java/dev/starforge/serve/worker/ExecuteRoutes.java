@@ -1,6 +1,7 @@
 package dev.starforge.serve.worker;
 
 import dev.starforge.data.Hashes;
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Api;
@@ -100,14 +101,16 @@ public final class ExecuteRoutes {
                 && engine.adapters().stream().map(AdapterCard::name).noneMatch(adapter::equals)) {
             fields.violate("adapter", "the name of an adapter that is loaded");
         }
+        boolean heals = fields.flag("token_healing", false);
         fields.refuseOthers();
         fields.check();
         String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
         List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
         fields.check();
+        int[] ids = prompts.getFirst();
         return new Prompt(
                 new GenerationRequest(
-                        prompts.getFirst(),
+                        heals ? card.tokenizer().heal(ids) : HealedPrompt.asIs(ids),
                         (int) maxTokens,
                         sampling,
                         Set.of(),

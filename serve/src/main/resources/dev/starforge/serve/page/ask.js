@@ -72,7 +72,7 @@ class Ask {
       return {path: "/v1/chat/completions", body: {...body, logprobs: true, top_logprobs: 5}, message};
     }
     const before = value(this.mode === "fim" ? this.prefix : this.prompt), after = this.mode === "fim" ? value(this.suffix) : "";
-    return {path: "/v1/completions", body: {...body, prompt: before, suffix: after, logprobs: 5}, before, after};
+    return {path: "/v1/completions", body: {...body, prompt: before, suffix: after, logprobs: 5, token_healing: this.mode === "complete"}, before, after};
   }
 }
 

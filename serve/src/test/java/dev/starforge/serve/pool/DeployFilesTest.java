@@ -30,7 +30,7 @@ import org.w3c.dom.Document;
 import org.w3c.dom.Node;
 import org.xml.sax.InputSource;
 
-/** The files in {@code deploy}: parsed, and held to what the program and each other say. They are not run here. */
+/** The files in {@code deploy}, and a forge's workflows: parsed, and held to what the program and each other say. They are not run here. */
 final class DeployFilesTest {
     private static final Path DEPLOY = Path.of("..", "deploy");
 
@@ -38,9 +38,13 @@ final class DeployFilesTest {
     private Path folder;
 
     private static List<Map<?, ?>> yaml(String file) throws IOException {
+        return yaml(DEPLOY.resolve("kubernetes").resolve(file));
+    }
+
+    private static List<Map<?, ?>> yaml(Path file) throws IOException {
         List<Map<?, ?>> documents = new ArrayList<>();
         new Load(LoadSettings.builder().build())
-                .loadAllFromString(Files.readString(DEPLOY.resolve("kubernetes").resolve(file)))
+                .loadAllFromString(Files.readString(file))
                 .forEach(document -> documents.add((Map<?, ?>) document));
         return documents;
     }
@@ -210,6 +214,38 @@ final class DeployFilesTest {
         }
         assertThat(values.get("ProgramArguments")).contains("starforge pool --config");
         assertThat(values).containsEntry("AbandonProcessGroup", "true").containsEntry("ExitTimeOut", "90");
+    }
+
+    /** What a job of a workflow runs, in its order. */
+    private static List<String> commands(Map<?, ?> workflow, String job) {
+        List<String> commands = new ArrayList<>();
+        for (Object step : (List<?>) at(workflow, "jobs", job, "steps")) {
+            if (((Map<?, ?>) step).get("run") instanceof String command) {
+                commands.add(command);
+            }
+        }
+        return commands;
+    }
+
+    @Test
+    void aForgeRunsWhatAPersonRunsOnLinuxAndMacs() throws IOException {
+        Path workflows = Path.of("..", ".github", "workflows");
+        Map<?, ?> ci = yaml(workflows.resolve("ci.yml")).getFirst();
+        assertThat(commands(ci, "linux")).containsExactly(".ci/run");
+        assertThat(at(ci, "jobs", "macos", "runs-on").toString()).startsWith("macos-");
+        assertThat(commands(ci, "macos")).contains("./starforge devices").anyMatch(each -> each.contains("metal"));
+        Map<?, ?> release = yaml(workflows.resolve("release.yml")).getFirst();
+        assertThat((List<?>) at(release, "jobs", "archive", "strategy", "matrix", "runner"))
+                .as("the last Macs with an Intel processor, and those of Apple silicon")
+                .anyMatch("macos-13"::equals)
+                .anyMatch("macos-latest"::equals);
+        assertThat(commands(release, "archive")).contains("scripts/image");
+        for (String command : List.of(".ci/run", "scripts/image", "starforge", "mvnw")) {
+            assertThat(Path.of("..", command)).isExecutable();
+        }
+        for (Map<?, ?> workflow : List.of(ci, release)) {
+            assertThat(at(workflow, "permissions")).as("no right but to read").isEqualTo(Map.of("contents", "read"));
+        }
     }
 
     @Test

@@ -265,6 +265,58 @@ final class PoolTest {
     }
 
     @Test
+    void reloadingDrainingAndStoppingCutNobodyOff() throws Exception {
+        try (PoolFixture pool = new PoolFixture(folder)
+                .model("slow", "tokens=80 step_ms=20", NEVER)
+                .start()) {
+            String old = pool.worker("slow", true);
+            assertThat(pool.worker(old).propertyNames())
+                    .contains("id", "worker_type", "capabilities", "model_ref", "device", "memory_used")
+                    .contains("uri", "status", "started_at", "restarts", "last_exit");
+            assertThat(pool.state().path("devices").path(0).propertyNames())
+                    .contains("id", "kind", "name", "total", "allocated", "free", "workers");
+            String fresh;
+            try (RawClient client = pool.client()) {
+                client.post("/v1/completions", STREAM.replace('\'', '"'));
+                assertThat(client.line()).contains(" 200 ");
+                RawClient.Reply reply = pool.post("/v2/workers/" + old + "/reload", "{}");
+                assertThat(reply.status()).as(reply.body()).isEqualTo(202);
+                fresh = Jackson.JSON.readTree(reply.body()).path("replaced_by").asString();
+                assertThat(read(client, old, new CountDownLatch(1))).isEqualTo(new Streamed(80, "[DONE]"));
+            }
+            pool.awaitStatus(old, "STOPPED");
+            assertThat(pool.worker(old).path("last_exit").asString()).isEqualTo("0: drained");
+            assertThat(pool.complete("slow").headers()).containsEntry("x-worker-id", fresh);
+            long pid = pool.pid(fresh);
+            assertThat(pool.post("/v2/workers/" + fresh + "/drain", "{}").status())
+                    .isEqualTo(202);
+            pool.awaitStatus(fresh, "DRAINING");
+            assertThat(ProcessHandle.of(pid)).as("the process stays").isPresent();
+            assertThat(pool.post("/v2/workers/" + fresh + "/stop", "{}").status())
+                    .isEqualTo(202);
+            pool.awaitStatus(fresh, "STOPPED");
+            assertThat(ProcessHandle.of(pid)).isEmpty();
+        }
+    }
+
+    @Test
+    void whatAnotherPoolTookIsNotFree() throws Exception {
+        PoolFixture pool = new PoolFixture(folder).model("big", "tokens=3", NEVER);
+        Commands others = pool.commands;
+        pool.commands = (command, timeout) -> {
+            Commands.Printed printed = others.run(command, timeout);
+            String free = printed.out().replaceFirst("\"free_bytes\":\\d+", "\"free_bytes\":1000000");
+            return new Commands.Printed(printed.code(), free, printed.err());
+        };
+        try (pool) {
+            pool.start();
+            refuses(pool, "big", 503, "INSUFFICIENT_MEMORY", true);
+            assertThat(pool.state().path("devices").path(0).path("free").longValue())
+                    .isEqualTo(1_000_000);
+        }
+    }
+
+    @Test
     void anEngineThatDiesBehindAHealthyFaceIsFound() throws Exception {
         try (PoolFixture pool = new PoolFixture(folder)
                 .model("dies", "tokens=3 engine_dies_ms=1", NEVER)

@@ -26,4 +26,7 @@ public interface Backward extends Op.Needs {
 
     /** Answers with the gradient of an input, which is cast to {@link #gradientType} if it is not of that type. */
     void give(int input, Tensor gradient);
+
+    /** The same of a product that nobody has computed yet: it may be added to the gradient that is there. */
+    void give(int input, Plain.MatMul product, Tensor a, Tensor b);
 }

@@ -18,7 +18,7 @@ import dev.starforge.tensor.op.Plain.Sum;
  *
  * <p>Therefore a tape records the expansion in their place. What the gradient of an activation or of a norm reads is then
  * kept as it ever was, nothing is computed twice, and a block that runs again from a checkpoint has the same bits. A sum
- * reads nothing for its gradient, so a product with what is added to it is recorded as it is.
+ * reads nothing for its gradient, so one product with what is added to it is recorded as it is.
  */
 public sealed interface Layers extends Fused {
     /** Whether a tape records it whole: its gradient reads nothing that only its parts give. */
@@ -83,12 +83,19 @@ public sealed interface Layers extends Fused {
         public Tensor[] expand(Ops ops, Tensor... in) {
             Tensor[] out = new Tensor[weights];
             for (int i = 0; i < weights; i++) {
-                Tensor y = ops.run(product(), in[0], in[1 + i]);
-                y = bias ? ops.add(y, in[biasOf(1 + i)]) : y;
+                Tensor y = bias ? biased(ops, in, i) : ops.run(product(), in[0], in[1 + i]);
                 y = fn == Fn.IDENTITY ? y : ops.run(new Map(fn), y);
                 out[i] = residual ? ops.add(in[residualInput()], y) : y;
             }
             return out;
+        }
+
+        /** A product with its bias: one operation, unless that is what this one is. */
+        private Tensor biased(Ops ops, Tensor[] in, int i) {
+            Linear one = new Linear(1, true, Fn.IDENTITY, false, to, int8);
+            return equals(one)
+                    ? ops.add(ops.run(product(), in[0], in[1]), in[biasOf(1)])
+                    : ops.run(one, in[0], in[1 + i], in[biasOf(1 + i)]);
         }
 
         @Override
@@ -110,6 +117,26 @@ public sealed interface Layers extends Fused {
             if (residual) {
                 b.give(residualInput(), b.d(0));
             }
+        }
+    }
+
+    /**
+     * (a, b, c) -> c + op(a) op(b), in the type of the product: one more part of a gradient that several products add up to, as
+     * that of an x which several weights are multiplied with.
+     */
+    record AddMatMul(MatMul product) implements Layers {
+        @Override
+        public Spec[] outputs(Spec... in) {
+            Check.count(this, 3, in);
+            Spec[] out = product.outputs(in[0], in[1]);
+            Check.type(this, product.to(), in[2]);
+            Check.same(this, out[0].shape(), in[2].shape());
+            return out;
+        }
+
+        @Override
+        public Tensor[] expand(Ops ops, Tensor... in) {
+            return new Tensor[] {ops.add(in[2], ops.run(product, in[0], in[1]))};
         }
     }
 

@@ -176,18 +176,18 @@ public sealed interface Plain extends Op {
         public void gradient(Ops ops, Backward b) {
             Tensor d = b.d(0);
             if (b.needs(0)) {
-                b.give(
-                        0,
-                        transposeA
-                                ? ops.run(new MatMul(transposeB, true, b.gradientType(0)), b.in(1), d)
-                                : ops.run(new MatMul(false, !transposeB, b.gradientType(0)), d, b.in(1)));
+                if (transposeA) {
+                    b.give(0, new MatMul(transposeB, true, b.gradientType(0)), b.in(1), d);
+                } else {
+                    b.give(0, new MatMul(false, !transposeB, b.gradientType(0)), d, b.in(1));
+                }
             }
             if (b.needs(1)) {
-                b.give(
-                        1,
-                        transposeB
-                                ? ops.run(new MatMul(true, transposeA, b.gradientType(1)), d, b.in(0))
-                                : ops.run(new MatMul(!transposeA, false, b.gradientType(1)), b.in(0), d));
+                if (transposeB) {
+                    b.give(1, new MatMul(true, transposeA, b.gradientType(1)), d, b.in(0));
+                } else {
+                    b.give(1, new MatMul(!transposeA, false, b.gradientType(1)), b.in(0), d);
+                }
             }
         }
     }

@@ -133,6 +133,10 @@ final class ReferenceDevice implements Device {
                 new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
                         .gradient(in[6], in[7], in[8], out);
             case Layers.Linear o -> linear(o, inputs, in, out);
+            case Layers.AddMatMul o -> {
+                run(o.product(), new Tensor[] {inputs[0], inputs[1]}, outputs);
+                Elementwise.add(in[2], out[0], Broadcast.SAME, out[0]);
+            }
             case Layers.AddRmsNorm o -> {
                 Elementwise.add(in[0], in[1], Broadcast.SAME, out[0]);
                 RmsNorm.forward(o.eps(), new View[] {out[0], in[2]}, new View[] {out[1], out[2]});

@@ -224,6 +224,14 @@ public final class Keys {
             row(Key.text("data.validation", "", "Such a file to evaluate on.").alias("val_path"));
     public static final Key<String> TEST =
             row(Key.text("data.test", "", "Such a file for the eval verb.").alias("test_path"));
+    public static final Key<Integer> LOADERS = row(Key.whole(
+                    "data.num_workers",
+                    0,
+                    0,
+                    256,
+                    "Threads that read the next step's sequences; 0 is the one that trains, while the device computes. They compute "
+                            + "nothing, and results do not depend on them.")
+            .alias("num_workers"));
 
     public static final Key<Integer> EVALUATION_TOKENS = row(
             Key.limit(

@@ -19,10 +19,6 @@ final class Spellings {
                 "trust_remote_code",
                 new Foreign.Only(List.of("false"), "code that comes with a model is never executed"));
         table.put("device_map", new Foreign.Never("a model runs on one device; see device.force"));
-        table.put(
-                "num_workers",
-                new Foreign.Never(
-                        "documents are mapped from disk, there is nothing to load ahead; threads that compute are device.threads"));
         table.put("num_beams", new Foreign.Only(List.of("1"), "there is no beam search"));
         table.put("fp16", new Foreign.Never("see optimization.mixed_precision"));
         table.put("deepspeed", new Foreign.Never("training runs in one process"));

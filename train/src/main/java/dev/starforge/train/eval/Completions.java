@@ -1,5 +1,6 @@
 package dev.starforge.train.eval;
 
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Nearest;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
@@ -99,20 +100,20 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
         Tokenizer tokenizer = setup.tokenizer();
         int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
         int maxTokens = Math.min(task.maxTokens, context / 4);
-        int room = context - maxTokens - FimTokens.EXTRA - 1;
+        int[] bos = tokenizer.encode("", true);
+        int room = context - maxTokens - FimTokens.EXTRA - bos.length - 1;
         int[] prefix = tokenizer.encode(gap.prefix(), false);
         int[] suffix = tokenizer.encode(gap.suffix(), false);
         int kept = task.fim ? room / 2 : room;
         prefix = Arrays.copyOfRange(prefix, Math.max(0, prefix.length - kept), prefix.length);
         suffix = Arrays.copyOf(suffix, Math.min(suffix.length, room / 2));
-        int[] prompt = task.fim ? FimTokens.of(tokenizer).orElseThrow().prompt(prefix, suffix) : prefix;
+        int[] asked = task.fim ? FimTokens.of(tokenizer).orElseThrow().prompt(prefix, suffix) : prefix;
+        int[] prompt = Arrays.copyOf(bos, bos.length + asked.length);
+        System.arraycopy(asked, 0, prompt, bos.length, asked.length);
         boolean line = task.lines == 1;
-        List<Integer> ids = setup.greedy(
-                model,
-                prompt,
-                maxTokens,
-                id -> !line || tokenizer.decode(new int[] {id}, false).indexOf('\n') < 0);
-        String text = tokenizer.decode(ids.stream().mapToInt(Integer::intValue).toArray(), true);
+        HealedPrompt healed = task.fim ? HealedPrompt.asIs(prompt) : tokenizer.heal(prompt);
+        String text = setup.greedy(model, healed, maxTokens, piece -> !line || piece.indexOf('\n') < 0)
+                .text();
         int end = line ? text.indexOf('\n') : -1;
         return end >= 0 ? text.substring(0, end) : text;
     }

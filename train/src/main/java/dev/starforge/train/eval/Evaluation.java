@@ -1,11 +1,14 @@
 package dev.starforge.train.eval;
 
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.generate.Sampler;
+import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -19,6 +22,7 @@ import dev.starforge.train.corpus.FimTokens;
 import dev.starforge.train.corpus.Sources;
 import dev.starforge.train.run.Checkpoints;
 import dev.starforge.train.run.Trainable;
+import dev.starforge.train.text.Continuation;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -30,8 +34,8 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.function.Consumer;
-import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
+import java.util.function.Predicate;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -64,22 +68,31 @@ public final class Evaluation {
             Tools tools,
             LongSupplier nanoTime,
             Consumer<String> progress) {
-        /** Greedy tokens until a special one, or until {@code more} says that one is the last. */
-        List<Integer> greedy(Model model, int[] prompt, int maxTokens, IntPredicate more) {
-            List<Integer> ids = new ArrayList<>();
+        /**
+         * What a model writes, greedily, until a special token, until {@code more} says that some text was the last of it,
+         * or as many tokens.
+         */
+        Written greedy(Model model, HealedPrompt prompt, int maxTokens, Predicate<String> more) {
+            Continuation text = new Continuation(tokenizer, prompt, List.of());
+            int[] count = {0};
+            Sampler greedy = new Sampler(Sampling.GREEDY, model.facts().vocabulary());
             try (Generator generator =
-                    new Generator(model, device, precision, fallback, prompt.length + maxTokens + 1)) {
-                generator.greedy(prompt, maxTokens, id -> {
+                    new Generator(model, device, precision, fallback, prompt.ids().length + maxTokens + 1)) {
+                generator.generate(prompt.ids(), prompt::allowed, greedy, maxTokens, id -> {
                     if (tokenizer.isSpecial(id)) {
                         return false;
                     }
-                    ids.add(id);
-                    return more.test(id);
+                    count[0]++;
+                    return more.test(text.push(id));
                 });
             }
-            return ids;
+            text.finish();
+            return new Written(text.text(), count[0] == maxTokens);
         }
     }
+
+    /** A continuation; {@code cut} says that the length was its end. */
+    record Written(String text, boolean cut) {}
 
     /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
     public interface Tools {
@@ -221,12 +234,10 @@ public final class Evaluation {
             int context =
                     Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
-            int[] ids = tokenizer.encode(prompt.text(), true);
-            int[] kept = Arrays.copyOfRange(ids, Math.max(0, ids.length - (context - most - 1)), ids.length);
-            List<Integer> written = setup.greedy(model, kept, most, id -> true);
-            String text = tokenizer.decode(
-                    written.stream().mapToInt(Integer::intValue).toArray(), true);
-            all.add(new Continued(text, Behaviour.parses(prompt, text, written.size() == most, setup.tools())));
+            int[] ids = tokenizer.encodeEnd(prompt.text(), context - most - 1);
+            Written written = setup.greedy(model, tokenizer.heal(ids), most, _ -> true);
+            all.add(new Continued(
+                    written.text(), Behaviour.parses(prompt, written.text(), written.cut(), setup.tools())));
         }
         return all;
     }

@@ -9,12 +9,14 @@ import dev.starforge.model.generate.Sampling;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.train.verify.Logits;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -23,6 +25,8 @@ import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.ToDoubleFunction;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import java.util.zip.CRC32;
 
 /**
  * The speed of a model on a device: prefill is bound by arithmetic, decode by memory, since every token reads all weights.
@@ -69,6 +73,9 @@ public record Throughput(
 
     /** Tokens compared with the reference: a prefill, and one decode step, which have kernels of their own. */
     private static final int CHECKED = 6;
+
+    /** Steps of a batch that are compared: one that runs, one that is recorded, one that is replayed. */
+    private static final int RECORDED = 3;
 
     /** What the reference takes for a parameter and token, and what the CPU takes, loading included. */
     private static final double REFERENCE_SECONDS = 8e-9;
@@ -212,18 +219,27 @@ public record Throughput(
     }
 
     /**
-     * The largest difference of a logit from the oracle's, as a share of their range: a wrong answer is not worth timing.
+     * The largest difference of a logit from the oracle's, as a share of their range: a wrong answer is not worth timing. Those of
+     * one sequence are compared, and those of all that are decoded together.
      *
+     * @param replays how often the decode step of one sequence is repeated, to the same bits
      * @param load the same model on another device
-     * @throws ModelException where the difference is too large
+     * @throws ModelException where the difference is too large, or a repeated step gives other bits
      */
-    public double check(String oracle, ModelFiles files, Function<Scope, Model> load) {
+    public Checked check(String oracle, int replays, ModelFiles files, Function<Scope, Model> load) {
         int[] ids = ids(CHECKED);
-        float[] actual;
+        List<float[]> actual = new ArrayList<>(batch > 1 ? together(ids) : List.of());
         try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
             generator.feed(Arrays.copyOf(ids, CHECKED - 1));
             generator.feedOne(ids[CHECKED - 1]);
-            actual = generator.logits();
+            actual.add(generator.logits());
+            for (int i = 0; i < replays; i++) {
+                generator.replay();
+                if (!Arrays.equals(actual.getLast(), generator.logits())) {
+                    throw new ModelException(
+                            files.path(), "bench: replay " + (i + 1) + " of a decode step gives other logits");
+                }
+            }
         }
         try (Device reference = Selection.choose(oracle).backend().open(new DeviceOptions(0, 0, Path.of("")));
                 Scope weights = new Scope(reference)) {
@@ -232,7 +248,9 @@ public record Throughput(
                     new Generator(load.apply(weights), reference, exact, Fallback.QUIET, ids.length)) {
                 generator.feed(ids);
                 float[] expected = generator.logits();
-                double difference = Logits.maxAbsError(actual, expected) / Logits.range(expected);
+                double difference = actual.stream()
+                        .mapToDouble(each -> Logits.maxAbsError(each, expected) / Logits.range(expected))
+                        .reduce(0, Math::max); // of which NaN is the largest
                 boolean rounded = precision.int8Activations()
                         && files.tensors().stream()
                                 .anyMatch(tensor ->
@@ -246,8 +264,47 @@ public record Throughput(
                             "bench: logits differ from those of " + oracle + " by " + difference
                                     + " of their range, expected at most " + bound);
                 }
-                return difference;
+                return new Checked(difference, crc(actual.getLast()));
             }
+        }
+    }
+
+    /**
+     * What was found to be right.
+     *
+     * @param difference the largest of a logit, as a share of their range
+     * @param crc32 of the logits' bits, to compare runs by
+     */
+    public record Checked(double difference, long crc32) {}
+
+    private static long crc(float[] logits) {
+        ByteBuffer bytes = ByteBuffer.allocate(Float.BYTES * logits.length);
+        bytes.asFloatBuffer().put(logits);
+        CRC32 crc = new CRC32();
+        crc.update(bytes);
+        return crc.getValue();
+    }
+
+    /** Logits after the same tokens in all sequences of a batch, the last {@link #RECORDED} of them by steps as those that are timed. */
+    private List<float[]> together(int[] ids) {
+        int blocks = batch * Math.ceilDiv(ids.length, Engine.BLOCK);
+        try (Engine engine = new Engine(model, device, precision, fallback, blocks)) {
+            List<Engine.Sequence> texts = new ArrayList<>();
+            for (int i = 0; i < batch; i++) {
+                Engine.Sequence text = engine.open(Engine.Adapter.BASE, String.valueOf(i), ids);
+                texts.add(text);
+                engine.step(List.of(new Engine.Piece(text, ids.length - RECORDED, 0)));
+            }
+            for (int step = 0; step < RECORDED; step++) {
+                engine.step(
+                        texts.stream().map(text -> new Engine.Piece(text, 1, 1)).toList());
+            }
+            Tensor logits = engine.logits();
+            int width = model.facts().vocabulary();
+            float[] all = device.floats(logits);
+            return IntStream.range(0, batch)
+                    .mapToObj(i -> Arrays.copyOfRange(all, i * width, (i + 1) * width))
+                    .toList();
         }
     }
 }

@@ -94,8 +94,11 @@ public final class ProfiledDevice extends ForwardingDevice {
         return (nanoTime.getAsLong() - began) * 1e-9;
     }
 
-    /** Products are told apart by what they are for and the shape of their weight. */
+    /** Products are told apart by what they are for and the shape of their weight, not by what they are added to. */
     private static String name(Op op, Tensor[] in, Tensor[] out) {
+        if (op instanceof Layers.AddMatMul sum) {
+            return name(sum.product(), in, out);
+        }
         if (op instanceof Plain.MatMul product && in[0].shape().rank() == 2) {
             if (product.transposeA()) {
                 return "MatMul dy^T x " + out[0].shape();
@@ -112,6 +115,7 @@ public final class ProfiledDevice extends ForwardingDevice {
     private static double flops(Op op, Tensor[] in, Tensor[] out) {
         return switch (op) {
             case Plain.MatMul o -> 2.0 * out[0].shape().size() * in[0].dim(o.transposeA() ? -2 : -1);
+            case Layers.AddMatMul o -> flops(o.product(), in, out);
             case Routing.ExpertMatMul _ -> 2.0 * out[0].shape().size() * in[0].dim(-1);
             case Layers.Linear _ -> {
                 double all = 0;

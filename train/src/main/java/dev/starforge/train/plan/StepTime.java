@@ -236,6 +236,7 @@ final class StepTime {
         Shape warmUp() {
             int context = config.get(Keys.CONTEXT);
             Shape batch = Shape.of(1, Math.min(SHORTEST, context));
+            step(batch, 1); // on a new GPU it compiles kernels, longer than all that follows
             double spent = 0;
             double seconds = 0;
             for (int steps = 0; spent < LONGEST && (steps < FEWEST || spent < WARM); steps++) {

@@ -43,6 +43,7 @@ record SavedState(
             Keys.SAVE_LIMIT,
             Keys.LOGGING_STEPS,
             Keys.THREADS,
+            Keys.LOADERS,
             Keys.SAMPLES,
             Keys.PROMPTS,
             Keys.PROMPT_LANGUAGE,

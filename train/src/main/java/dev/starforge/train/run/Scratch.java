@@ -99,8 +99,10 @@ public final class Scratch {
                     "a new model's tokenizer is trained on text: set data.path to a dataset, or data.train to a .jsonl file");
         }
         TrainedTokenizer trained = BpeTrainer.train(
-                texts(texts).iterator(),
-                new BpeTrainer.Settings(config.get(Keys.VOCABULARY), SPECIAL, BpeTrainer.Splitting.STARCODER2, 2));
+                        texts(texts).iterator(),
+                        new BpeTrainer.Settings(
+                                config.get(Keys.VOCABULARY), SPECIAL, BpeTrainer.Splitting.STARCODER2, 2))
+                .beginningWith(SPECIAL.getFirst());
         return draft(config, trained.tokenizer(), trained::write);
     }
 

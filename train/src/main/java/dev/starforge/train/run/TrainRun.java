@@ -28,6 +28,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -47,6 +48,7 @@ public final class TrainRun implements AutoCloseable {
     private final ModelFiles files;
     private final Trainable trainable;
     private final RunData data;
+    private final Loader loader;
     private final Validation validation;
     private final StepMemory memory;
     private final Trainer trainer;
@@ -61,7 +63,7 @@ public final class TrainRun implements AutoCloseable {
     private final RunState state = new RunState();
     private List<List<Integer>> sequences = List.of();
     private int plannedEpoch = -1;
-    private List<List<Example>> ahead = List.of(); // of the next step
+    private Optional<Supplier<List<List<Example>>>> ahead = Optional.empty(); // of the next step
     private long begun;
     private double elapsedBefore;
 
@@ -134,6 +136,8 @@ public final class TrainRun implements AutoCloseable {
             Preflight.requireFit(config, trainable.model().facts());
             data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
             opened.add(data);
+            loader = new Loader(data.train(), config.get(Keys.LOADERS));
+            opened.add(loader);
             validation = new Validation(data.validation(), data.sample());
             memory = new StepMemory(config, trainable, setup.memoryBytes());
             trainer = memory.trainer(setup);
@@ -330,7 +334,7 @@ public final class TrainRun implements AutoCloseable {
     }
 
     private void next() {
-        List<List<Example>> read = ahead.isEmpty() ? read() : ahead;
+        List<List<Example>> read = ahead.orElseGet(this::read).get();
         int end = state.position + read.size();
         long seen = read.stream()
                 .flatMap(List::stream)
@@ -346,7 +350,7 @@ public final class TrainRun implements AutoCloseable {
             state.epoch++;
             state.position = 0;
         }
-        ahead = state.step + 1 < steps ? read() : List.of(); // while the device computes
+        ahead = state.step + 1 < steps ? Optional.of(read()) : Optional.empty(); // while the device computes
         Trainer.Report report = started.report();
         double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
         state.trainingSeconds += took;
@@ -354,9 +358,8 @@ public final class TrainRun implements AutoCloseable {
         state.lossTokens += report.targets();
         state.step++;
         double within = (double) state.position / sequences.size();
-        double used = cpu < 0
-                ? -1
-                : (Machine.cpuSeconds() - cpu) / took / Runtime.getRuntime().availableProcessors();
+        double cores = Runtime.getRuntime().availableProcessors();
+        double used = cpu < 0 ? -1 : Math.min(1, (Machine.cpuSeconds() - cpu) / took / cores); // it ticks in 10 ms
         RunEvents.Step event = new RunEvents.Step(
                 state.step,
                 steps,
@@ -397,15 +400,13 @@ public final class TrainRun implements AutoCloseable {
     }
 
     /** The sequences of the next step. */
-    private List<List<Example>> read() {
+    private Supplier<List<List<Example>>> read() {
         if (plannedEpoch != state.epoch) {
             sequences = data.train().epoch(state.epoch);
             plannedEpoch = state.epoch;
         }
         int end = Math.min(sequences.size(), state.position + perStep());
-        return sequences.subList(state.position, end).stream()
-                .map(sequence -> data.train().read(sequence, state.epoch))
-                .toList();
+        return loader.read(sequences.subList(state.position, end), state.epoch);
     }
 
     private Trainer.Started stepThatFits(List<List<Example>> read, double rate) {
@@ -505,6 +506,7 @@ public final class TrainRun implements AutoCloseable {
     public void close() {
         metrics.close();
         trainer.close();
+        loader.close();
         data.close();
         trainable.close();
         files.close();

@@ -1,6 +1,7 @@
 package dev.starforge.train.text;
 
 import dev.starforge.data.CompletionStream;
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.generate.StopStrings;
 import java.util.List;
@@ -13,6 +14,10 @@ public final class Continuation {
     private final StringBuilder text = new StringBuilder();
 
     public Continuation(Tokenizer tokenizer, int[] prompt, List<String> stops) {
+        this(tokenizer, HealedPrompt.asIs(prompt), stops);
+    }
+
+    public Continuation(Tokenizer tokenizer, HealedPrompt prompt, List<String> stops) {
         this.stops = new StopStrings(stops);
         stream = new CompletionStream(tokenizer, prompt);
     }

@@ -11,6 +11,9 @@ import dev.starforge.train.config.RunConfig;
 final class Recipe {
     private static final long SMALL = 100_000_000;
 
+    /** Later rounds see a few commits; at the full rate those few take away what the first round learned of all others. */
+    private static final double LATER = 0.1;
+
     private RunConfig config;
     private final RunConfig asked;
 
@@ -23,8 +26,9 @@ final class Recipe {
      * Fills in what is not set.
      *
      * @param context positions of the model
+     * @param later whether earlier rounds have trained the adapter
      */
-    static RunConfig of(RunConfig asked, long parameters, int context) {
+    static RunConfig of(RunConfig asked, long parameters, int context, boolean later) {
         Recipe recipe = new Recipe(asked);
         recipe.unlessSet(Keys.CONTEXT, Math.min(context, asked.get(Keys.CONTEXT)));
         if (parameters < SMALL) {
@@ -34,6 +38,9 @@ final class Recipe {
             recipe.unlessSet(Keys.RANK, 32);
             recipe.unlessSet(Keys.ALPHA, 64.0);
             recipe.unlessSet(Keys.DROPOUT, 0.0);
+        }
+        if (later) {
+            recipe.unlessSet(Keys.RATE, LATER * recipe.config.get(Keys.RATE));
         }
         recipe.unlessSet(Keys.EVAL_STEPS, 0);
         recipe.unlessSet(Keys.PATIENCE, 0);

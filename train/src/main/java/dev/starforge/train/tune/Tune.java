@@ -140,7 +140,7 @@ public final class Tune {
         }
         int number = last.map(TuneRound::number).orElse(0) + (continues ? 0 : 1);
         Sizes sizes = sizes();
-        RunConfig config = Recipe.of(setup.config(), sizes.parameters, sizes.context)
+        RunConfig config = Recipe.of(setup.config(), sizes.parameters, sizes.context, number > 1)
                 .with(Keys.MODEL, setup.model().toString())
                 .with(Keys.DATASET, setup.data().toString())
                 .with(Keys.OUTPUT, setup.run(number).toString())

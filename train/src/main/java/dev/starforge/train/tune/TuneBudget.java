@@ -17,8 +17,8 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     private static final int LEAST_EVALUATED = 2_048;
     private static final double EVALUATION_SHARE = 0.15;
 
-    /** Measured steps are those of an undisturbed machine, with full sequences. */
-    private static final double CAUTION = 0.8;
+    /** The minutes are meant for an undisturbed machine, on which steps turned out a tenth faster than measured. */
+    private static final double CAUTION = 0.95;
 
     private static final double LEAST_TRAINING = 0.4;
     private static final double FOR_SAMPLES = 10;
@@ -26,6 +26,7 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     private static final double BYTES_PER_SECOND = 100e6;
     private static final double COMMITS_PER_SECOND = 15;
     private static final int MOST_EPOCHS = 4;
+    private static final int MOST_LATER_EPOCHS = 1;
 
     static double datasetSeconds(int commits) {
         return START + commits / COMMITS_PER_SECOND;
@@ -61,10 +62,15 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
         return (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
     }
 
-    /** Optimizer steps for which there is time, at least one, and no more than some epochs of what there is. */
-    int steps(RunConfig config, double passed, long available) {
+    /**
+     * Optimizer steps for which there is time, at least one, and no more than some epochs of what there is.
+     *
+     * @param later whether what there is are the commits since an earlier round
+     */
+    int steps(RunConfig config, double passed, long available, boolean later) {
         double inTime = CAUTION * tokensPerSecond * trainingSeconds(passed) / tokensOfStep(config);
-        double useful = Math.ceil(MOST_EPOCHS * available / tokensOfStep(config));
+        int epochs = later ? MOST_LATER_EPOCHS : MOST_EPOCHS;
+        double useful = Math.ceil(epochs * available / tokensOfStep(config));
         return (int) Math.max(1, Math.min(inTime, useful));
     }
 }

@@ -189,7 +189,8 @@ final class TuneSteps {
     /** The settings of the training, now that the data is known; none where there is nothing to learn, or nobody wants to. */
     private Optional<RunConfig> planned(ObjectNode facts) {
         try (Dataset dataset = Dataset.open(setup.data())) {
-            long after = round.inputs().after().isEmpty() ? Long.MIN_VALUE : trainedUntil();
+            boolean later = !round.inputs().after().isEmpty();
+            long after = later ? trainedUntil() : Long.MIN_VALUE;
             long available = Newest.of(dataset, after, 0, 0).of();
             if (available == 0) {
                 end = Tune.End.NOTHING_TO_LEARN;
@@ -208,7 +209,7 @@ final class TuneSteps {
                 }
                 return Optional.of(wanted);
             }
-            int steps = budget.steps(config, passed.getAsDouble(), available);
+            int steps = budget.steps(config, passed.getAsDouble(), available, later);
             long most = (long) Math.min(Integer.MAX_VALUE, steps * ofStep);
             Newest chosen = Newest.of(dataset, after, most, config.get(Keys.SEED));
             facts.put("tokens", chosen.tokens()).put("of_tokens", chosen.of());

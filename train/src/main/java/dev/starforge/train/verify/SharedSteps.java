@@ -5,6 +5,7 @@ import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Choice;
 import dev.starforge.model.generate.Engine.Piece;
 import dev.starforge.model.generate.Sampling;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
@@ -15,7 +16,8 @@ import java.util.List;
 
 /**
  * Whether recorded steps give each of one to eight sequences the tokens that it has alone. Sequences leave one after
- * another, so that a step recorded for eight serves fewer; the tokens are chosen on the device.
+ * another, so that a step recorded for eight serves fewer; the tokens are chosen on the device. Prompts share a step, too, in float32; in 16
+ * bits they do not, since a GPU's products of more rows than a recorded step has add up in an order that depends on how many there are.
  */
 final class SharedSteps {
     private static final int SEQUENCES = 8;
@@ -24,9 +26,11 @@ final class SharedSteps {
     private static final int TOGETHER = 3;
 
     private final Engine engine;
+    private final boolean promptsTogether;
 
-    private SharedSteps(Engine engine) {
+    private SharedSteps(Engine engine, boolean promptsTogether) {
         this.engine = engine;
+        this.promptsTogether = promptsTogether;
     }
 
     static boolean identical(Model model, Device device, Precision precision, Fallback fallback, int[] ids) {
@@ -35,7 +39,7 @@ final class SharedSteps {
             prompts.add(Arrays.copyOfRange(ids, s % 3, s % 3 + 2 + s / 3));
         }
         try (Engine engine = new Engine(model, device, precision, fallback, 2 * SEQUENCES)) {
-            SharedSteps steps = new SharedSteps(engine);
+            SharedSteps steps = new SharedSteps(engine, precision.compute() == DType.F32);
             List<int[]> shared = steps.texts(prompts, TOGETHER + SEQUENCES - 1, "shared");
             for (int s = 0; s < SEQUENCES; s++) {
                 int[] text = shared.get(s);
@@ -58,7 +62,9 @@ final class SharedSteps {
         int first = 0; // that still runs
         for (int round = 0; round < count; round++) {
             List<Engine.Sequence> running = all.subList(first, all.size());
-            int[] tokens = step(running);
+            int[] tokens = round > 0 || promptsTogether
+                    ? step(running)
+                    : running.stream().mapToInt(each -> step(List.of(each))[0]).toArray();
             for (int i = 0; i < tokens.length; i++) {
                 running.get(i).add(tokens[i]);
                 int[] text = texts.get(first + i);

@@ -180,6 +180,7 @@ final class RunConfigTest {
                     model.torch_dtype=bfloat16              | model.dtype                      | bf16
                     model.use_4bit=false                    | quantization.load_in_4bit        | false
                     model.use_8bit=true                     | quantization.load_in_8bit        | true
+                    training.num_workers=4                  | data.num_workers                 | 4
                     model.use_mps_int8_quant=false          | quantization.metal_storage       | nf4
                     """)
     void otherSpellingsAreOurs(String assignment, String key, String value) {
@@ -199,7 +200,6 @@ final class RunConfigTest {
         "num_beams=4, there is no beam search",
         "bnb_4bit_quant_type=fp4, 4-bit bases are NF4",
         "device_map=auto, a model runs on one device",
-        "num_workers=4, documents are mapped from disk",
         "fp16=true, see optimization.mixed_precision",
         "deepspeed=x.json, training runs in one process"
     })

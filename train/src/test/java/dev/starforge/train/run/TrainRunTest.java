@@ -65,6 +65,14 @@ final class TrainRunTest {
         assertThat(said.steps).hasSize(12);
         assertThat(said.losses().getLast()).isLessThan(said.losses().getFirst() - 1);
         assertThat(Metrics.read(run)).hasSize(12 + 4);
+        assertThat(Metrics.read(run))
+                .filteredOn(line -> line.has("grad_norm"))
+                .hasSize(12)
+                .allSatisfy(line -> {
+                    assertThat(line.path("tokens_per_second").doubleValue()).isPositive();
+                    assertThat(line.path("memory_bytes").longValue()).isPositive();
+                    assertThat(line.path("utilization").doubleValue()).isBetween(0.0, 1.0);
+                });
         JsonNode summary = new JsonMapper().readTree(run.resolve("summary.json"));
         assertThat(summary.path("steps").intValue()).isEqualTo(12);
         assertThat(summary.path("epochs").doubleValue()).isEqualTo(2);

@@ -347,6 +347,39 @@ final class TrainerTest {
         assertThatThrownBy(() -> scale.restore(3, 0)).isInstanceOf(TrainException.class);
     }
 
+    /** How far the first step moves everything, and the norm it reports; eps drowns the second moment, so the gradient is the way. */
+    private static double[] firstStep(double maxNorm) {
+        double eps = 1e4;
+        TrainerSettings settings = TrainerSettings.plain(0.9, 0.999, eps, 0, maxNorm, Checkpointing.OFF);
+        try (Tiny tiny = Tiny.open(2, false);
+                Trainer trainer = tiny.trainer(settings)) {
+            Map<String, float[]> before = new LinkedHashMap<>();
+            trainer.parameters()
+                    .forEach((name, tensor) -> before.put(name, tiny.device().floats(tensor)));
+            double norm = trainer.step(List.of(Tiny.examples(LENGTHS)), eps, 0).gradientNorm();
+            double squares = 0;
+            for (Map.Entry<String, Tensor> parameter : trainer.parameters().entrySet()) {
+                float[] after = tiny.device().floats(parameter.getValue());
+                float[] from = before.get(parameter.getKey());
+                for (int i = 0; i < after.length; i++) {
+                    squares += Math.pow(after[i] - from[i], 2);
+                }
+            }
+            return new double[] {Math.sqrt(squares), norm};
+        }
+    }
+
+    @Test
+    void aGradientThatIsTooLongIsScaledAndOneThatIsNotIsLeft() {
+        double[] free = firstStep(1e9);
+        double norm = free[1];
+        assertThat(free[0] / norm).isCloseTo(1, within(1e-3));
+        assertThat(firstStep(2 * norm)[0]).isEqualTo(free[0]);
+        double[] clipped = firstStep(norm / 4);
+        assertThat(clipped[0] / norm).isCloseTo(0.25, within(1e-3));
+        assertThat(clipped[1]).isEqualTo(norm);
+    }
+
     @Test
     void whatIsNotFiniteMovesNothing() {
         List<Example> examples = Tiny.examples(20);

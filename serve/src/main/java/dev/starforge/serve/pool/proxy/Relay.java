@@ -158,6 +158,7 @@ public final class Relay {
             if (begun.isEventStream()) {
                 return Optional.of(stream(call, lease, upstream, gone));
             }
+            lease.close(); // the worker has done its part, and whoever has the answer may need its place
             call.respond(begun.status(), begun.type(), body);
             return Optional.of(begun.status() < 400 ? Outcome.OK : Outcome.REFUSED);
         }
@@ -210,8 +211,11 @@ public final class Relay {
                 return Outcome.OK;
             }
             lease.touch();
-            client.write(chunk.get());
             done = endsTheAnswer(chunk.get());
+            if (done) {
+                lease.close();
+            }
+            client.write(chunk.get());
         }
     }
 

@@ -73,6 +73,7 @@ public final class Lease implements AutoCloseable {
         supervisor.suspect(this);
     }
 
+    /** May be called again. */
     @Override
     public void close() {
         supervisor.release(this);

@@ -201,6 +201,9 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     final void release(Lease lease) {
         leases.remove(lease);
         usedAt = now();
+        if (mayBeIdle()) {
+            checkNow();
+        }
     }
 
     final int load() {
@@ -210,6 +213,11 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     /** Nobody waits for it, through the pool or straight. */
     final boolean isIdle() {
         return leases.isEmpty() && health().map(Health::running).orElse(0L) == 0;
+    }
+
+    /** Nobody uses it through the pool, but at its last check somebody did. */
+    final boolean mayBeIdle() {
+        return leases.isEmpty() && !isIdle();
     }
 
     final long usedAt() {

@@ -24,6 +24,9 @@ import java.util.stream.Collectors;
 public final class Starter {
     private static final Duration LOOK = Duration.ofMillis(500);
 
+    /** How long one that was busy a moment ago may take to be found idle. */
+    private static final Duration SETTLES = Duration.ofSeconds(2);
+
     private final PoolConfig config;
     private final Devices devices;
     private final Preflight preflight;
@@ -124,6 +127,7 @@ public final class Starter {
                 .collect(Collectors.toSet());
         long deadline =
                 System.nanoTime() + timing.terminate().plus(timing.drain()).toNanos();
+        long settled = System.nanoTime() + SETTLES.toNanos();
         boolean stopped = false;
         while (true) {
             look();
@@ -138,7 +142,11 @@ public final class Starter {
             while (victim.isPresent() && supervisor.holds(victim.get()) && System.nanoTime() - deadline < 0) {
                 supervisor.await(LOOK);
             }
-            if (!stopped || System.nanoTime() - deadline >= 0) {
+            boolean waits = stopped
+                    || needed <= device.total()
+                            && System.nanoTime() - settled < 0
+                            && supervisor.mayBeIdle(device.id(), stoppable);
+            if (!waits || System.nanoTime() - deadline >= 0) {
                 throw Placement.tooSmall(device, needed, free(device));
             }
             supervisor.await(LOOK);

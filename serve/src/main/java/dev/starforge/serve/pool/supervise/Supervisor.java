@@ -203,6 +203,16 @@ public final class Supervisor implements AutoCloseable {
                 });
     }
 
+    /** Whether one of them may turn out to be idle: it was not at its last check, and is asked again. */
+    public synchronized boolean mayBeIdle(String device, Set<String> models) {
+        List<OwnWorker> asked = own().filter(worker -> worker.spec().device().equals(device))
+                .filter(worker -> models.contains(worker.spec().model()))
+                .filter(worker -> worker.state() == WorkerState.READY && worker.mayBeIdle())
+                .toList();
+        asked.forEach(PoolWorker::checkNow);
+        return !asked.isEmpty();
+    }
+
     /** Stops what has not been used for longer than its model allows. */
     public synchronized void stopUnused(Function<String, Optional<Duration>> allowed) {
         long now = around.nanos().getAsLong();

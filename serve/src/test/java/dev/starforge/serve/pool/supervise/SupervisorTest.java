@@ -485,6 +485,27 @@ final class SupervisorTest {
         assertThat(pool.isExpected("theirs")).isFalse();
     }
 
+    /** The next check may be ten seconds away; until then it would be in the way of another model. */
+    @Test
+    void oneThatWasBusyAtItsLastCheckIsAskedAgainWhenItsRequestsAreOver() {
+        String id = world.ready(pool);
+        Set<String> models = Set.of("coder");
+        try (Lease _ = lease().orElseThrow()) {
+            world.last().running = 1;
+            world.pass(pool, Duration.ofSeconds(11));
+            assertThat(pool.mayBeIdle("cpu", models)).as("it is used").isFalse();
+        }
+        assertThat(pool.stopIdlest("cpu", models)).isEmpty();
+        world.pass(pool, Duration.ofMillis(300));
+        assertThat(pool.mayBeIdle("cpu", models))
+                .as("somebody asks it straight")
+                .isTrue();
+        world.last().running = 0;
+        world.pass(pool, Duration.ofMillis(300));
+        assertThat(pool.mayBeIdle("cpu", models)).isFalse();
+        assertThat(pool.stopIdlest("cpu", models)).contains(id);
+    }
+
     @Test
     void theLeastRecentlyUsedIdleOneMakesRoom() {
         Map<String, String> ids = new HashMap<>();
