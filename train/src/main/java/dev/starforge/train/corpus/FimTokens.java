@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 
 /**
  * Moves the middle of a document to its end, so that a model learns to fill in the middle (Bavarian et al. 2022). Two cuts are
@@ -72,14 +73,28 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
         return transformed;
     }
 
-    /** Asks for what is between the two: prefix, suffix, and the middle is the model's to write. */
-    public int[] prompt(int[] before, int[] after) {
-        int[] prompt = new int[before.length + after.length + EXTRA];
-        prompt[0] = prefix;
-        prompt[copy(before, 0, before.length, prompt, 1)] = suffix;
-        copy(after, 0, after.length, prompt, before.length + 2);
-        prompt[prompt.length - 1] = middle;
-        return prompt;
+    /** A document with a gap, taken apart. */
+    public record Parts(int[] prefix, int[] suffix, int[] middle) {}
+
+    /** The parts of a document that has its middle at its end, prefix first. */
+    public Optional<Parts> parts(int... ids) {
+        int before = indexOf(prefix, ids);
+        int after = indexOf(suffix, ids);
+        int gap = indexOf(middle, ids);
+        if (before < 0 || after < before + 2 || gap < after) {
+            return Optional.empty();
+        }
+        return Optional.of(new Parts(
+                Arrays.copyOfRange(ids, before + 1, after),
+                Arrays.copyOfRange(ids, after + 1, gap),
+                Arrays.copyOfRange(ids, gap + 1, ids.length)));
+    }
+
+    private static int indexOf(int token, int... ids) {
+        return IntStream.range(0, ids.length)
+                .filter(i -> ids[i] == token)
+                .findFirst()
+                .orElse(-1);
     }
 
     private static int copy(int[] from, int begin, int end, int[] to, int at) {

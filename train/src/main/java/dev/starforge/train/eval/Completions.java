@@ -1,5 +1,6 @@
 package dev.starforge.train.eval;
 
+import dev.starforge.data.FillInMiddle;
 import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Nearest;
 import dev.starforge.data.Tokenizer;
@@ -8,13 +9,13 @@ import dev.starforge.tensor.Philox;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.corpus.FimTokens;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
@@ -30,6 +31,9 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
 
     /** A place in a document: what is before, what is to be completed, what comes after. */
     record Gap(String prefix, String middle, String suffix) {}
+
+    /** A text in reading order; places are between {@code from} and {@code to}. */
+    record Passage(String text, int from, int to) {}
 
     /** What is asked for. */
     enum Task {
@@ -52,23 +56,52 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
         }
     }
 
-    /** Places spread over the documents, the same for every model; none where the model has no tokens for the task. */
-    static List<Gap> gaps(Task task, List<String> texts, int samples, Optional<FimTokens> markers) {
+    /**
+     * What documents are completed in. A document with a gap becomes the file that it was cut from, and places are in what the
+     * gap left out, which is what a held-out commit wrote; where there are such documents, others, which are commits, do not count.
+     */
+    static List<Passage> passages(List<int[]> documents, Tokenizer tokenizer, Optional<FimTokens> markers) {
+        List<Passage> cut = documents.stream()
+                .flatMap(ids -> markers.flatMap(known -> known.parts(ids)).stream())
+                .map(parts -> passage(parts, tokenizer))
+                .toList();
+        if (!cut.isEmpty()) {
+            return cut;
+        }
+        return documents.stream()
+                .map(ids -> tokenizer.decode(ids, true))
+                .map(text -> new Passage(text, 0, text.length()))
+                .toList();
+    }
+
+    private static Passage passage(FimTokens.Parts parts, Tokenizer tokenizer) {
+        String before = tokenizer.decode(parts.prefix(), true);
+        String middle = tokenizer.decode(parts.middle(), true);
+        String after = tokenizer.decode(parts.suffix(), true);
+        return new Passage(before + middle + after, before.length(), before.length() + middle.length());
+    }
+
+    /** Places spread over the passages, the same for every model; none where the model has no tokens for the task. */
+    static List<Gap> gaps(Task task, List<Passage> passages, int samples, Optional<FimTokens> markers) {
         List<Gap> gaps = new ArrayList<>();
         if (task.fim && markers.isEmpty()) {
             return gaps;
         }
         int lines = task.lines;
         for (int attempt = 0; attempt < 20 * samples && gaps.size() < samples; attempt++) {
-            String text = texts.get((int) (Philox.uniform(11, lines, attempt) * texts.size()));
+            Passage passage = passages.get((int) (Philox.uniform(11, lines, attempt) * passages.size()));
+            String text = passage.text();
             List<Integer> starts = new ArrayList<>();
             for (int i = text.indexOf('\n'); i >= 0 && i + 1 < text.length(); i = text.indexOf('\n', i + 1)) {
                 starts.add(i + 1);
             }
-            if (starts.size() < lines + 3) {
+            int[] places = IntStream.range(1, starts.size() - lines)
+                    .filter(k -> starts.get(k) >= passage.from() && starts.get(k + lines) <= passage.to())
+                    .toArray();
+            if (places.length < 1) {
                 continue;
             }
-            int first = 1 + (int) (Philox.uniform(12, lines, attempt) * (starts.size() - lines - 1));
+            int first = places[(int) (Philox.uniform(12, lines, attempt) * places.length)];
             int from = starts.get(first);
             int to = starts.get(first + lines) - 1;
             String middle = text.substring(from, to);
@@ -100,19 +133,14 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
         Tokenizer tokenizer = setup.tokenizer();
         int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
         int maxTokens = Math.min(task.maxTokens, context / 4);
-        int[] bos = tokenizer.encode("", true);
-        int room = context - maxTokens - FimTokens.EXTRA - bos.length - 1;
-        int[] prefix = tokenizer.encode(gap.prefix(), false);
-        int[] suffix = tokenizer.encode(gap.suffix(), false);
-        int kept = task.fim ? room / 2 : room;
-        prefix = Arrays.copyOfRange(prefix, Math.max(0, prefix.length - kept), prefix.length);
-        suffix = Arrays.copyOf(suffix, Math.min(suffix.length, room / 2));
-        int[] asked = task.fim ? FimTokens.of(tokenizer).orElseThrow().prompt(prefix, suffix) : prefix;
-        int[] prompt = Arrays.copyOf(bos, bos.length + asked.length);
-        System.arraycopy(asked, 0, prompt, bos.length, asked.length);
+        int room = context - maxTokens - 1;
+        HealedPrompt prompt = task.fim
+                ? HealedPrompt.asIs(FillInMiddle.of(tokenizer, setup.model())
+                        .window(gap.prefix(), "", gap.suffix(), List.of(), room, room)
+                        .prompt())
+                : tokenizer.heal(tokenizer.encodeEnd(gap.prefix(), room));
         boolean line = task.lines == 1;
-        HealedPrompt healed = task.fim ? HealedPrompt.asIs(prompt) : tokenizer.heal(prompt);
-        String text = setup.greedy(model, healed, maxTokens, piece -> !line || piece.indexOf('\n') < 0)
+        String text = setup.greedy(model, prompt, maxTokens, piece -> !line || piece.indexOf('\n') < 0)
                 .text();
         int end = line ? text.indexOf('\n') : -1;
         return end >= 0 ? text.substring(0, end) : text;

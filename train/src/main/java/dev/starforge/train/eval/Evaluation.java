@@ -167,12 +167,12 @@ public final class Evaluation {
                     .distinct()
                     .toArray();
             describe(report, corpus.facts(), sample, chosen.length);
-            List<String> texts = Arrays.stream(chosen)
-                    .mapToObj(d -> tokenizer.decode(documents.read(d).ids(), true))
-                    .toList();
+            List<int[]> read =
+                    Arrays.stream(chosen).mapToObj(d -> documents.read(d).ids()).toList();
+            List<Completions.Passage> passages = Completions.passages(read, tokenizer, fim);
             Map<Completions.Task, List<Completions.Gap>> gaps = new EnumMap<>(Completions.Task.class);
             for (Completions.Task task : Completions.Task.values()) {
-                gaps.put(task, Completions.gaps(task, texts, setup.samples(), fim));
+                gaps.put(task, Completions.gaps(task, passages, setup.samples(), fim));
             }
             List<Behaviour.Prompt> prompts = Behaviour.prompts(setup.config(), sources.languages());
             List<Results> results = new ArrayList<>();
@@ -194,6 +194,8 @@ public final class Evaluation {
             }
             prompts(report, prompts, results);
             if (setup.orientation()) {
+                List<String> texts =
+                        read.stream().map(ids -> tokenizer.decode(ids, true)).toList();
                 Baselines.report(report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
             }
         }

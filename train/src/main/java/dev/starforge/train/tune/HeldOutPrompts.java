@@ -8,7 +8,6 @@ import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.Philox;
 import dev.starforge.train.corpus.FimTokens;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
@@ -60,15 +59,12 @@ record HeldOutPrompts(String path, String before, String added) {
     }
 
     private static Optional<HeldOutPrompts> of(int[] ids, FimTokens markers, Tokenizer tokenizer) {
-        List<Integer> all = Arrays.stream(ids).boxed().toList();
-        int prefix = all.indexOf(markers.prefix());
-        int suffix = all.indexOf(markers.suffix());
-        int middle = all.indexOf(markers.middle());
-        if (prefix < 0 || suffix < prefix + 2 || middle < suffix) {
-            return Optional.empty();
-        }
-        String before = tokenizer.decode(Arrays.copyOfRange(ids, prefix + 1, suffix), true);
-        String added = tokenizer.decode(Arrays.copyOfRange(ids, middle + 1, ids.length), true);
+        return markers.parts(ids).flatMap(parts -> of(parts, tokenizer));
+    }
+
+    private static Optional<HeldOutPrompts> of(FimTokens.Parts parts, Tokenizer tokenizer) {
+        String before = tokenizer.decode(parts.prefix(), true);
+        String added = tokenizer.decode(parts.middle(), true);
         String path = before.lines().findFirst().orElse("");
         List<String> lines = before.lines().skip(1).toList();
         if (!PATH.matcher(path).matches()

@@ -3,9 +3,16 @@ package dev.starforge.train.eval;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.Philox;
+import dev.starforge.train.corpus.FimTokens;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 final class EvaluationTest {
@@ -69,6 +76,33 @@ final class EvaluationTest {
                 .isCloseTo(0.75, within(1e-12));
         assertThat(Completions.identifierF1("", "")).isEqualTo(1);
         assertThat(Completions.similarity("kitten", "sitting")).isCloseTo(1 - 3.0 / 7, within(1e-12));
+    }
+
+    /** Documents of a dataset are diffs, or files with their middle at the end: lines of neither are what somebody completes. */
+    @Test
+    void placesAreInWhatAHeldOutCommitWroteAndTextsInReadingOrder() {
+        Tokenizer tokenizer = Tokenizer.read(Path.of("..", "golden", "tokenizers", "starcoder2", "tokenizer.json"));
+        Optional<FimTokens> markers = FimTokens.of(tokenizer);
+        String before = "a.py\nimport os\n\ndef size(path):\n";
+        String written = "    # written here\n    found = os.stat(path)\n    return found.st_size\n\ndef after():\n";
+        String after = "    return None\n\nclass A:\n    pass\n";
+        int[] around = FillInMiddle.of(tokenizer, Path.of("model")).prompt(before, after);
+        int[] middle = tokenizer.encode(written, false);
+        int[] document =
+                IntStream.concat(Arrays.stream(around), Arrays.stream(middle)).toArray();
+        int[] commit = tokenizer.encode("<pr>Title: x<pr_diff>\n+  y\n-  z\n+  y\n+  w\n+  v\n+  u\n", false);
+        List<Completions.Passage> passages = Completions.passages(List.of(commit, document), tokenizer, markers);
+        assertThat(passages)
+                .containsExactly(new Completions.Passage(
+                        before + written + after, before.length(), before.length() + written.length()));
+        for (Completions.Task task : Completions.Task.values()) {
+            List<Completions.Gap> gaps = Completions.gaps(task, passages, 20, markers);
+            assertThat(gaps).isNotEmpty().allSatisfy(gap -> {
+                assertThat(written).contains(gap.middle());
+                assertThat(gap.prefix() + gap.middle()).startsWith(before);
+                assertThat(before + written + after).startsWith(gap.prefix() + gap.middle() + gap.suffix());
+            });
+        }
     }
 
     @Test
