@@ -89,6 +89,9 @@ final class LostGpuTest {
         try (HttpClient client = HttpClient.newHttpClient()) {
             URI server = URI.create("http://127.0.0.1:" + port);
             assertThat(ask(client, worker, server)).isEqualTo(200);
+            assertThat(folder.resolve(Path.of("starforge", "kernels")))
+                    .as("what was compiled is cached")
+                    .isNotEmptyDirectory();
             Files.createFile(lost);
             assertThat(ask(client, worker, server)).isNotEqualTo(200);
         }

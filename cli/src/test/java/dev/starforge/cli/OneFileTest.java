@@ -146,7 +146,7 @@ final class OneFileTest {
     void everyVerbChecksEverySection(String line, String message) throws IOException {
         String config = file(line + "\n");
         int last = Files.readAllLines(Path.of(config)).size();
-        for (String verb : List.of("dataset", "doctor", "train", "eval", "merge")) {
+        for (String verb : List.of("dataset", "doctor", "train", "eval", "merge", "tune")) {
             Outcome outcome = run(verb, "--config", config);
             assertThat(outcome.code()).as(verb).isEqualTo(ExitCode.WRONG_USE);
             assertThat(outcome.out() + outcome.err()).as(verb).contains(config + ":" + last + ": " + message);

@@ -97,6 +97,8 @@ final class PreflightVerbsTest {
         Path run = folder.resolve("run");
         refusedByBoth("there is no such model here", "model.pretrained_model=nobody/nothing");
         refusedByBoth("there is no such file", "data.train=\"" + folder.resolve("none.jsonl") + "\"");
+        Path misspelt = Files.writeString(folder.resolve("misspelt.jsonl"), "{\"text\": \"a\"}\n{\"txt\": 1}\n");
+        refusedByBoth(misspelt + ": line 2: expected ", "data.train=\"" + misspelt + "\"");
         refusedByBoth("nothing to train on", "data.train=\"\"");
         refusedByBoth("is not a dataset", "data.train=\"\"", "data.path=\"" + folder + "\"");
         refusedByBoth("the model was made for", "model.context_window=1048576", "device.memory_limit=100000");

@@ -212,11 +212,17 @@ final class TrainVerbTest {
                 "model.pretrained_model=scratch",
                 "--output",
                 "nowhere",
+                "--epochs",
+                "7",
                 "--device",
                 "cpu",
                 "--print-config"));
         assertThat(outcome.code()).isZero();
-        assertThat(outcome.out()).contains("lora_enabled: false").contains("mixed_precision: no");
+        assertThat(outcome.out())
+                .contains("lora_enabled: false")
+                .contains("mixed_precision: no")
+                .containsPattern("num_epochs: 7\\R")
+                .containsPattern("output_dir: \"?nowhere\"?\\R");
         assertThat(Path.of("nowhere")).doesNotExist();
     }
 

@@ -51,9 +51,7 @@ final class TuneVerbTest {
         assertThat(folder).isEmptyDirectory();
     }
 
-    /** Nobody can be asked in a pipe, so long work needs a yes, and nothing is left behind without. */
-    @Test
-    void asksBeforeLongWork() throws IOException, InterruptedException {
+    private void makeRepository() throws IOException, InterruptedException {
         Files.writeString(folder.resolve("a.py"), "def a(b):\n    return b\n");
         for (String[] command : new String[][] {
             {"git", "init", "-q"},
@@ -66,11 +64,40 @@ final class TuneVerbTest {
                             .waitFor())
                     .isZero();
         }
+    }
+
+    /** Nobody can be asked in a pipe, so long work needs a yes, and nothing is left behind without. */
+    @Test
+    void asksBeforeLongWork() throws IOException, InterruptedException {
+        makeRepository();
         Outcome outcome =
                 run("tune", "--model", MODEL, "--device", "cpu", "--repo", folder.toString(), "--minutes", "30");
         assertThat(outcome.err()).contains("about 30 min").contains("--yes");
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.out()).contains("1 dataset").contains("5 quantize").contains("1 commits");
+        assertThat(folder.resolve(".starforge")).doesNotExist();
+    }
+
+    @Test
+    void writesWhereItIsTold() throws IOException, InterruptedException {
+        makeRepository();
+        Path elsewhere = folder.resolve("elsewhere");
+        Outcome outcome = run(
+                "tune",
+                "--model",
+                MODEL,
+                "--device",
+                "cpu",
+                "--repo",
+                folder.toString(),
+                "--output",
+                elsewhere.toString(),
+                "--epochs",
+                "1");
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        assertThat(outcome.out()).contains("into " + elsewhere);
+        assertThat(elsewhere.resolve(Path.of("data", "manifest.json"))).isRegularFile();
+        assertThat(elsewhere.resolve("model")).isDirectoryContaining("glob:**.gguf");
         assertThat(folder.resolve(".starforge")).doesNotExist();
     }
 }

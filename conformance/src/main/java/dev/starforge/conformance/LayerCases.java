@@ -38,6 +38,7 @@ final class LayerCases {
             }
         }
         addMatMul(false, false, 3, 0, 5);
+        addMatMul(false, false, 0, 7, 5);
         cases.add(new Case(
                 new Layers.AddMatMul(new Plain.MatMul(false, false)),
                 List.of(x(67, 13), drawn(NORMAL, DType.Q8_0, 13, 64), x(67, 64)),

@@ -12,6 +12,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
@@ -92,6 +93,32 @@ final class SuiteTest {
                 records(permitted, into);
             }
         }
+    }
+
+    /** A batch without a row is a size like any other. */
+    @Test
+    void everyProductAndNormIsAskedAboutNoRows() {
+        Set<Class<?>> asked = Cases.all().stream()
+                .filter(c -> c.specs().length > 0 && c.specs()[0].shape().rows() == 0)
+                .map(c -> c.op().getClass())
+                .collect(Collectors.toSet());
+        assertThat(asked)
+                .contains(
+                        Plain.MatMul.class,
+                        Layers.Linear.class,
+                        Layers.AddMatMul.class,
+                        Routing.ExpertMatMul.class,
+                        Routing.ExpertOuter.class,
+                        Adapters.Lora.class,
+                        Adapters.ExpertLora.class,
+                        Fused.Attention.class,
+                        Fused.AttentionGrad.class,
+                        Fused.LayerNorm.class,
+                        Fused.LayerNormGrad.class,
+                        Fused.RmsNorm.class,
+                        Fused.RmsNormGrad.class,
+                        Layers.AddLayerNorm.class,
+                        Layers.AddRmsNorm.class);
     }
 
     @Test

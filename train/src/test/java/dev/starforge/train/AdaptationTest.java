@@ -105,6 +105,17 @@ final class AdaptationTest {
         assertThat(RunConfig.defaults().yaml()).contains("  batch_size: auto\n").contains("  context_window: auto\n");
     }
 
+    /** Only once a batch of one does not fit either. */
+    @Test
+    void aContextThatNobodySetShrinksWhereMemoryIsShort() {
+        Adaptation adapted = adapt(machine("cuda", 4, 3.2, DType.F32));
+        int context = Integer.parseInt(adapted.config().show("model.context_window"));
+        assertThat(context).isBetween(128, 1024);
+        assertThat(adapted.config().show("optimization.batch_size")).isEqualTo("1");
+        assertThat(rowsOf(adapted, "model.context_window"))
+                .matches("auto -> " + context + ": plan \\d\\.\\d\\d GiB of \\d\\.\\d\\d GiB that may be used");
+    }
+
     @Test
     void attentionIsTheKernelThatTheDeviceDeclares() {
         MachineFacts machine = machine("cuda", 80, 78, DType.F32);
@@ -133,6 +144,20 @@ final class AdaptationTest {
         assertThat(metal.config().show("optimization.mixed_precision")).isEqualTo("bf16");
         Adaptation cuda = adapt(machine("cuda", 80, 78, DType.BF16, DType.F32), "quantization.mps_quant_dtype=int8");
         assertThat(cuda.config().quantization()).isEqualTo(new Quantization.Nf4(true));
+    }
+
+    @Test
+    void onMetalFourBitsAreInt8GroupsAndBlocksRunAgain() {
+        Adaptation metal = adapt(machine("metal", 32, 21, DType.BF16, DType.F16, DType.F32));
+        assertThat(metal.config().quantization()).isEqualTo(new Quantization.Int8(128));
+        assertThat(rowsOf(metal, "quantization.load_in_4bit"))
+                .isEqualTo("true -> false: on Metal load_in_4bit means int8 groups; see quantization.metal_storage");
+        assertThat(rowsOf(metal, "optimization.gradient_checkpointing"))
+                .isEqualTo("auto -> true: memory is shared with the system");
+        assertThat(metal.config().show("optimization.gradient_checkpointing")).isEqualTo("true");
+        Adaptation cuda = adapt(machine("cuda", 32, 30, DType.BF16, DType.F32));
+        assertThat(cuda.config().quantization()).isEqualTo(new Quantization.Nf4(true));
+        assertThat(cuda.config().show("optimization.gradient_checkpointing")).isNotEqualTo("true");
     }
 
     private static String rowsOf(Adaptation adapted, String key) {

@@ -81,6 +81,7 @@ final class QuantizedSourceTest {
         "70, 128, int8-32, Q8_0",
         "7, 96, int8-64, Q8_0",
         "9, 96, int8-128, Q8_0",
+        "70, 256, int8-256, Q8_0",
         "9, 112, int8-128, F32",
         "9, 40, int8-32, F32"
     })

@@ -165,6 +165,7 @@ final class RunConfigTest {
                     quantization.bnb_4bit_compute_dtype=float16 | optimization.mixed_precision | fp16
                     quantization.bnb_4bit_use_double_quant=false | quantization.double_quantization | false
                     quantization.mps_group_size=64          | quantization.group_size          | 64
+                    quantization.mps_group_size=256         | quantization.group_size          | 256
                     quantization.mps_compute_dtype=float16  | device.metal_precision           | fp16
                     model.mps_prefer_fp16=true              | device.metal_precision           | fp16
                     quantization.mps_quant_dtype=int8       | quantization.metal_storage       | int8

@@ -464,6 +464,15 @@ final class SupervisorTest {
     }
 
     @Test
+    void aWorkerIsStartedOnTheDeviceThatItsSpecNames() {
+        world.ready(pool);
+        assertThat(world.last().command).containsSequence("--device", "cpu").doesNotContain("--device-index");
+        pool.start(new WorkerSpec("coder", Path.of("coder.gguf"), "cuda:1", Map.of(), 1000, 100), Optional.empty());
+        assertThat(world.last().command).containsSequence("--device", "cuda", "--device-index", "1");
+        assertThat(pool.allocated("cuda:1")).isEqualTo(1000);
+    }
+
+    @Test
     void anAdapterIsServedByThoseWhoHaveIt() {
         world.ready(pool);
         WorkerSpec adapted =
