@@ -21,6 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 final class RandomModelTest {
     /** Published counts. */
@@ -124,6 +125,21 @@ final class RandomModelTest {
         assertThat(types("deepseek-moe-16b", "INT8_128"))
                 .containsEntry(dense, "Q8_0")
                 .containsEntry(expert, "INT8_128");
+    }
+
+    /** What a base in four or eight bits is stored as; rows that are not whole groups of 128 are blocks of 32 that share a scale. */
+    @ParameterizedTest
+    @ValueSource(strings = {"nf4", "nf4-double", "int8-64", "int8-128", "int8-256"})
+    void noMatrixOfAPresetIsWidenedAsABase(String quantization) {
+        for (String preset : ModelFiles.presets()) {
+            for (ModelFiles.Stored tensor : RandomModel.of(preset, "F16").tensors()) {
+                assertThat(Quantization.parse(quantization)
+                                .storage(tensor.shape().last())
+                                .isQuantized())
+                        .as(preset + " " + tensor)
+                        .isTrue();
+            }
+        }
     }
 
     @Test
