@@ -1,6 +1,7 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.tensor.device.Usage;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.plan.Profile;
 import dev.starforge.train.run.Durations;
@@ -52,7 +53,7 @@ final class RunProgress implements RunEvents {
         }
         String text = String.format(
                 Locale.ROOT,
-                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s steps/s  %s left",
+                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s steps/s%s  %s left",
                 step.step(),
                 step.steps(),
                 step.loss(),
@@ -60,12 +61,21 @@ final class RunProgress implements RunEvents {
                 step.gradientNorm(),
                 step.tokensPerSecond(),
                 timed == 0 ? "?" : String.format(Locale.ROOT, "%.2f", timed / seconds),
+                usage(step.usage()),
                 Durations.text(left));
         if (bar.isTerminal()) {
             bar.draw("train", step.step(), step.steps(), text);
         } else if (step.step() % every == 0 || step.step() == 1 || step.step() == step.steps()) {
             bar.print(text);
         }
+    }
+
+    /** Of a GPU, where its driver says so. */
+    private static String usage(Usage usage) {
+        return usage.memoryBytes() < 0 || usage.utilization() < 0
+                ? ""
+                : String.format(
+                        Locale.ROOT, "  GPU %.0f %% %.1f GB", 100 * usage.utilization(), usage.memoryBytes() / 1e9);
     }
 
     @Override

@@ -126,7 +126,7 @@ final class BenchVerbTest {
                 "bench | 2 | --model=MODEL | --random=SHAPE",
                 "bench --model MODEL --random tiny | 2 | --model=MODEL, --random=SHAPE | mutually exclusive",
                 "bench --model MODEL --format Q4_0 | 2 | --format is for --random | help",
-                "bench --random huge | 1 | huge: is no preset; known are tiny, llama-2-7b | starcoder2-7b",
+                "bench --random huge | 1 | huge: is no preset; known are tiny, deepseek-moe-16b, llama-2-7b | starcoder2-7b",
                 "bench --random tiny --format Q9 | 1 | format Q9: expected one of | Q4_K_M",
                 "bench --random tiny --prompt-tokens 500 --gen-tokens 13 | 2 | 513 tokens exceed | context of 512",
                 "bench --random tiny --prompt-tokens 8 --depth 510 --gen-tokens 3 | 2 | 513 tokens exceed | context of 512",

@@ -1,10 +1,8 @@
 package dev.starforge.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
-import java.io.InputStream;
 import java.net.ServerSocket;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -31,39 +29,14 @@ final class LostGpuTest {
 
     @BeforeEach
     void compileTheDriver() throws IOException, InterruptedException {
-        assumeTrue(System.getProperty("os.name").equals("Linux"));
-        Path source = folder.resolve("fake-cuda.cpp");
-        try (InputStream text = LostGpuTest.class.getResourceAsStream("fake-cuda.cpp")) {
-            Files.copy(text, source);
-        }
-        Path library = folder.resolve("libcuda.so.1");
-        Process compiler = new ProcessBuilder(
-                        "c++", "-shared", "-fPIC", "-w", "-o", library.toString(), source.toString())
-                .inheritIO()
-                .start();
-        assertThat(compiler.waitFor()).isZero();
-        Files.createSymbolicLink(folder.resolve("libnvrtc.so.13"), library);
-        Files.createSymbolicLink(folder.resolve("libcublasLt.so.13"), library);
+        FakeCuda.compile(folder);
     }
 
     private Process start(int port, Map<String, String> environment) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Xmx256m",
-                "-XX:+UseSerialGC",
-                "--add-modules",
-                "jdk.incubator.vector",
-                "--enable-native-access=ALL-UNNAMED",
-                "-cp",
-                System.getProperty("java.class.path"),
-                Main.class.getName()));
+        List<String> command = new ArrayList<>();
         command.addAll(List.of("worker", "--worker-id", "w1", "--model", "../golden/gguf/micro-Q8_0.gguf"));
         command.addAll(List.of("--device", "cuda", "--no-callback", "--port", String.valueOf(port)));
-        ProcessBuilder builder = new ProcessBuilder(command)
-                .redirectErrorStream(true)
-                .redirectOutput(folder.resolve("log").toFile());
-        builder.environment().put("LD_LIBRARY_PATH", folder.toString());
-        builder.environment().put("XDG_CACHE_HOME", folder.toString());
+        ProcessBuilder builder = FakeCuda.starforge(folder, command);
         builder.environment().putAll(environment);
         return builder.start();
     }

@@ -3,6 +3,7 @@ package dev.starforge.cli;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.tensor.device.Usage;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.run.RunEvents;
 import java.net.URI;
@@ -63,7 +64,7 @@ final class WatchedRunTest {
                             HttpRequest.newBuilder(page.resolve("/run")).build(), BodyHandlers.ofLines())
                     .body();
             run.evaluating(3, 25, 100, 1);
-            run.step(new RunEvents.Step(4, 10, 0.5, 100, 50, 2.5, 1e-3, 1, 1000, 1 << 20, 0, -1, true));
+            run.step(new RunEvents.Step(4, 10, 0.5, 100, 50, 2.5, 1e-3, 1, 1000, 1 << 20, 0, Usage.UNKNOWN, true));
             run.evaluated(4, 2.25, true);
             run.close();
             values = stream.filter(line -> line.startsWith("data: {"))

@@ -1,4 +1,4 @@
-// NVIDIA's driver, NVRTC and cuBLASLt for a machine without a GPU, in one library: memory is the host's, and of kernels only two
+// NVIDIA's driver, NVRTC, cuBLASLt and NVML for a machine without a GPU, in one library: memory is the host's, and of kernels only two
 // do anything, so that a worker starts. FAKE_CUDA_FAILS names a function that fails, FAKE_CUDA_LOST a file from whose appearance on every
 // wait ends in a sticky error. Contexts that were not given back are counted in the end.
 
@@ -10,6 +10,7 @@
 typedef unsigned long long u64;
 
 namespace {
+const char* BUS_ID = "0000:65:00.0";
 int contexts;
 
 bool fails(const char* function) {
@@ -67,6 +68,7 @@ int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
 int cuDeviceGet(int* device, int) { return *device = 0, 0; }
 int cuDeviceGetName(char* name, int, int) { return strcpy(name, "Fake"), 0; }
+int cuDeviceGetPCIBusId(char* id, int, int) { return strcpy(id, BUS_ID), 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
     return *value = attribute == 16 ? 4 : attribute == 75 ? 9 : 0, 0;
 }
@@ -129,4 +131,14 @@ int cublasLtMatrixLayoutSetAttribute(u64, int, void*, u64) { return 0; }
 int cublasLtMatmulPreferenceCreate(u64* preference) { return *preference = 1, 0; }
 int cublasLtMatmulPreferenceSetAttribute(u64, int, void*, u64) { return 0; }
 int cublasLtMatmulAlgoGetHeuristic(u64, u64, u64, u64, u64, u64, u64, int, void*, int*) { return 15; } // has none for any shape
+
+struct nvmlUtilization_t { unsigned gpu, memory; };
+struct nvmlMemory_t { u64 total, free, used; };
+int nvmlInit_v2() { return fails("nvmlInit_v2") ? 18 : 0; }
+const char* nvmlErrorString(int status) { return status == 18 ? "Driver/library version mismatch" : "Unknown Error"; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char* id, u64* device) { return *device = 42, strcmp(id, BUS_ID) == 0 ? 0 : 6; }
+int nvmlDeviceGetUtilizationRates(u64 device, nvmlUtilization_t* rates) {
+    return *rates = {37, 11}, fails("nvmlDeviceGetUtilizationRates") ? 3 : device == 42 ? 0 : 2;
+}
+int nvmlDeviceGetMemoryInfo(u64 device, nvmlMemory_t* memory) { return *memory = {8ull << 30, 5ull << 30, 3ull << 30}, device == 42 ? 0 : 2; }
 }

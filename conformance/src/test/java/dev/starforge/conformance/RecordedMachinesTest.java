@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.starforge.cuda.CudaBackend;
+import dev.starforge.kernels.Dispatch;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -35,6 +37,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 final class RecordedMachinesTest {
     /** A device that declares what a backend does, and is not there. */
     private static final class Declared extends ForwardingDevice {
+        private static final long CUBLAS = 32L << 20;
+
         private final Backend backend;
 
         Declared(Backend backend) {
@@ -50,6 +54,12 @@ final class RecordedMachinesTest {
         @Override
         public Support supports(Op op, Spec... in) {
             return backend.supports(op, in);
+        }
+
+        /** A GPU's is that of its kernels, beside what cuBLASLt is given. */
+        @Override
+        public long workspace(Op op, Spec... in) {
+            return backend.name().equals("cuda") ? CUBLAS + Dispatch.workspace(op, in) : super.workspace(op, in);
         }
     }
 
@@ -158,6 +168,51 @@ final class RecordedMachinesTest {
                 .config();
         assertThat(Integer.parseInt(config.show("optimization.batch_size"))).isGreaterThanOrEqualTo(batch);
         assertThat(Integer.parseInt(config.show("model.context_window"))).isGreaterThanOrEqualTo(context);
+    }
+
+    /**
+     * Apple's GPUs, planned as if Metal ran the portable kernels, which are those that CUDA declares: it runs none yet, so that these
+     * are plans alone. The default there is int8 groups, and blocks that run again; M1 and M2 emulate bf16.
+     */
+    @ParameterizedTest
+    @CsvSource(textBlock = """
+                    # name,  memory, computes,     batch, accumulation, context
+                    M1 Air,  8,      F16 F32,      1, 16, 1024
+                    M1 Pro,  16,     F16 F32,      4, 4, 2048
+                    M1 Max,  32,     F16 F32,      16, 1, 2048
+                    M2 Pro,  16,     F16 F32,      4, 4, 2048
+                    M2 Max,  32,     F16 F32,      16, 1, 2048
+                    M3 Pro,  18,     BF16 F16 F32, 8, 2, 2048
+                    M3 Max,  36,     BF16 F16 F32, 16, 1, 2048
+                    M4 Pro,  24,     BF16 F16 F32, 8, 2, 2048
+                    M4 Max,  64,     BF16 F16 F32, 16, 1, 2048
+                    """)
+    void everyAppleChipHasItsPlan(
+            String name, int memory, String computes, String batch, String accumulation, String context) {
+        RunConfig config = adapt("cuda", apple(name, memory, computes)).config();
+        assertThat(Stream.of(
+                                "optimization.batch_size",
+                                "optimization.gradient_accumulation_steps",
+                                "model.context_window",
+                                "optimization.gradient_checkpointing")
+                        .map(config::show))
+                .containsExactly(batch, accumulation, context, "true");
+        assertThat(config.quantization()).hasToString("int8-128");
+    }
+
+    /** The batch gives way before the context does, since a step keeps its sequences; at half the context there is room for two. */
+    @Test
+    void aSmallMacTakesTwoSequencesOfHalfTheLength() {
+        RunConfig config = adapt("cuda", apple("M1 Air", 8, "F16 F32"), "model.context_window=512")
+                .config();
+        assertThat(config.show("optimization.batch_size")).isEqualTo("2");
+        assertThat(config.show("model.context_window")).isEqualTo("512");
+    }
+
+    private static MachineFacts apple(String name, int memory, String computes) {
+        List<DType> types = Stream.of(computes.split(" ")).map(DType::valueOf).toList();
+        return MachineFacts.of(
+                "metal", new Probe.Found(0, name, (long) memory << 30, true, types, "plain", "portable kernels", ""));
     }
 
     /** A base of 3 billion in four bits does not fit. */

@@ -70,7 +70,8 @@ public final class CudaBackend implements Backend {
             String trouble = status == CudaDriver.SUCCESS || status == CudaDriver.NO_DEVICE
                     ? ""
                     : "the NVIDIA driver does not start: " + CudaDriver.describe(status);
-            return new Installation(trouble, driver, found, Nvrtc.LIBRARY, CublasLt.LIBRARY).judge(Nvrtc::version);
+            return new Installation(trouble, driver, found, Nvrtc.LIBRARY, CublasLt.LIBRARY, Nvml.trouble())
+                    .judge(Nvrtc::version);
         } catch (DeviceException failure) {
             return Probe.missing(String.valueOf(failure.getMessage()));
         }
@@ -81,8 +82,10 @@ public final class CudaBackend implements Backend {
      *
      * @param trouble why the driver does not start, if it does not
      * @param driver what the driver is for, 12040 for CUDA 12.4
+     * @param unmeasured why nothing is known of how busy the GPUs are, if nothing is
      */
-    record Installation(String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt) {
+    record Installation(
+            String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt, String unmeasured) {
         /** @param compiler the version of NVRTC, which is asked where there is one */
         Probe judge(Supplier<String> compiler) {
             if (!trouble.isEmpty()) {
@@ -107,7 +110,8 @@ public final class CudaBackend implements Backend {
             String products = cublasLt instanceof Library.Missing missing
                     ? "; dense products by our own kernel, since " + missing.reason()
                     : "";
-            return new Probe(gpus, gpus.getFirst().name() + products);
+            String usage = unmeasured.isEmpty() ? "" : "; utilization is unknown: " + unmeasured;
+            return new Probe(gpus, gpus.getFirst().name() + products + usage);
         }
     }
 

@@ -17,6 +17,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.device.Usage;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
@@ -31,6 +32,7 @@ import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Stream;
 
@@ -45,6 +47,7 @@ import java.util.stream.Stream;
  */
 final class CudaDevice implements Device {
     private static final long STAGING = 4L << 20;
+    private static final int BUS_ID_BYTES = 32;
 
     /** In {@link #graphs}: the step has run once and is captured next. */
     private static final long TO_CAPTURE = 0;
@@ -54,6 +57,7 @@ final class CudaDevice implements Device {
     private final Thread owner = Thread.currentThread();
     private final Arena arena = Arena.ofConfined();
     private final MemorySegment result = arena.allocate(JAVA_LONG);
+    private final OptionalLong meter; // NVML's handle
     private final MemorySegment staging;
     private final long stream;
     private final Kernels kernels;
@@ -97,6 +101,7 @@ final class CudaDevice implements Device {
         index = options.index();
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
+        meter = meter();
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         tensorCores = major >= CudaBackend.TENSOR_CORES;
@@ -115,6 +120,13 @@ final class CudaDevice implements Device {
                 Kernels.hasWarpgroups(major, minor) && !portable);
         launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
+    }
+
+    private OptionalLong meter() {
+        MemorySegment busId = arena.allocate(BUS_ID_BYTES);
+        return CudaDriver.cuDeviceGetPCIBusId(busId, BUS_ID_BYTES, device) == CudaDriver.SUCCESS
+                ? Nvml.device(busId.getString(0))
+                : OptionalLong.empty();
     }
 
     /** Host memory that the GPU copies from and to by itself. */
@@ -148,6 +160,12 @@ final class CudaDevice implements Device {
     @Override
     public long workspaceBytes() {
         return workspace.bytes() + launcher.scratch().reservedBytes();
+    }
+
+    @Override
+    public Optional<Usage> usage() {
+        requireOpen("usage");
+        return Optional.of(meter.isPresent() ? Nvml.usage(meter.getAsLong()) : Usage.UNKNOWN);
     }
 
     @Override

@@ -40,6 +40,8 @@ final class CudaDriver {
             LIBRARY.handle("cuDeviceGet", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT));
     private static final MethodHandle cuDeviceGetName =
             LIBRARY.handle("cuDeviceGetName", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT));
+    private static final MethodHandle cuDeviceGetPCIBusId =
+            LIBRARY.handle("cuDeviceGetPCIBusId", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT));
     private static final MethodHandle cuDeviceGetAttribute =
             LIBRARY.handle("cuDeviceGetAttribute", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT));
     private static final MethodHandle cuDeviceTotalMem_v2 =
@@ -169,6 +171,15 @@ final class CudaDriver {
     static int cuDeviceGetName(MemorySegment name, int length, int device) {
         try {
             return (int) cuDeviceGetName.invokeExact(name, length, device);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // CUresult cuDeviceGetPCIBusId(char *pciBusId, int length, CUdevice device);
+    static int cuDeviceGetPCIBusId(MemorySegment pciBusId, int length, int device) {
+        try {
+            return (int) cuDeviceGetPCIBusId.invokeExact(pciBusId, length, device);
         } catch (Throwable thrown) {
             throw Library.unchecked(thrown);
         }

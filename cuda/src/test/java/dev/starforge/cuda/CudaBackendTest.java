@@ -72,11 +72,16 @@ class CudaBackendTest {
                 "H200; dense products by our own kernel, since it was not found",
                 reason("", 12_040, gpus, found, missing, "12.4"));
         assertEquals("H200", reason("", 13_000, gpus, found, found, "12.4"));
+        assertEquals(
+                "H200; utilization is unknown: it was not found",
+                new CudaBackend.Installation("", 13_000, gpus, found, found, "it was not found")
+                        .judge(() -> "12.4")
+                        .reason());
     }
 
     private static String reason(
             String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt, String compiler) {
-        Probe probe = new CudaBackend.Installation(trouble, driver, gpus, nvrtc, cublasLt).judge(() -> compiler);
+        Probe probe = new CudaBackend.Installation(trouble, driver, gpus, nvrtc, cublasLt, "").judge(() -> compiler);
         assertEquals(
                 probe.reason().startsWith("H200") && !probe.reason().contains(" is there, but "),
                 !probe.found().isEmpty());

@@ -1,6 +1,7 @@
 package dev.starforge.model;
 
 import dev.starforge.model.file.WeightSource;
+import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Plane;
 import dev.starforge.tensor.Shape;
@@ -86,7 +87,16 @@ final class RandomModel implements WeightSource {
             double theta,
             int window,
             boolean tied) {
-        private static final int EXPERTS = 8;
+        /** Of each layer but the first dense ones; {@code shared} are those that every token takes. */
+        private record Experts(int routed, int chosen, int inner, int shared, int dense) {}
+
+        private Experts experts() {
+            return switch (type) {
+                case "mixtral" -> new Experts(8, 2, inner, 0, 0);
+                case "deepseek" -> new Experts(64, 6, 1408, 2, 1);
+                default -> new Experts(0, 0, 0, 0, layers);
+            };
+        }
 
         ObjectNode config() {
             ObjectNode config = JsonNodeFactory.instance.objectNode();
@@ -105,7 +115,15 @@ final class RandomModel implements WeightSource {
                 config.put("sliding_window", window);
             }
             if (type.equals("mixtral")) {
-                config.put("num_local_experts", EXPERTS).put("num_experts_per_tok", 2);
+                config.put("num_local_experts", experts().routed())
+                        .put("num_experts_per_tok", experts().chosen());
+            }
+            if (type.equals("deepseek")) {
+                config.put("n_routed_experts", experts().routed())
+                        .put("num_experts_per_tok", experts().chosen());
+                config.put("n_shared_experts", experts().shared())
+                        .put("first_k_dense_replace", experts().dense());
+                config.put("moe_intermediate_size", experts().inner());
             }
             return config;
         }
@@ -127,12 +145,16 @@ final class RandomModel implements WeightSource {
                 if (starcoder) {
                     matrix(all, path + ".mlp.c_fc", inner, width, true);
                     matrix(all, path + ".mlp.c_proj", width, inner, true);
+                } else if (layer < experts().dense()) {
+                    gated(all, path + ".mlp", inner);
                 } else if (type.equals("mixtral")) {
-                    experts(all, path + ".block_sparse_moe");
+                    experts(all, path + ".block_sparse_moe", "w1", "w2", "w3");
                 } else {
-                    matrix(all, path + ".mlp.gate_proj", inner, width, false);
-                    matrix(all, path + ".mlp.up_proj", inner, width, false);
-                    matrix(all, path + ".mlp.down_proj", width, inner, false);
+                    experts(all, path + ".mlp", "gate_proj", "down_proj", "up_proj");
+                    gated(
+                            all,
+                            path + ".mlp.shared_experts",
+                            experts().shared() * experts().inner());
                 }
             }
             norm(all, "model.norm", starcoder);
@@ -142,12 +164,19 @@ final class RandomModel implements WeightSource {
             return all;
         }
 
-        private void experts(Map<String, Shape> all, String path) {
-            matrix(all, path + ".gate", EXPERTS, width, false);
-            for (int expert = 0; expert < EXPERTS; expert++) {
-                matrix(all, path + ".experts." + expert + ".w1", inner, width, false);
-                matrix(all, path + ".experts." + expert + ".w2", width, inner, false);
-                matrix(all, path + ".experts." + expert + ".w3", inner, width, false);
+        private void gated(Map<String, Shape> all, String path, int inner) {
+            matrix(all, path + ".gate_proj", inner, width, false);
+            matrix(all, path + ".up_proj", inner, width, false);
+            matrix(all, path + ".down_proj", width, inner, false);
+        }
+
+        private void experts(Map<String, Shape> all, String path, String gate, String down, String up) {
+            matrix(all, path + ".gate", experts().routed(), width, false);
+            for (int expert = 0; expert < experts().routed(); expert++) {
+                String prefix = path + ".experts." + expert + ".";
+                matrix(all, prefix + gate, experts().inner(), width, false);
+                matrix(all, prefix + down, width, experts().inner(), false);
+                matrix(all, prefix + up, experts().inner(), width, false);
             }
         }
 
@@ -171,6 +200,7 @@ final class RandomModel implements WeightSource {
     private static Map<String, Preset> presets() {
         Map<String, Preset> all = new LinkedHashMap<>();
         all.put("tiny", new Preset("llama", 512, 512, 256, 768, 2, 4, 2, 64, 1e4, 0, true));
+        all.put("deepseek-moe-16b", new Preset("deepseek", 102400, 4096, 2048, 10944, 28, 16, 16, 128, 1e4, 0, false));
         all.put("llama-2-7b", new Preset("llama", 32000, 4096, 4096, 11008, 32, 32, 32, 128, 1e4, 0, false));
         all.put("llama-2-13b", new Preset("llama", 32000, 4096, 5120, 13824, 40, 40, 40, 128, 1e4, 0, false));
         all.put("llama-3-8b", new Preset("llama", 128256, 8192, 4096, 14336, 32, 32, 8, 128, 5e5, 0, false));
@@ -203,8 +233,15 @@ final class RandomModel implements WeightSource {
         shapes.forEach((tensor, shape) -> {
             int layer = tensor.startsWith("model.layers.") ? Integer.parseInt(tensor.split("\\.")[2]) : 0;
             DType type = format.of(tensor, tensor.equals(head), layer, preset.layers());
-            types.put(tensor, shape.rank() == 2 ? type : DType.F32);
+            types.put(tensor, shape.rank() == 2 ? fitting(type, shape) : DType.F32);
         });
+    }
+
+    /** A type of smaller blocks where rows are not whole ones: as llama-quantize chooses it, or as a quantized base does. */
+    private static DType fitting(DType type, Shape shape) {
+        return type.isPlanar()
+                ? shape.last() % type.blockElements() == 0 ? type : DType.Q8_0
+                : GgufFileType.fitting(BlockFormat.of(type), shape).dtype();
     }
 
     /** A model of any config; what {@code types} leaves open is stored in 16 bits. */

@@ -4,10 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -18,11 +20,14 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 final class RandomModelTest {
     /** Published counts. */
     @ParameterizedTest
     @CsvSource({
+        "deepseek-moe-16b, 16375728128",
         "llama-2-7b, 6738415616",
         "llama-2-13b, 13015864320",
         "llama-3-8b, 8030261248",
@@ -82,6 +87,59 @@ final class RandomModelTest {
                 .distinct()
                 .count();
         assertThat(distinct).isGreaterThan(50);
+    }
+
+    /** On a device that holds no values, which is asked for every tensor, of the shape that the architecture wants. */
+    @ParameterizedTest
+    @MethodSource("presets")
+    void everyTensorOfAPresetIsOneThatItsArchitectureHas(String preset) {
+        try (Device device = Selection.choose("reference").backend().open(new DeviceOptions(0, 0, Path.of("")))) {
+            for (String format : List.of("F16", "Q4_0", "Q4_K_M", "NF4_DOUBLE", "INT8_128", "GPTQ_128")) {
+                try (Scope scope = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
+                        ModelFiles files = ModelFiles.random(preset, format)) {
+                    Model model = files.load(scope, Precision.FLOAT32.withWeightsAsStored());
+                    assertThat(model.blocks()).hasSize(files.spec().layers());
+                    assertThat(files.spec().tensors(scope).keySet())
+                            .containsExactlyInAnyOrderElementsOf(files.tensors().stream()
+                                    .map(ModelFiles.Stored::name)
+                                    .toList());
+                }
+            }
+        }
+    }
+
+    private static List<String> presets() {
+        return ModelFiles.presets();
+    }
+
+    /** A row of 10944 or 1408 is no whole number of 256s, and the former none of 128s. */
+    @Test
+    void rowsThatAreNotWholeBlocksHaveATypeOfSmallerOnes() {
+        String dense = "model.layers.0.mlp.down_proj.weight";
+        String expert = "model.layers.5.mlp.experts.63.down_proj.weight";
+        assertThat(types("deepseek-moe-16b", "Q4_K_M"))
+                .containsEntry(dense, "Q8_0")
+                .containsEntry(expert, "Q8_0")
+                .containsEntry(expert.replace(".5.", ".6."), "Q5_0")
+                .containsEntry(expert.replace("down", "up"), "Q4_K");
+        assertThat(types("deepseek-moe-16b", "INT8_128"))
+                .containsEntry(dense, "Q8_0")
+                .containsEntry(expert, "INT8_128");
+    }
+
+    /** What a base in four or eight bits is stored as; rows that are not whole groups of 128 are blocks of 32 that share a scale. */
+    @ParameterizedTest
+    @ValueSource(strings = {"nf4", "nf4-double", "int8-64", "int8-128", "int8-256"})
+    void noMatrixOfAPresetIsWidenedAsABase(String quantization) {
+        for (String preset : ModelFiles.presets()) {
+            for (ModelFiles.Stored tensor : RandomModel.of(preset, "F16").tensors()) {
+                assertThat(Quantization.parse(quantization)
+                                .storage(tensor.shape().last())
+                                .isQuantized())
+                        .as(preset + " " + tensor)
+                        .isTrue();
+            }
+        }
     }
 
     @Test

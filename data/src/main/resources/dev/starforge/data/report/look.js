@@ -153,7 +153,7 @@ function leftOf(labels) {
 }
 
 /**
- * Lines over steps. Curves are {name, kind, points}: kind "raw" is pale, "second" has another colour; the empty ones are left
+ * Lines over steps. Curves are {name, kind, points}: kind "raw" is pale, "second" and "third" have colours of their own; the empty ones are left
  * out. chart.show(curves) draws anew; a chart with nothing to show is hidden. where(x) says which step that is.
  */
 function lineChart(title, format = figure, where = step => "step " + step.toLocaleString("en")) {
@@ -168,7 +168,7 @@ function lineChart(title, format = figure, where = step => "step " + step.toLoca
     const named = curves.filter(curve => curve.kind !== "raw");
     legend.hidden = named.length < 2;
     legend.replaceChildren(...named.map(curve =>
-      el("span", {}, el("span.dot" + (curve.kind === "second" ? ".second" : "")), curve.name)));
+      el("span", {}, el("span.dot" + (curve.kind ? "." + curve.kind : "")), curve.name)));
     box.redraw();
   };
   section.show([]);

@@ -81,7 +81,7 @@ public enum GgufFileType {
     }
 
     /** The nearest type with smaller blocks where a row is not whole blocks; 16-bit floats where none has rows like these. */
-    static BlockFormat fitting(BlockFormat wanted, Shape shape) {
+    public static BlockFormat fitting(BlockFormat wanted, Shape shape) {
         if (shape.last() % wanted.blockElements() == 0) {
             return wanted;
         }

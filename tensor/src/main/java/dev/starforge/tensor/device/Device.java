@@ -114,6 +114,11 @@ public interface Device extends AutoCloseable {
         return Optional.empty();
     }
 
+    /** How busy a processor of its own is now, unknown where its driver does not say; empty where the host's cores compute. */
+    default Optional<Usage> usage() {
+        return Optional.empty();
+    }
+
     @Override
     void close();
 

@@ -116,6 +116,11 @@ public abstract class ForwardingDevice implements Device {
     }
 
     @Override
+    public Optional<Usage> usage() {
+        return device.usage();
+    }
+
+    @Override
     public void close() {
         device.close();
     }

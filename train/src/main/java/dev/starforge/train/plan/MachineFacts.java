@@ -23,7 +23,7 @@ public record MachineFacts(
         String attention,
         String attentionReason) {
     /** macOS lets the GPU have two thirds of a small machine's memory. */
-    private static final double WORKING_SET = 0.66;
+    private static final double WORKING_SET = 2.0 / 3;
 
     /** The machine this is: what a backend found, and what is free now. */
     public static MachineFacts of(String kind, Probe.Found found) {

@@ -48,8 +48,11 @@ final class Metrics implements AutoCloseable {
         line.put("tokens_per_second", step.tokensPerSecond());
         line.put("memory_bytes", step.memoryBytes());
         line.put("resident_bytes", step.residentBytes());
-        if (step.utilization() >= 0) {
-            line.put("utilization", step.utilization());
+        if (step.usage().utilization() >= 0) {
+            line.put("utilization", step.usage().utilization());
+        }
+        if (step.usage().memoryBytes() >= 0) {
+            line.put("device_memory_bytes", step.usage().memoryBytes());
         }
         if (!step.moved()) {
             line.put("skipped", true);

@@ -1,5 +1,6 @@
 package dev.starforge.train.run;
 
+import dev.starforge.tensor.device.Usage;
 import dev.starforge.train.corpus.DataFacts;
 
 /** What a run tells while it goes on. */
@@ -16,7 +17,7 @@ public interface RunEvents {
      * @param tokensPerSecond of this step
      * @param memoryBytes taken from the device for weights, state and steps
      * @param residentBytes of the process; 0 where the system does not say
-     * @param utilization share of all cores that the process used; -1 where unknown
+     * @param usage of the GPU while it computed; elsewhere the share of all cores that the process used, and no memory
      * @param moved false when the step was skipped because it was not finite
      */
     record Step(
@@ -31,7 +32,7 @@ public interface RunEvents {
             double tokensPerSecond,
             long memoryBytes,
             long residentBytes,
-            double utilization,
+            Usage usage,
             boolean moved) {}
 
     /** A step begins; what the device does until the step is told of is the step's alone. */

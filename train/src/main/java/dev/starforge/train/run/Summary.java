@@ -64,6 +64,9 @@ final class Summary {
         range(hardware, "memory_bytes", steps);
         range(hardware, "resident_bytes", steps);
         range(hardware, "utilization", steps);
+        if (last.has("device_memory_bytes")) {
+            range(hardware, "device_memory_bytes", steps);
+        }
         return summary;
     }
 

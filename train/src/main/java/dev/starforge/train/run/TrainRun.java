@@ -9,6 +9,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.device.Usage;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
@@ -351,6 +352,7 @@ public final class TrainRun implements AutoCloseable {
             state.position = 0;
         }
         ahead = state.step + 1 < steps ? Optional.of(read()) : Optional.empty(); // while the device computes
+        Optional<Usage> gpu = device.usage(); // also while it computes
         Trainer.Report report = started.report();
         double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
         state.trainingSeconds += took;
@@ -358,8 +360,6 @@ public final class TrainRun implements AutoCloseable {
         state.lossTokens += report.targets();
         state.step++;
         double within = (double) state.position / sequences.size();
-        double cores = Runtime.getRuntime().availableProcessors();
-        double used = cpu < 0 ? -1 : Math.min(1, (Machine.cpuSeconds() - cpu) / took / cores); // it ticks in 10 ms
         RunEvents.Step event = new RunEvents.Step(
                 state.step,
                 steps,
@@ -372,11 +372,19 @@ public final class TrainRun implements AutoCloseable {
                 seen / took,
                 trainable.weightBytes() + trainer.reservedBytes() + device.workspaceBytes(),
                 Machine.residentBytes(),
-                used,
+                gpu.orElseGet(() -> cores(cpu, took)),
                 report.moved());
         metrics.step(event);
         setup.events().step(event);
         checkFinite(report);
+    }
+
+    /** The share of all cores that this process used in so many seconds; what it had used before ticks in 10 ms. */
+    private static Usage cores(double before, double seconds) {
+        double cores = Runtime.getRuntime().availableProcessors();
+        return before < 0
+                ? Usage.UNKNOWN
+                : new Usage(Math.min(1, (Machine.cpuSeconds() - before) / seconds / cores), -1);
     }
 
     /** One bad step is skipped; several in a row mean that there is no way on from here. */

@@ -20,7 +20,7 @@ function runView(root) {
   const title = el("div"), figures = el("div.grid"), progress = el("div.grid"), next = el("div.grid"), samples = el("div.grid");
   const charts = {loss: lineChart("Loss"), lr: lineChart("Learning rate", value => value ? value.toExponential(1) : "0"),
     norm: lineChart("Gradient norm, before clipping"), speed: lineChart("Tokens per second", short),
-    memory: lineChart("Memory", bytes), cores: lineChart("Cores in use", value => figure(100 * value) + " %")};
+    memory: lineChart("Memory", bytes), busy: lineChart("Utilization of the GPU, or of the cores", value => figure(100 * value) + " %")};
   const details = el("div.grid");
   root.append(title, figures, progress, next, samples, el("div.grid", {}, ...Object.values(charts)), details);
   let shown = "";
@@ -106,8 +106,9 @@ function runCharts(charts, steps, evaluations) {
   charts.norm.show([{name: "norm", points: points(steps, "grad_norm")}]);
   charts.speed.show([{name: "tokens/s", points: points(steps, "tokens_per_second")}]);
   charts.memory.show([{name: "tensors", points: points(steps, "memory_bytes")},
-    {name: "process", kind: "second", points: points(steps, "resident_bytes").filter(([, value]) => value)}]);
-  charts.cores.show([{name: "cores", points: points(steps, "utilization")}]);
+    {name: "process", kind: "second", points: points(steps, "resident_bytes").filter(([, value]) => value)},
+    {name: "GPU, all processes", kind: "third", points: points(steps, "device_memory_bytes")}]);
+  charts.busy.show([{name: "in use", points: points(steps, "utilization")}]);
 }
 
 function runDetails({summary = {}}, steps) {

@@ -1,0 +1,137 @@
+package dev.starforge.cuda;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.Usage;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.util.List;
+import java.util.OptionalLong;
+
+/**
+ * NVML, the library behind nvidia-smi, function by function under the names of its header, and {@link #usage}. It comes with the
+ * driver, and nothing is computed with it: where it is missing or fails, what it would say is unknown.
+ */
+final class Nvml {
+    private static final int SUCCESS = 0;
+
+    /** nvmlUtilization_t: unsigned int gpu, memory, both in percent of the last sample period. */
+    private static final long UTILIZATION_BYTES = 2 * JAVA_INT.byteSize();
+
+    /** nvmlMemory_t: unsigned long long total, free, used. */
+    private static final long MEMORY_BYTES = 3 * JAVA_LONG.byteSize();
+
+    private static final long MEMORY_USED = 2 * JAVA_LONG.byteSize();
+
+    private static final Library LIBRARY = Library.open(
+            "NVML was not found: neither libnvidia-ml.so.1 nor nvml.dll", List.of("libnvidia-ml.so.1", "nvml.dll"));
+
+    private static final MethodHandle nvmlInit_v2 = LIBRARY.handle("nvmlInit_v2", FunctionDescriptor.of(JAVA_INT));
+    private static final MethodHandle nvmlErrorString =
+            LIBRARY.handle("nvmlErrorString", FunctionDescriptor.of(ADDRESS, JAVA_INT));
+    private static final MethodHandle nvmlDeviceGetHandleByPciBusId_v2 =
+            LIBRARY.handle("nvmlDeviceGetHandleByPciBusId_v2", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    private static final MethodHandle nvmlDeviceGetUtilizationRates =
+            LIBRARY.handle("nvmlDeviceGetUtilizationRates", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
+    private static final MethodHandle nvmlDeviceGetMemoryInfo =
+            LIBRARY.handle("nvmlDeviceGetMemoryInfo", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
+
+    private Nvml() {}
+
+    /** Why nothing can be asked here; empty where it can. NVML counts how often it was started, and starts once. */
+    static String trouble() {
+        try {
+            check(nvmlInit_v2(), "NVML does not start");
+            return "";
+        } catch (DeviceException failure) {
+            return String.valueOf(failure.getMessage());
+        }
+    }
+
+    /**
+     * NVML's handle of the GPU at a place on the bus, which both libraries know, whatever CUDA_VISIBLE_DEVICES makes of numbers;
+     * empty where NVML says nothing of it. It is asked for its usage at once, so that what a library lacks is found out here.
+     */
+    static OptionalLong device(String busId) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment device = arena.allocate(JAVA_LONG);
+            check(nvmlInit_v2(), "NVML does not start");
+            check(nvmlDeviceGetHandleByPciBusId_v2(arena.allocateFrom(busId), device), "NVML: GPU " + busId);
+            usage(device.get(JAVA_LONG, 0));
+            return OptionalLong.of(device.get(JAVA_LONG, 0));
+        } catch (DeviceException unknown) {
+            return OptionalLong.empty();
+        }
+    }
+
+    /** What a GPU does now. One of the two may be unknown: a part of a GPU (MIG) has memory and no utilization. */
+    static Usage usage(long device) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment rates = arena.allocate(UTILIZATION_BYTES, JAVA_INT.byteAlignment());
+            MemorySegment memory = arena.allocate(MEMORY_BYTES, JAVA_LONG.byteAlignment());
+            boolean rated = nvmlDeviceGetUtilizationRates(device, rates) == SUCCESS;
+            boolean measured = nvmlDeviceGetMemoryInfo(device, memory) == SUCCESS;
+            return new Usage(
+                    rated ? rates.get(JAVA_INT, 0) / 100.0 : -1, measured ? memory.get(JAVA_LONG, MEMORY_USED) : -1);
+        }
+    }
+
+    /** Throws what NVML calls this status, and for which operation. */
+    @SuppressWarnings("restricted") // the string is the library's own and of no stated length
+    private static void check(int status, String operation) {
+        if (status != SUCCESS) {
+            throw new DeviceException(operation + ": "
+                    + nvmlErrorString(status).reinterpret(Long.MAX_VALUE).getString(0));
+        }
+    }
+
+    // nvmlReturn_t nvmlInit_v2(void);
+    private static int nvmlInit_v2() {
+        try {
+            return (int) nvmlInit_v2.invokeExact();
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // const char *nvmlErrorString(nvmlReturn_t result);
+    private static MemorySegment nvmlErrorString(int result) {
+        try {
+            return (MemorySegment) nvmlErrorString.invokeExact(result);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device);
+    private static int nvmlDeviceGetHandleByPciBusId_v2(MemorySegment pciBusId, MemorySegment device) {
+        try {
+            return (int) nvmlDeviceGetHandleByPciBusId_v2.invokeExact(pciBusId, device);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization);
+    private static int nvmlDeviceGetUtilizationRates(long device, MemorySegment utilization) {
+        try {
+            return (int) nvmlDeviceGetUtilizationRates.invokeExact(device, utilization);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+
+    // nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
+    private static int nvmlDeviceGetMemoryInfo(long device, MemorySegment memory) {
+        try {
+            return (int) nvmlDeviceGetMemoryInfo.invokeExact(device, memory);
+        } catch (Throwable thrown) {
+            throw Library.unchecked(thrown);
+        }
+    }
+}
