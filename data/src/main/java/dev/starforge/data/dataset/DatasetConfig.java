@@ -20,6 +20,7 @@ public record DatasetConfig(Path repository, Path out, String revision, String s
     public enum Span {
         CHARACTER,
         LINE,
+        FEW_LINES,
         NODE
     }
 

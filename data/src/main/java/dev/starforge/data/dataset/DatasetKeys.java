@@ -117,16 +117,16 @@ public final class DatasetKeys {
             "Tokens of a document at most; `auto` is model.context_window."));
     static final Key<Double> METADATA = deciding(Key.number(
             "dataset.samples.metadata", 0.5, 0, 1, "Share of documents that name the repository and their paths."));
-    static final Key<Double> FIM_DOCUMENTS = deciding(Key.number(
+    public static final Key<Double> FIM_DOCUMENTS = deciding(Key.number(
             "dataset.samples.fim_documents", 0.5, 0, 1, "Share of documents some files of which are to be filled in."));
-    static final Key<Double> FIM_FILES =
+    public static final Key<Double> FIM_FILES =
             deciding(Key.number("dataset.samples.fim_files", 0.5, 0, 1, "Share of the files of such a document."));
     static final Key<Double> SPM =
             deciding(Key.number("dataset.samples.spm", 0, 0, 1, "Share of those with the suffix first."));
-    static final Key<DatasetConfig.Span> SPAN = deciding(Key.choice(
+    public static final Key<DatasetConfig.Span> SPAN = deciding(Key.choice(
             "dataset.samples.span",
             DatasetConfig.Span.CHARACTER,
-            "What is filled in: any characters, whole lines, or a node of the syntax tree."));
+            "What is filled in: any characters, whole lines, one to eight whole lines, or a node of the syntax tree."));
     static final Key<DatasetConfig.Order> ORDER = deciding(Key.choice(
             "dataset.samples.order",
             DatasetConfig.Order.RANDOM,

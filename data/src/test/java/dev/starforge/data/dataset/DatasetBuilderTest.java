@@ -27,6 +27,8 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.eclipse.jgit.lib.FileMode;
@@ -120,6 +122,44 @@ final class DatasetBuilderTest {
         Set<String> named = new HashSet<>();
         manifest.path("blobs").forEach(list -> list.forEach(id -> named.add(id.stringValue())));
         assertThat(named).isEqualTo(ids);
+    }
+
+    @Test
+    void aGapOfAFewLinesIsOneToEightWholeLines() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+        }
+        Path out = folder.resolve("out");
+        String[] settings = {
+            "samples.span",
+            "few_lines",
+            "samples.fim_documents",
+            "1",
+            "samples.fim_files",
+            "1",
+            "samples.chunks",
+            "false"
+        };
+        Builds.build(repository(), out, settings);
+        Set<Long> lengths = new HashSet<>();
+        Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
+        try (Dataset dataset = Dataset.open(out)) {
+            TokenDocuments documents = dataset.documents(Split.TRAIN);
+            for (int d = 0; d < documents.count(); d++) {
+                String text = tokenizer.decode(documents.read(d).ids(), false);
+                Matcher gap = Pattern.compile(
+                                "(?s)<fim_prefix>(.*?)<fim_suffix>(.*?)<fim_middle>(.*?)(?=<file_sep>|<.endoftext.>)")
+                        .matcher(text);
+                while (gap.find()) {
+                    assertThat(gap.group(1))
+                            .satisfiesAnyOf(
+                                    before -> assertThat(before).isEmpty(),
+                                    before -> assertThat(before).endsWith("\n"));
+                    lengths.add(gap.group(3).lines().count());
+                }
+            }
+        }
+        assertThat(lengths).hasSizeGreaterThan(4).allMatch(lines -> lines <= 8);
     }
 
     @Test

@@ -1,6 +1,8 @@
 package dev.starforge.train.tune;
 
 import dev.starforge.data.config.Key;
+import dev.starforge.data.dataset.DatasetConfig;
+import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 
@@ -13,6 +15,8 @@ final class Recipe {
 
     /** Later rounds see a few commits; at the full rate those few take away what the first round learned of all others. */
     private static final double LATER = 0.1;
+
+    private static final double GAPS = 0.8;
 
     private RunConfig config;
     private final RunConfig asked;
@@ -38,6 +42,7 @@ final class Recipe {
             recipe.unlessSet(Keys.RANK, 32);
             recipe.unlessSet(Keys.ALPHA, 64.0);
             recipe.unlessSet(Keys.DROPOUT, 0.0);
+            recipe.fillInFewLines();
         }
         if (later) {
             recipe.unlessSet(Keys.RATE, LATER * recipe.config.get(Keys.RATE));
@@ -46,6 +51,14 @@ final class Recipe {
         recipe.unlessSet(Keys.PATIENCE, 0);
         recipe.unlessSet(Keys.SAVE_LIMIT, 1);
         return recipe.config;
+    }
+
+    /** Most files have a gap of a few lines, as editors ask for: long gaps at random teach little about where a prefix ends. */
+    private void fillInFewLines() {
+        unlessSet(DatasetKeys.SPAN, DatasetConfig.Span.FEW_LINES);
+        unlessSet(DatasetKeys.FIM_DOCUMENTS, GAPS);
+        unlessSet(DatasetKeys.FIM_FILES, GAPS);
+        unlessSet(Keys.FIM_RATE, 0.0);
     }
 
     private <T> void unlessSet(Key<T> key, T value) {
