@@ -78,7 +78,7 @@ final class GpuUsageTest {
         assertThat(starforge(Map.of(), "devices")).doesNotContain("utilization");
     }
 
-    /** A part of a GPU, which has memory of its own and no utilization. */
+    /** As with MIG: memory is known, utilization is not. */
     @Test
     void oneOfTheTwoMayBeUnknown() throws IOException, InterruptedException {
         train(Map.of("FAKE_CUDA_FAILS", "nvmlDeviceGetUtilizationRates"));

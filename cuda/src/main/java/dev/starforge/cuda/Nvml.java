@@ -69,7 +69,7 @@ final class Nvml {
         }
     }
 
-    /** What a GPU does now. One of the two may be unknown: a part of a GPU (MIG) has memory and no utilization. */
+    /** What a GPU does now. One of the two may be unknown: with MIG there is no utilization, and memory is that of the whole GPU. */
     static Usage usage(long device) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment rates = arena.allocate(UTILIZATION_BYTES, JAVA_INT.byteAlignment());

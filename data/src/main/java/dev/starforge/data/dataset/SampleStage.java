@@ -576,7 +576,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
     }
 
     private static SampleFormat.Gap fewLines(String code, SplittableRandom random) {
-        int from = lineBegin(code, random.nextInt(code.length() + 1));
+        int from = lineBegin(code, random.nextInt(Math.max(1, code.length())));
         int to = from;
         for (int lines = 1 + random.nextInt(MOST_LINES); lines > 0 && to < code.length(); lines--) {
             int end = code.indexOf('\n', to);

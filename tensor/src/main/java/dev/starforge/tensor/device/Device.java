@@ -114,7 +114,7 @@ public interface Device extends AutoCloseable {
         return Optional.empty();
     }
 
-    /** How busy a processor of its own is now, unknown where its driver does not say; empty where the host's cores compute. */
+    /** Utilization and memory of the device's own processor, unknown where its driver does not say; empty on the host's cores. */
     default Optional<Usage> usage() {
         return Optional.empty();
     }

@@ -76,12 +76,13 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
     /** A document with a gap, taken apart. */
     public record Parts(int[] prefix, int[] suffix, int[] middle) {}
 
-    /** The parts of a document that has its middle at its end, prefix first. */
+    /** The parts of a document with one gap, prefix first and the middle at its end. */
     public Optional<Parts> parts(int... ids) {
         int before = indexOf(prefix, ids);
         int after = indexOf(suffix, ids);
         int gap = indexOf(middle, ids);
-        if (before < 0 || after < before + 2 || gap < after) {
+        boolean several = Arrays.stream(ids).filter(id -> id == prefix).count() > 1;
+        if (several || before < 0 || after < before + 2 || gap < after) {
             return Optional.empty();
         }
         return Optional.of(new Parts(

@@ -3,6 +3,7 @@ package dev.starforge.train.eval;
 import dev.starforge.data.FillInMiddle;
 import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Nearest;
+import dev.starforge.data.TokenBuffer;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.tensor.Philox;
@@ -10,9 +11,11 @@ import dev.starforge.train.config.Keys;
 import dev.starforge.train.corpus.FimTokens;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
@@ -57,8 +60,8 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
     }
 
     /**
-     * What documents are completed in. A document with a gap becomes the file that it was cut from, and places are in what the
-     * gap left out, which is what a held-out commit wrote; where there are such documents, others, which are commits, do not count.
+     * The texts to complete lines in. A document with a gap becomes the file that it was cut from, and lines are taken from the
+     * gap, which is what a held-out commit wrote; where there are such documents, the others (commits) are left out.
      */
     static List<Passage> passages(List<int[]> documents, Tokenizer tokenizer, Optional<FimTokens> markers) {
         List<Passage> cut = documents.stream()
@@ -75,18 +78,21 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
     }
 
     private static Passage passage(FimTokens.Parts parts, Tokenizer tokenizer) {
-        String before = tokenizer.decode(parts.prefix(), true);
-        String middle = tokenizer.decode(parts.middle(), true);
-        String after = tokenizer.decode(parts.suffix(), true);
-        return new Passage(before + middle + after, before.length(), before.length() + middle.length());
+        TokenBuffer ids = new TokenBuffer();
+        ids.addAll(parts.prefix());
+        int from = tokenizer.decode(ids.toArray(), true).length();
+        ids.addAll(parts.middle());
+        int to = tokenizer.decode(ids.toArray(), true).length();
+        ids.addAll(parts.suffix());
+        return new Passage(tokenizer.decode(ids.toArray(), true), from, to);
     }
 
-    /** Places spread over the passages, the same for every model; none where the model has no tokens for the task. */
+    /** Different places spread over the passages, the same for every model; none where the model has no tokens for the task. */
     static List<Gap> gaps(Task task, List<Passage> passages, int samples, Optional<FimTokens> markers) {
-        List<Gap> gaps = new ArrayList<>();
         if (task.fim && markers.isEmpty()) {
-            return gaps;
+            return List.of();
         }
+        Set<Gap> gaps = new LinkedHashSet<>();
         int lines = task.lines;
         for (int attempt = 0; attempt < 20 * samples && gaps.size() < samples; attempt++) {
             Passage passage = passages.get((int) (Philox.uniform(11, lines, attempt) * passages.size()));
@@ -109,7 +115,7 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
                 gaps.add(new Gap(text.substring(0, from), middle, task.fim ? text.substring(to) : ""));
             }
         }
-        return gaps;
+        return List.copyOf(gaps);
     }
 
     /** Completes every gap; {@code name} is that of the model, for the progress. */

@@ -379,7 +379,7 @@ public final class TrainRun implements AutoCloseable {
         checkFinite(report);
     }
 
-    /** The share of all cores that this process used in so many seconds; what it had used before ticks in 10 ms. */
+    /** The share of all cores that this process used in so many seconds. CPU time is counted in steps of 10 ms. */
     private static Usage cores(double before, double seconds) {
         double cores = Runtime.getRuntime().availableProcessors();
         return before < 0

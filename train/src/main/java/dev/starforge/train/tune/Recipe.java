@@ -5,6 +5,9 @@ import dev.starforge.data.dataset.DatasetConfig;
 import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
+import java.util.Locale;
+import java.util.Optional;
+import tools.jackson.databind.JsonNode;
 
 /**
  * The settings of a tune where nobody set them. Those of {@code train} are for models of billions of parameters; small
@@ -31,8 +34,9 @@ final class Recipe {
      *
      * @param context positions of the model
      * @param later whether earlier rounds have trained the adapter
+     * @param built the settings of a dataset that is there: it grows only with the same
      */
-    static RunConfig of(RunConfig asked, long parameters, int context, boolean later) {
+    static RunConfig of(RunConfig asked, long parameters, int context, boolean later, Optional<JsonNode> built) {
         Recipe recipe = new Recipe(asked);
         recipe.unlessSet(Keys.CONTEXT, Math.min(context, asked.get(Keys.CONTEXT)));
         if (parameters < SMALL) {
@@ -42,7 +46,7 @@ final class Recipe {
             recipe.unlessSet(Keys.RANK, 32);
             recipe.unlessSet(Keys.ALPHA, 64.0);
             recipe.unlessSet(Keys.DROPOUT, 0.0);
-            recipe.fillInFewLines();
+            recipe.fillInFewLines(built);
         }
         if (later) {
             recipe.unlessSet(Keys.RATE, LATER * recipe.config.get(Keys.RATE));
@@ -54,10 +58,20 @@ final class Recipe {
     }
 
     /** Most files have a gap of a few lines, as editors ask for: long gaps at random teach little about where a prefix ends. */
-    private void fillInFewLines() {
-        unlessSet(DatasetKeys.SPAN, DatasetConfig.Span.FEW_LINES);
-        unlessSet(DatasetKeys.FIM_DOCUMENTS, GAPS);
-        unlessSet(DatasetKeys.FIM_FILES, GAPS);
+    private void fillInFewLines(Optional<JsonNode> built) {
+        unlessSet(
+                DatasetKeys.SPAN,
+                built.map(settings -> settings.path("samples.span").asString())
+                        .map(word -> DatasetConfig.Span.valueOf(word.toUpperCase(Locale.ROOT)))
+                        .orElse(DatasetConfig.Span.FEW_LINES));
+        unlessSet(
+                DatasetKeys.FIM_DOCUMENTS,
+                built.map(settings -> settings.path("samples.fim_documents").asDouble())
+                        .orElse(GAPS));
+        unlessSet(
+                DatasetKeys.FIM_FILES,
+                built.map(settings -> settings.path("samples.fim_files").asDouble())
+                        .orElse(GAPS));
         unlessSet(Keys.FIM_RATE, 0.0);
     }
 

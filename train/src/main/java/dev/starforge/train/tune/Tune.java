@@ -1,5 +1,6 @@
 package dev.starforge.train.tune;
 
+import dev.starforge.data.Dataset;
 import dev.starforge.data.FolderLock;
 import dev.starforge.data.Hashes;
 import dev.starforge.data.Jackson;
@@ -126,6 +127,14 @@ public final class Tune {
         }
     }
 
+    /** The settings of the dataset, where there is one already. */
+    private Optional<JsonNode> builtWith() {
+        Path manifest = setup.data().resolve(Dataset.MANIFEST);
+        return Files.exists(manifest)
+                ? Optional.of(Jackson.JSON.readTree(manifest).path("config"))
+                : Optional.empty();
+    }
+
     private Result run(TuneState state, RepositoryFacts facts) throws IOException {
         Optional<TuneRound> last = state.last();
         boolean continues = last.isPresent() && !last.get().isWhole();
@@ -140,7 +149,7 @@ public final class Tune {
         }
         int number = last.map(TuneRound::number).orElse(0) + (continues ? 0 : 1);
         Sizes sizes = sizes();
-        RunConfig config = Recipe.of(setup.config(), sizes.parameters, sizes.context, number > 1)
+        RunConfig config = Recipe.of(setup.config(), sizes.parameters, sizes.context, number > 1, builtWith())
                 .with(Keys.MODEL, setup.model().toString())
                 .with(Keys.DATASET, setup.data().toString())
                 .with(Keys.OUTPUT, setup.run(number).toString())

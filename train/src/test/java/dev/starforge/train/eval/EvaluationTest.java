@@ -97,7 +97,7 @@ final class EvaluationTest {
                         before + written + after, before.length(), before.length() + written.length()));
         for (Completions.Task task : Completions.Task.values()) {
             List<Completions.Gap> gaps = Completions.gaps(task, passages, 20, markers);
-            assertThat(gaps).isNotEmpty().allSatisfy(gap -> {
+            assertThat(gaps).isNotEmpty().doesNotHaveDuplicates().allSatisfy(gap -> {
                 assertThat(written).contains(gap.middle());
                 assertThat(gap.prefix() + gap.middle()).startsWith(before);
                 assertThat(before + written + after).startsWith(gap.prefix() + gap.middle() + gap.suffix());
