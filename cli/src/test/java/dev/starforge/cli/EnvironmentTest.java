@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -49,19 +48,9 @@ final class EnvironmentTest {
     @ParameterizedTest
     @ValueSource(strings = {"devices", "doctor --device cpu " + SMALL})
     void devicesAndTheDoctorSaySo(String verb) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Xmx256m",
-                "-XX:+UseSerialGC",
-                "--add-modules",
-                "jdk.incubator.vector",
-                "--enable-native-access=ALL-UNNAMED",
-                "-cp",
-                System.getProperty("java.class.path"),
-                Main.class.getName()));
-        command.addAll(List.of(verb.split(" ")));
-        ProcessBuilder builder =
-                new ProcessBuilder(command).redirectErrorStream(true).directory(folder.toFile());
+        ProcessBuilder builder = new ProcessBuilder(ChildProgram.command(List.of(verb.split(" "))))
+                .redirectErrorStream(true)
+                .directory(folder.toFile());
         builder.environment().putAll(Map.of("PYTORCH_MPS_DEBUG", "1", "METAL_DEBUG_ERROR_MODE", "0"));
         Process process = builder.start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

@@ -61,7 +61,8 @@ public final class Dataset implements AutoCloseable {
                     folder,
                     Files.isRegularFile(folder)
                             ? "is a file, expected the folder that `starforge dataset` makes (a file of texts is given as data.train)"
-                            : "is not a dataset: it has no " + MANIFEST);
+                            : "is not a dataset: it has no " + MANIFEST
+                                    + "; `starforge dataset --repo PATH --out DIR` makes one");
         }
         JsonNode manifest;
         try {

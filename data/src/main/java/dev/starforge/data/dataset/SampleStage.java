@@ -38,7 +38,6 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
     private static final double PREFIX_SHARE = 0.6;
     private static final double CONTEXT_SHARE = 0.25;
     private static final int ROOM_FOR_MARKS = 32;
-    private static final int MOST_LINES = 8;
 
     /** What documents are made of. */
     sealed interface Task {}
@@ -535,7 +534,7 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
             SampleFormat.SourceFile file = files.get(i);
             if (gaps && random.nextDouble() < config.get(DatasetKeys.FIM_FILES)) {
                 boolean suffixFirst = random.nextDouble() < config.get(DatasetKeys.SPM);
-                SampleFormat.Gap gap = gap(file.code(), outlines.get(i), random);
+                SampleFormat.Gap gap = Gaps.cut(config.get(DatasetKeys.SPAN), file.code(), outlines.get(i), random);
                 pieces.addAll(format.gap(file.path(), gap, metadata, suffixFirst, true));
             } else {
                 pieces.addAll(format.file(file, metadata, true));
@@ -543,51 +542,6 @@ final class SampleStage implements Ordered.Worker<List<SampleStage.Task>, Sample
         }
         pieces.addAll(format.end(true));
         return pieces;
-    }
-
-    private SampleFormat.Gap gap(String code, Outline outline, SplittableRandom random) {
-        List<Outline.Symbol> nodes = outline.symbols().stream()
-                .filter(symbol -> symbol.kind() != Outline.Kind.IMPORT)
-                .toList();
-        if (config.get(DatasetKeys.SPAN) == DatasetConfig.Span.NODE && !nodes.isEmpty()) {
-            Outline.Symbol node = nodes.get(random.nextInt(nodes.size()));
-            byte[] bytes = code.getBytes(StandardCharsets.UTF_8);
-            return new SampleFormat.Gap(
-                    new String(bytes, 0, node.from(), StandardCharsets.UTF_8),
-                    new String(bytes, node.from(), node.to() - node.from(), StandardCharsets.UTF_8),
-                    new String(bytes, node.to(), bytes.length - node.to(), StandardCharsets.UTF_8));
-        }
-        if (config.get(DatasetKeys.SPAN) == DatasetConfig.Span.FEW_LINES) {
-            return fewLines(code, random);
-        }
-        int[] cuts = new int[2];
-        for (int i = 0; i < 2; i++) {
-            int at = random.nextInt(code.length() + 1);
-            if (config.get(DatasetKeys.SPAN) == DatasetConfig.Span.CHARACTER) {
-                boolean inside = at > 0 && at < code.length() && Character.isLowSurrogate(code.charAt(at));
-                cuts[i] = inside ? at - 1 : at;
-            } else {
-                cuts[i] = lineBegin(code, at);
-            }
-        }
-        Arrays.sort(cuts);
-        return new SampleFormat.Gap(
-                code.substring(0, cuts[0]), code.substring(cuts[0], cuts[1]), code.substring(cuts[1]));
-    }
-
-    private static SampleFormat.Gap fewLines(String code, SplittableRandom random) {
-        int from = lineBegin(code, random.nextInt(Math.max(1, code.length())));
-        int to = from;
-        for (int lines = 1 + random.nextInt(MOST_LINES); lines > 0 && to < code.length(); lines--) {
-            int end = code.indexOf('\n', to);
-            to = end < 0 ? code.length() : end + 1;
-        }
-        return new SampleFormat.Gap(code.substring(0, from), code.substring(from, to), code.substring(to));
-    }
-
-    /** Where the line begins that this place is in. */
-    private static int lineBegin(String code, int at) {
-        return at == 0 ? 0 : code.lastIndexOf('\n', at - 1) + 1;
     }
 
     @Override
