@@ -47,6 +47,19 @@ final class LayerCases {
         mixed(DType.F32, DType.F16, DType.BF16, DType.F32);
         mixed(DType.F32, DType.Q8_0, DType.F32, DType.Q4_0);
         mixed(DType.BF16, DType.BF16, DType.Q8_0);
+        for (DType type : new DType[] {DType.BF16, DType.F16}) {
+            batch(type, type, 9, 320, true, Fn.GELU_TANH, false, 40);
+            batch(type, type, 33, 64, true, Fn.IDENTITY, true, 150);
+            batch(type, type, 64, 192, false, Fn.SILU, false, 24, 72, 5);
+            batch(type, DType.Q4_0, 31, 576, true, Fn.GELU_TANH, true, 144);
+            batch(type, DType.Q8_0, 64, 192, true, Fn.IDENTITY, false, 128, 16, 16);
+            batch(type, DType.Q4_K, 17, 768, true, Fn.SILU, true, 32);
+        }
+        for (DType type :
+                new DType[] {DType.Q5_1, DType.Q6_K, DType.Q5_K, DType.NF4, DType.NF4_DOUBLE, DType.INT8_128}) {
+            batch(DType.BF16, type, 16, 256, false, Fn.IDENTITY, false, 144);
+            batch(DType.BF16, type, 50, 1024, true, Fn.GELU_TANH, true, 16);
+        }
         for (long[] dims : new long[][] {{5, 7}, {11, 130}, {2, 3, 13}, {7}, {0, 5}, {67, 258}, {2, 5003}}) {
             long c = dims[dims.length - 1];
             norms(g(dims), g(dims), x(c));
@@ -93,6 +106,21 @@ final class LayerCases {
             inputs.add(drawn(NORMAL, weights[i], 7 + 26L * i, 64));
         }
         cases.add(new Case(new Layers.Linear(weights.length, false, Fn.IDENTITY, false, x, false), inputs, ""));
+    }
+
+    /** Batches of 16-bit rows, with weights of one type that are read once for all of them. */
+    private void batch(DType x, DType w, long rows, long in, boolean bias, Fn fn, boolean residual, long... outs) {
+        List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, x, rows, in)));
+        for (long out : outs) {
+            inputs.add(drawn(NORMAL, w, out, in));
+        }
+        for (int i = 0; i < outs.length && bias; i++) {
+            inputs.add(x(outs[i]));
+        }
+        if (residual) {
+            inputs.add(drawn(NORMAL, x, rows, outs[0]));
+        }
+        cases.add(new Case(new Layers.Linear(outs.length, bias, fn, residual, x, false), inputs, ""));
     }
 
     private void norms(Input x, Input y, Input w) {

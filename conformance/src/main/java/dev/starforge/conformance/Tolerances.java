@@ -134,7 +134,10 @@ final class Tolerances {
                         "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
             case Layers.Linear o ->
                 sum(
-                        12 + 2 * parts(o) * rounding(o.to()) / U,
+                        10
+                                + product(in[0].dtype(), in[1].dtype(), last(in))
+                                        .roundings()
+                                + 2 * parts(o) * rounding(o.to()) / U,
                         last(in),
                         "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
                                 + " and may be on the other side of a tie");

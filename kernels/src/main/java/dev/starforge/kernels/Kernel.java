@@ -19,6 +19,8 @@ public enum Kernel {
     MATMUL_FEW("matmul", "MatMulFew", 34816),
     PROJECT("project", "Project", 49152, "epilogue", "mma", "tiles"),
     NORM_PROJECT("project", "NormProject", 49152, "epilogue", "mma", "tiles"),
+    PROJECT_BATCH("batch", "ProjectBatch", 98304, "epilogue", "mma", "tiles"),
+    SUM_PARTS("batch", "SumParts", 0, "epilogue", "mma", "tiles"),
     DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "tiles"),
     GATHER_TILES("dequantize", "GatherTiles", 0, "mma", "tiles"),
     PACK_TILES("repack", "PackTiles", 0),

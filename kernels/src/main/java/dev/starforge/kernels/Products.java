@@ -77,18 +77,25 @@ final class Products {
 
     /** Scratch memory of a product. */
     static long workspace(Plain.MatMul op, Spec a, Spec b) {
-        return b.dtype().isQuantized() && !Project.takes(op, a, b) ? new Spec(a.dtype(), b.shape()).bytes() : 0;
+        if (Project.takes(op, a, b)) {
+            return ProjectBatch.workspace(a, b);
+        }
+        return b.dtype().isQuantized() ? new Spec(a.dtype(), b.shape()).bytes() : 0;
     }
 
     /** The same of a layer: that of its largest weight, and of its bias in the type of the result. */
     static long workspace(Layers.Linear op, Spec... in) {
-        return Arrays.stream(in, 1, 1 + op.weights())
+        long together = Arrays.stream(in, 1, 1 + op.weights())
+                .mapToLong(w -> Project.takes(op.product(), in[0], w) ? workspace(op.product(), in[0], w) : 0)
+                .sum();
+        long largest = Arrays.stream(in, 1, 1 + op.weights())
                 .mapToLong(w -> workspace(op.product(), in[0], w)
                         + (op.bias() && op.to() != DType.F32
                                 ? op.to().bytes() * w.shape().dim(0)
                                 : 0))
                 .max()
                 .orElse(0);
+        return Math.max(together, largest);
     }
 
     private void dense(Plain.MatMul op, Tensor a, Tensor b, Tensor c) {

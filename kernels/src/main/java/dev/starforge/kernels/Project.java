@@ -39,9 +39,11 @@ final class Project {
     private static final long TABLE = 2 * 4096;
 
     private final Launcher launcher;
+    private final ProjectBatch batch;
 
     Project(Launcher launcher) {
         this.launcher = launcher;
+        batch = new ProjectBatch(launcher);
     }
 
     /** Whether weights are read once, for few rows. */
@@ -70,6 +72,10 @@ final class Project {
 
     /** One launch for weights from..to-1 of one type; what is not there is a buffer that the kernel does not read. */
     void run(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
+        if (ProjectBatch.takes(in, from, to)) {
+            batch.run(op, in, out, from, to);
+            return;
+        }
         Plan plan = plan(in, out, from, to);
         Call call = plan.call(launcher, Kernel.PROJECT).tensors(in[0]);
         launch(plan, call, arguments(call, op, in, out, from, to, Tiles.ROWS), in[0].dim(0));
@@ -170,8 +176,7 @@ final class Project {
         boolean byteTable = Weights.isNf4(w) && x.dtype() != DType.F32 && slots * (TURN + pad) <= X_NUMBERS - TABLE;
         long room = X_NUMBERS - (byteTable ? TABLE : 0);
         Ring ring = ring(w, x.dim(1), slots * (x.dim(1) + pad) <= room, tiles(out, from, to));
-        boolean aligned = Arrays.stream(in, 1 + from, 1 + to).allMatch(Call::aligned);
-        return new Plan(x.dtype(), w, mma, parts, eights, pad, byteTable, ring, aligned, Call.aligned(x));
+        return new Plan(x.dtype(), w, mma, parts, eights, pad, byteTable, ring, aligned(in, from, to), Call.aligned(x));
     }
 
     /**
@@ -208,7 +213,11 @@ final class Project {
         return (rows - 1) / each * 8 + (rows - 1) % each * parts + parts;
     }
 
-    private static long tiles(Tensor[] out, int from, int to) {
+    static boolean aligned(Tensor[] in, int from, int to) {
+        return Arrays.stream(in, 1 + from, 1 + to).allMatch(Call::aligned);
+    }
+
+    static long tiles(Tensor[] out, int from, int to) {
         long tiles = 0;
         for (int i = from; i < to; i++) {
             tiles += Call.groups(out[i].dim(1), Tiles.ROWS);
@@ -229,25 +238,31 @@ final class Project {
 
     /** Weights from..to-1 with all that goes with them; how many tiles they have. What a kernel is not given it does not read. */
     static long arguments(Call call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to, int tile) {
-        Tensor[] matrices = new Tensor[TOGETHER];
+        for (int i = 0; i < TOGETHER; i++) {
+            call.tensors(in[1 + Math.min(from + i, to - 1)]);
+        }
+        return epilogue(call, op, in, out, from, to, tile, in[0].dim(1));
+    }
+
+    /** The same without the weights, and with another number in place of how many terms a sum has. */
+    static long epilogue(
+            Call call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to, int tile, long number) {
         Tensor[] biases = new Tensor[TOGETHER];
         Tensor[] results = new Tensor[TOGETHER];
         long[] columns = new long[TOGETHER];
         long tiles = 0;
         for (int i = 0; i < TOGETHER; i++) {
             int weight = Math.min(from + i, to - 1);
-            matrices[i] = in[1 + weight];
             results[i] = out[weight];
             biases[i] = op.bias() ? in[op.biasOf(1 + weight)] : results[i];
             columns[i] = from + i < to ? results[i].dim(1) : 0;
             tiles += Call.groups(columns[i], tile);
         }
-        call.tensors(matrices)
-                .tensors(biases)
+        call.tensors(biases)
                 .tensors(op.residual() ? in[op.residualInput()] : results[0])
                 .tensors(results)
                 .i32(in[0].dim(0))
-                .i32(in[0].dim(1))
+                .i32(number)
                 .i32(columns[0])
                 .i32(columns[1])
                 .i32(columns[2])

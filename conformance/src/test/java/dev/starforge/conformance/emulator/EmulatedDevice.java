@@ -189,15 +189,15 @@ final class EmulatedDevice implements Device, Launcher {
         return tensor;
     }
 
-    /** Few, so that groups take several turns. */
     @Override
     public boolean clusters() {
         return false;
     }
 
+    /** Few, so that groups take several turns, and more than one, so that some share a sum. */
     @Override
     public int multiprocessors() {
-        return 1;
+        return 2;
     }
 
     @Override
