@@ -46,8 +46,8 @@ import tools.jackson.databind.node.ObjectNode;
                     + "counted in either.",
             "",
             "Before it times, logits are compared with the reference device's, or with the CPU's where a GPU has a model that "
-                    + "would take the reference minutes; a wrong answer is not timed. Figures are medians over the "
-                    + "repeats, after one run to warm up.",
+                    + "would take the reference minutes; a wrong answer is not timed. With --batch, the logits of all its sequences "
+                    + "are compared, too, each with its text alone. Figures are medians over the repeats, after one run to warm up.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -379,7 +379,7 @@ final class BenchVerb implements Callable<Integer> {
     private Throughput.Checked check(
             Throughput throughput, Device device, ModelFiles files, Function<Scope, Model> load) {
         String oracle = Throughput.oracle(device, parameters(files));
-        double seconds = Throughput.checkSeconds(oracle, parameters(files));
+        double seconds = throughput.checkSeconds(oracle, parameters(files));
         if (seconds > 2) {
             PrintWriter err = spec.commandLine().getErr();
             err.printf("comparing with device %s, some %.0f s; --no-check skips it%n", oracle, seconds);
@@ -425,6 +425,7 @@ final class BenchVerb implements Callable<Integer> {
         root.put("prefill_gflop_s", result.flops() / 1e9);
         result.checked().ifPresent(checked -> {
             root.put("logit_difference", checked.difference());
+            checked.together().ifPresent(difference -> root.put("batch_logit_difference", difference));
             root.put("logit_crc32", checked.crc32());
         });
         result.limits().ifPresent(most -> {
@@ -469,9 +470,12 @@ final class BenchVerb implements Callable<Integer> {
                 "loaded in    %9.2f s          %9.2f GB of weights, %.2f GB in the file%n",
                 result.loadSeconds(), result.residentBytes() / 1e9, storedBytes(files) / 1e9);
         ProcessMemory.now().resident().ifPresent(bytes -> out.printf("process      %9.2f GB resident%n", bytes / 1e9));
-        result.checked()
-                .ifPresent(checked ->
-                        out.printf("difference   %9.1e of the range of logits, before timing%n", checked.difference()));
+        result.checked().ifPresent(checked -> {
+            out.printf("difference   %9.1e of the range of logits, before timing%n", checked.difference());
+            checked.together()
+                    .ifPresent(difference -> out.printf(
+                            "             %9.1e of %d sequences decoded together%n", difference, result.batch()));
+        });
         out.flush();
     }
 

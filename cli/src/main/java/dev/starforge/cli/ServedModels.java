@@ -14,6 +14,7 @@ import dev.starforge.serve.scheduler.ServedModel;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.ChatTemplates;
@@ -115,10 +116,15 @@ final class ServedModels {
         long wanted = (long) options.maxBatch * Math.ceilDiv(context, Engine.BLOCK);
         long bytes = options.kvBytes();
         long blocks = bytes / each; // what running texts do not need keeps prefixes
+        MachineFacts facts = MachineFacts.of(
+                opened.selection().backend().name(),
+                opened.selection().backend().probe().found().get(options.flags.deviceIndex()));
+        if (bytes > facts.memoryBytes()) {
+            throw new MemoryException(
+                    "%s: --kv-memory %s: %d bytes for keys and values, but the device has %d; choose less"
+                            .formatted(opened.device().name(), options.kvMemory, bytes, facts.memoryBytes()));
+        }
         if (bytes == 0) {
-            MachineFacts facts = MachineFacts.of(
-                    opened.selection().backend().name(),
-                    opened.selection().backend().probe().found().get(options.flags.deviceIndex()));
             bytes = (long) (SHARE_OF_FREE * facts.freeBytes());
             blocks = Math.min(wanted, bytes / each);
         }

@@ -91,7 +91,7 @@ final class Serving {
                     Clock.systemUTC());
             try (scheduler) {
                 adapters.forEach(scheduler::loadAdapter);
-                scheduler.warmUp();
+                warmUp(scheduler);
                 worker.open(scheduler);
                 tell(worker, scheduler);
                 hint(worker, id);
@@ -113,6 +113,19 @@ final class Serving {
             throw defect;
         } catch (Exception failure) {
             throw new IllegalStateException(failure);
+        }
+    }
+
+    /** The first step takes memory that the plan did not know of, which is another end than a device that fails. */
+    private static void warmUp(Scheduler scheduler) {
+        try {
+            scheduler.warmUp();
+        } catch (DeviceException failed) {
+            throw scheduler
+                    .failure()
+                    .filter(MemoryException.class::isInstance)
+                    .map(DeviceException.class::cast)
+                    .orElse(failed);
         }
     }
 

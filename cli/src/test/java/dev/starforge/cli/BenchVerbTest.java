@@ -87,7 +87,17 @@ final class BenchVerbTest {
         assertThat(outcome.code()).as(outcome.err()).isZero();
         JsonNode json = new JsonMapper().readTree(outcome.out());
         assertThat(json.path("logit_difference").doubleValue()).isBetween(0.0, 2e-3);
+        assertThat(json.path("batch_logit_difference").isNumber()).isTrue();
+        assertThat(json.path("batch_logit_difference").doubleValue()).isBetween(0.0, 2e-3);
         assertThat(json.path("logit_crc32").longValue()).isPositive();
+    }
+
+    @Test
+    void whatASequenceOfABatchDiffersByIsPrintedUnlessNothingIsCompared() {
+        String batch = "bench --random tiny --batch 5 --depth 40" + SHORT;
+        assertThat(run(batch).out())
+                .containsPattern("difference +\\S+ of the range.*\\R +\\S+ of 5 sequences decoded together");
+        assertThat(run(batch + " --no-check").out()).contains("decode").doesNotContain("difference", "together");
     }
 
     /** An update has one launch for each parameter, so the profile is of one step, and of all of it. */

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -32,10 +33,11 @@ final class LostGpuTest {
         FakeCuda.compile(folder);
     }
 
-    private Process start(int port, Map<String, String> environment) throws IOException {
+    private Process start(int port, Map<String, String> environment, String... flags) throws IOException {
         List<String> command = new ArrayList<>();
         command.addAll(List.of("worker", "--worker-id", "w1", "--model", "../golden/gguf/micro-Q8_0.gguf"));
         command.addAll(List.of("--device", "cuda", "--no-callback", "--port", String.valueOf(port)));
+        command.addAll(List.of(flags));
         ProcessBuilder builder = FakeCuda.starforge(folder, command);
         builder.environment().putAll(environment);
         return builder.start();
@@ -71,6 +73,24 @@ final class LostGpuTest {
         assertThat(ended(worker, DEVICE_LOST)).contains("CUDA_ERROR_ILLEGAL_ADDRESS");
     }
 
+    /** The script that does the same with a real GPU: its driver, which is ours in one function, hands all else on. */
+    @Test
+    void theScriptForRealGpusFindsWhatItLooksFor() throws IOException, InterruptedException {
+        Path launcher = folder.resolve("starforge");
+        String command = ChildProgram.command(List.of()).stream()
+                .map(word -> "'" + word + "'")
+                .collect(Collectors.joining(" "));
+        Files.writeString(launcher, "#!/bin/sh\nexec " + command + " \"$@\"\n");
+        assertThat(launcher.toFile().setExecutable(true)).isTrue();
+        ProcessBuilder script = new ProcessBuilder("../scripts/gpu-faults", launcher.toString())
+                .redirectErrorStream(true)
+                .redirectOutput(folder.resolve("log").toFile());
+        script.environment().put("LD_LIBRARY_PATH", folder.toString());
+        script.environment().put("XDG_CACHE_HOME", folder.toString());
+        script.environment().put("GPU_FAULTS_ONLY", "error");
+        assertThat(ended(script.start(), 0)).containsSubsequence("INFERENCE_FAILED", "serve ends with 4");
+    }
+
     /** The status of a completion, asked for until somebody listens; 0 where the worker ends instead. */
     private static int ask(HttpClient client, Process worker, URI server) throws InterruptedException {
         HttpRequest request = HttpRequest.newBuilder(server.resolve("/v1/completions"))
@@ -97,6 +117,32 @@ final class LostGpuTest {
     void withoutMemoryItEndsByAnotherCode() throws IOException, InterruptedException {
         assertThat(ended(start(0, Map.of("FAKE_CUDA_FAILS", "cuMemAlloc_v2")), OUT_OF_MEMORY))
                 .contains("cuda:0: reserve ", " are free", "choose a smaller model", "contexts left: 0");
+    }
+
+    @Test
+    void withoutMemoryForAContextItEndsByTheSameCode() throws IOException, InterruptedException {
+        assertThat(ended(start(0, Map.of("FAKE_CUDA_FAILS", "cuDevicePrimaryCtxRetain")), OUT_OF_MEMORY))
+                .contains("open cuda:0: ", (3L << 30) + " of " + (8L << 30) + " bytes are taken", "contexts left: 0");
+    }
+
+    /** Kernels are loaded into the GPU's memory, too, and the first time when the device is checked. */
+    @Test
+    void withoutMemoryForAKernelItEndsByTheSameCode() throws IOException, InterruptedException {
+        assertThat(ended(start(0, Map.of("FAKE_CUDA_FAILS", "cuModuleLoadData")), OUT_OF_MEMORY))
+                .contains("CUDA_ERROR_OUT_OF_MEMORY", "end what else uses the GPU");
+    }
+
+    /** A graph is instantiated when the warm-up records its second step. */
+    @Test
+    void withoutMemoryForTheFirstStepsItEndsByTheSameCode() throws IOException, InterruptedException {
+        assertThat(ended(start(0, Map.of("FAKE_CUDA_FAILS", "cuGraphInstantiateWithFlags")), OUT_OF_MEMORY))
+                .contains("capture: CUDA_ERROR_OUT_OF_MEMORY");
+    }
+
+    @Test
+    void moreMemoryForKeysAndValuesThanTheDeviceHasIsRefused() throws IOException, InterruptedException {
+        assertThat(ended(start(0, Map.of(), "--kv-memory", "9G"), OUT_OF_MEMORY))
+                .contains("cuda:0: --kv-memory 9G: " + (9L << 30), "the device has " + (8L << 30));
     }
 
     @Test

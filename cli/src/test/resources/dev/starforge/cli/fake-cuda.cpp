@@ -18,9 +18,11 @@ bool fails(const char* function) {
     return named != nullptr && strcmp(named, function) == 0;
 }
 
+bool faulted; // by the kernel that scripts/gpu-faults launches
+
 bool lost() {
     const char* file = getenv("FAKE_CUDA_LOST");
-    return file != nullptr && access(file, F_OK) == 0;
+    return faulted || (file != nullptr && access(file, F_OK) == 0);
 }
 
 struct AtExit {
@@ -57,6 +59,8 @@ int launch(const char* kernel, unsigned groups, void** p) {
         for (unsigned i = 0; i < groups; i++) {
             argument<int*>(p, 8)[i] = 5;
         }
+    } else if (strcmp(kernel, "fault") == 0) {
+        faulted = true;
     }
     return 0;
 }
@@ -73,7 +77,9 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     return *value = attribute == 16 ? 4 : attribute == 75 ? 9 : 0, 0;
 }
 int cuDeviceTotalMem_v2(u64* bytes, int) { return *bytes = 8ull << 30, 0; }
-int cuDevicePrimaryCtxRetain(u64* context, int) { return *context = ++contexts, 0; }
+int cuDevicePrimaryCtxRetain(u64* context, int) {
+    return fails("cuDevicePrimaryCtxRetain") ? 2 : (*context = ++contexts, 0);
+}
 int cuDevicePrimaryCtxRelease_v2(int) { return contexts--, 0; }
 int cuCtxSetCurrent(u64) { return 0; }
 int cuMemAlloc_v2(void** pointer, u64 bytes) {
@@ -87,7 +93,7 @@ int cuMemcpyHtoDAsync_v2(void* to, const void* from, u64 bytes, u64) { return me
 int cuMemcpyDtoHAsync_v2(void* to, const void* from, u64 bytes, u64) { return memcpy(to, from, bytes), 0; }
 int cuMemcpyDtoDAsync_v2(void* to, const void* from, u64 bytes, u64) { return memmove(to, from, bytes), 0; }
 int cuMemsetD8Async(void* to, unsigned char value, u64 bytes, u64) { return memset(to, value, bytes), 0; }
-int cuModuleLoadData(u64* module, const void*) { return *module = 1, 0; }
+int cuModuleLoadData(u64* module, const void*) { return *module = 1, fails("cuModuleLoadData") ? 2 : 0; }
 int cuModuleUnload(u64) { return 0; }
 int cuModuleGetFunction(char** function, u64, const char* name) { return *function = strdup(name), 0; }
 int cuLaunchKernel(const char* f, unsigned x, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, u64, void** p, void**) {
@@ -99,7 +105,9 @@ int cuStreamDestroy_v2(u64) { return 0; }
 int cuStreamSynchronize(u64) { return lost() ? 700 : 0; }
 int cuStreamBeginCapture_v2(u64, int) { return 0; }
 int cuStreamEndCapture(u64, u64* graph) { return *graph = 1, 0; }
-int cuGraphInstantiateWithFlags(u64* graph, u64, u64) { return *graph = 1, 0; }
+int cuGraphInstantiateWithFlags(u64* graph, u64, u64) {
+    return *graph = 1, fails("cuGraphInstantiateWithFlags") ? 2 : 0;
+}
 int cuGraphLaunch(u64, u64) { return 0; }
 int cuGraphExecDestroy(u64) { return 0; }
 int cuGraphDestroy(u64) { return 0; }

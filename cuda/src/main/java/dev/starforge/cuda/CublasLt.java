@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.MemoryException;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
@@ -12,6 +13,7 @@ import java.lang.invoke.MethodHandle;
 /** cuBLASLt, NVIDIA's library of dense products, function by function under the names of its header. */
 final class CublasLt {
     static final int SUCCESS = 0;
+    private static final int ALLOC_FAILED = 3;
     static final int COMPUTE_32F = 68;
     static final int DESC_TRANSA = 3;
     static final int DESC_TRANSB = 4;
@@ -64,6 +66,10 @@ final class CublasLt {
     private CublasLt() {}
 
     static void check(int status, String operation) {
+        if (status == ALLOC_FAILED) {
+            throw new MemoryException(
+                    operation + ": cuBLASLt has no memory; end what else uses the GPU, or ask for less");
+        }
         if (status != SUCCESS) {
             throw new DeviceException(operation + ": cuBLASLt status " + status);
         }

@@ -84,7 +84,11 @@ final class CudaDevice implements Device {
             MemorySegment result = arena.allocate(JAVA_LONG);
             CudaDriver.check(CudaDriver.cuDeviceGet(result, options.index()), operation);
             int device = result.get(JAVA_INT, 0);
-            CudaDriver.check(CudaDriver.cuDevicePrimaryCtxRetain(result, device), operation);
+            int status = CudaDriver.cuDevicePrimaryCtxRetain(result, device);
+            if (status == CudaDriver.OUT_OF_MEMORY) {
+                throw noContext(operation, device, arena);
+            }
+            CudaDriver.check(status, operation);
             try {
                 CudaDriver.check(CudaDriver.cuCtxSetCurrent(result.get(JAVA_LONG, 0)), operation);
                 return new CudaDevice(device, options);
@@ -95,13 +99,26 @@ final class CudaDevice implements Device {
         }
     }
 
+    /** Without a context nobody but NVML knows what is free, and how much a context takes is the driver's secret. */
+    private static MemoryException noContext(String operation, int device, Arena arena) {
+        MemorySegment total = arena.allocate(JAVA_LONG);
+        CudaDriver.check(CudaDriver.cuDeviceTotalMem_v2(total, device), operation);
+        long used = meter(device, arena).stream()
+                .map(handle -> Nvml.usage(handle).memoryBytes())
+                .findFirst()
+                .orElse(Usage.UNKNOWN.memoryBytes());
+        return new MemoryException(
+                "%s: the driver's own context, some 0.5 GB, finds no memory: %s of %d bytes are taken; end what else uses the GPU"
+                        .formatted(operation, used < 0 ? "most" : used, total.get(JAVA_LONG, 0)));
+    }
+
     /** The device's context is retained and current. */
     private CudaDevice(int device, DeviceOptions options) {
         this.device = device;
         index = options.index();
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
-        meter = meter();
+        meter = meter(device, arena);
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         tensorCores = major >= CudaBackend.TENSOR_CORES;
@@ -122,7 +139,7 @@ final class CudaDevice implements Device {
         dispatch = new Dispatch(launcher);
     }
 
-    private OptionalLong meter() {
+    private static OptionalLong meter(int device, Arena arena) {
         MemorySegment busId = arena.allocate(BUS_ID_BYTES);
         return CudaDriver.cuDeviceGetPCIBusId(busId, BUS_ID_BYTES, device) == CudaDriver.SUCCESS
                 ? Nvml.device(busId.getString(0))
@@ -234,7 +251,7 @@ final class CudaDevice implements Device {
         return new MemoryException(
                 "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
                                 .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
-                        + "bits (--weights), a shorter context or a smaller batch, or end what else uses the GPU");
+                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else uses the GPU");
     }
 
     @Override

@@ -6,6 +6,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.MemoryException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
@@ -110,8 +111,12 @@ final class CudaDriver {
 
     private CudaDriver() {}
 
-    /** Throws what the driver calls this status, and for which operation. */
+    /** Throws what the driver calls this status, and for which operation. Kernels and graphs take memory of the GPU, too. */
     static void check(int status, String operation) {
+        if (status == OUT_OF_MEMORY) {
+            throw new MemoryException(
+                    operation + ": " + describe(status) + "; end what else uses the GPU, or ask for less");
+        }
         if (status != SUCCESS) {
             throw new DeviceException(operation + ": " + describe(status));
         }

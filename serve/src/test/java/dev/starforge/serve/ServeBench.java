@@ -23,6 +23,9 @@ import tools.jackson.databind.node.ObjectNode;
  * How a server with OpenAI's API does under load, whoever made it: streams at once, a long prompt that joins them, and the
  * same prompt again. Prompts are token ids, so that every server has the same work; a server that computes something else is
  * not noticed here, which is what {@code scripts/versus-peers} is for.
+ *
+ * <p>As many streams of as many tokens run once before, with other prompts: the first steps of a batch size, and of a length of
+ * text, compile kernels and record what later ones replay.
  */
 final class ServeBench {
     private static final int SHORT_PROMPT = 32;
@@ -35,12 +38,14 @@ final class ServeBench {
     private final int streams;
     private final int tokens;
     private final int prompt;
+    private final GpuMeter meter;
 
-    private ServeBench(URI server, int streams, int tokens, int prompt) {
+    ServeBench(URI server, int streams, int tokens, int prompt, GpuMeter meter) {
         this.server = server;
         this.streams = streams;
         this.tokens = tokens;
         this.prompt = prompt;
+        this.meter = meter;
     }
 
     /** The server's address, streams at once, tokens of each, and tokens of the long prompt. */
@@ -48,9 +53,8 @@ final class ServeBench {
         int streams = Integer.parseInt(args[1]);
         int tokens = Integer.parseInt(args[2]);
         int prompt = Integer.parseInt(args[3]);
-        ServeBench bench = new ServeBench(URI.create(args[0] + "/"), streams, tokens, prompt);
-        try (HttpClient _ = bench.client) {
-            System.out.println(bench.run());
+        try (GpuMeter meter = GpuMeter.start(GpuMeter.NVIDIA_SMI, GpuMeter.LOOKS_BACK)) {
+            System.out.println(new ServeBench(URI.create(args[0] + "/"), streams, tokens, prompt, meter).run());
         }
     }
 
@@ -79,15 +83,25 @@ final class ServeBench {
             return longest;
         }
 
+        long begun() {
+            return at.getFirst();
+        }
+
         long last() {
             return at.getLast();
         }
     }
 
-    private ObjectNode run() throws Exception {
+    ObjectNode run() throws Exception {
+        try (client) {
+            return measured();
+        }
+    }
+
+    private ObjectNode measured() throws Exception {
         ObjectNode said = Jackson.object();
-        ask(ids(90_000, SHORT_PROMPT), 4); // what a first request pays for is not what is measured
-        load(said);
+        load(90_000, Jackson.object());
+        load(1_000, said);
         join(said);
         long begin = System.nanoTime();
         ask(ids(2_000, prompt), 1);
@@ -100,12 +114,12 @@ final class ServeBench {
     }
 
     /** Streams that begin together, while somebody asks for the server's health. */
-    private void load(ObjectNode said) throws Exception {
+    private void load(int seed, ObjectNode said) throws Exception {
         try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {
             long begin = System.nanoTime();
             List<Future<Heard>> running = new ArrayList<>();
             for (int i = 0; i < streams; i++) {
-                int[] ids = ids(1_000 + i, SHORT_PROMPT);
+                int[] ids = ids(seed + i, SHORT_PROMPT);
                 running.add(clients.submit(() -> ask(ids, tokens)));
             }
             List<Double> health = new ArrayList<>();
@@ -132,6 +146,9 @@ final class ServeBench {
             said.put("longest_gap_s", rounded(longest(heard, begin, end)));
             said.put("health_p50_ms", rounded(percentile(health, 50)));
             said.put("health_p99_ms", rounded(percentile(health, 99)));
+            long allBegan = heard.stream().mapToLong(Heard::begun).max().orElseThrow();
+            long oneEnded = heard.stream().mapToLong(Heard::last).min().orElseThrow();
+            meter.report(said, allBegan, oneEnded);
         }
     }
 
@@ -177,7 +194,8 @@ final class ServeBench {
 
     private Heard ask(int[] ids, int maxTokens) throws IOException, InterruptedException {
         ObjectNode body = Jackson.object();
-        body.put("max_tokens", maxTokens).put("temperature", 0).put("stream", true);
+        body.put("max_tokens", maxTokens).put("ignore_eos", true).put("temperature", 0);
+        body.put("stream", true);
         body.putObject("stream_options").put("include_usage", true);
         var list = body.putArray("prompt");
         for (int id : ids) {

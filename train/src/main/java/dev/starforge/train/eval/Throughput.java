@@ -9,7 +9,6 @@ import dev.starforge.model.generate.Sampling;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
@@ -20,7 +19,9 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.OptionalDouble;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.ToDoubleFunction;
@@ -74,7 +75,13 @@ public record Throughput(
     /** Tokens compared with the reference: a prefill, and one decode step, which have kernels of their own. */
     private static final int CHECKED = 6;
 
-    /** Steps of a batch that are compared: one that runs, one that is recorded, one that is replayed. */
+    /**
+     * Texts that the sequences of a batch have in turn, each a token longer than the one before. An odd number, so that rows whose
+     * distance is that of a kernel's tiles have different ones.
+     */
+    private static final int TEXTS = 3;
+
+    /** Steps of a batch before its logits are compared: one that runs, one that is recorded, one that is replayed. */
     private static final int RECORDED = 3;
 
     /** What the reference takes for a parameter and token, and what the CPU takes, loading included. */
@@ -124,7 +131,7 @@ public record Throughput(
     public Times run() {
         try (Generator generator = new Generator(model, device, precision, fallback, Math.toIntExact(context()))) {
             long start = nanoTime.getAsLong();
-            generator.feed(ids(promptTokens));
+            generator.feed(ids(0, promptTokens));
             generator.await();
             double prefill = since(start);
             int next = generator.next();
@@ -134,7 +141,7 @@ public record Throughput(
                 return new Times(prefill, first, decodeTogether(), hostStep(generator, next));
             }
             if (depth > 0) {
-                next = generator.best(ids(depth));
+                next = generator.best(ids(0, depth));
             }
             start = nanoTime.getAsLong();
             for (int i = 0; i < genTokens; i++) {
@@ -161,16 +168,8 @@ public record Throughput(
 
     /** Seconds of decoding with so many sequences, whose texts before are their own. */
     private double decodeTogether() {
-        int blocks = batch * Math.ceilDiv(depth + WARM_UP + 1 + genTokens, Engine.BLOCK);
-        try (Engine engine = new Engine(model, device, precision, fallback, blocks)) {
-            List<Engine.Sequence> texts = new ArrayList<>();
-            for (int i = 0; i < batch; i++) {
-                Engine.Sequence text = engine.open(Engine.Adapter.BASE, String.valueOf(i), ids(depth + 1));
-                texts.add(text);
-                if (depth > 0) {
-                    engine.step(List.of(new Engine.Piece(text, depth, 0)));
-                }
-            }
+        try (Engine engine = engine()) {
+            List<Engine.Sequence> texts = open(engine, Collections.nCopies(batch, ids(0, depth + 1)), 1);
             decode(engine, texts, WARM_UP);
             long start = nanoTime.getAsLong();
             decode(engine, texts, genTokens);
@@ -178,34 +177,55 @@ public record Throughput(
         }
     }
 
+    /** With room for what is timed, and for what is compared before: the size of a table of blocks is part of a recorded step. */
+    private Engine engine() {
+        int longest = Math.max(depth, CHECKED + TEXTS) + WARM_UP + 1 + genTokens;
+        return new Engine(model, device, precision, fallback, batch * Math.ceilDiv(longest, Engine.BLOCK));
+    }
+
+    /** Sequences that share nothing, of which so many tokens are pending. */
+    private static List<Engine.Sequence> open(Engine engine, List<int[]> texts, int pending) {
+        List<Engine.Sequence> opened = new ArrayList<>();
+        for (int[] ids : texts) {
+            Engine.Sequence text = engine.open(Engine.Adapter.BASE, String.valueOf(opened.size()), ids);
+            opened.add(text);
+            if (ids.length > pending) {
+                engine.step(List.of(new Engine.Piece(text, ids.length - pending, 0)));
+            }
+        }
+        return opened;
+    }
+
     private static void decode(Engine engine, List<Engine.Sequence> texts, int steps) {
-        List<Engine.Piece> pieces =
-                texts.stream().map(text -> new Engine.Piece(text, 1, 1)).toList();
         for (int step = 0; step < steps; step++) {
-            int[] tokens = engine.step(
-                            pieces,
-                            texts.stream()
-                                    .map(text -> new Engine.Choice(Sampling.GREEDY, text.length(), Decoding.NO_HISTORY))
-                                    .toList(),
-                            0)
-                    .tokens();
+            int[] tokens = choose(engine, texts);
             for (int i = 0; i < tokens.length; i++) {
                 texts.get(i).add(tokens[i]);
             }
         }
     }
 
+    /** The step that is timed. */
+    private static int[] choose(Engine engine, List<Engine.Sequence> texts) {
+        List<Engine.Choice> greedy = texts.stream()
+                .map(text -> new Engine.Choice(Sampling.GREEDY, text.length(), Decoding.NO_HISTORY))
+                .toList();
+        return engine.step(nextOf(texts), greedy, 0).tokens();
+    }
+
+    private static List<Engine.Piece> nextOf(List<Engine.Sequence> texts) {
+        return texts.stream().map(text -> new Engine.Piece(text, 1, 1)).toList();
+    }
+
     private double since(long start) {
         return (nanoTime.getAsLong() - start) / 1e9;
     }
 
-    /** Some tokens of the vocabulary, always the same. */
-    private int[] ids(int count) {
-        int[] ids = new int[count];
-        for (int i = 0; i < count; i++) {
-            ids[i] = (int) ((i * 2654435761L >>> 7) % model.facts().vocabulary());
-        }
-        return ids;
+    /** Some tokens of the vocabulary, always the same: so many of an endless text, from one of them on. */
+    private int[] ids(int from, int count) {
+        return IntStream.range(from, from + count)
+                .map(i -> (int) ((i * 2654435761L >>> 7) % model.facts().vocabulary()))
+                .toArray();
     }
 
     /** Who is asked what is right; see {@link #LARGE}. */
@@ -214,68 +234,167 @@ public record Throughput(
     }
 
     /** About how long {@link #check} takes. */
-    public static double checkSeconds(String oracle, long parameters) {
-        return parameters * CHECKED * (oracle.equals("reference") ? REFERENCE_SECONDS : CPU_SECONDS);
+    public double checkSeconds(String oracle, long parameters) {
+        int tokens = texts().stream().mapToInt(ids -> ids.length).sum();
+        return parameters * tokens * (oracle.equals("reference") ? REFERENCE_SECONDS : CPU_SECONDS);
+    }
+
+    /** What is compared: one text, or those that the sequences of a batch have. */
+    private List<int[]> texts() {
+        return IntStream.range(0, batch > 1 ? TEXTS : 1)
+                .mapToObj(i -> ids(i * CHECKED * TEXTS, CHECKED + i))
+                .toList();
     }
 
     /**
      * The largest difference of a logit from the oracle's, as a share of their range: a wrong answer is not worth timing. Those of
-     * one sequence are compared, and those of all that are decoded together.
+     * one sequence are compared, and those of all that are decoded together, each with its text alone on the oracle.
      *
      * @param replays how often the decode step of one sequence is repeated, to the same bits
      * @param load the same model on another device
-     * @throws ModelException where the difference is too large, or a repeated step gives other bits
+     * @throws ModelException where the difference is too large, a repeated step gives other bits, or the step that is timed
+     *     chooses another token than the likeliest
      */
     public Checked check(String oracle, int replays, ModelFiles files, Function<Scope, Model> load) {
-        int[] ids = ids(CHECKED);
-        List<float[]> actual = new ArrayList<>(batch > 1 ? together(ids) : List.of());
-        try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
-            generator.feed(Arrays.copyOf(ids, CHECKED - 1));
-            generator.feedOne(ids[CHECKED - 1]);
-            actual.add(generator.logits());
-            for (int i = 0; i < replays; i++) {
-                generator.replay();
-                if (!Arrays.equals(actual.getLast(), generator.logits())) {
-                    throw new ModelException(
-                            files.path(), "bench: replay " + (i + 1) + " of a decode step gives other logits");
-                }
+        float[] alone = alone(replays, files.path());
+        List<Decoded> together = batch > 1 ? together() : List.of();
+        List<float[]> expected = expected(oracle, load);
+        double bound = bound(files);
+        double worst = 0;
+        for (int i = 0; i < together.size(); i++) {
+            String which = "sequence " + (i + 1) + " of " + batch;
+            if (!isDeep(i)) {
+                double difference = difference(together.get(i).logits, expected.get(i % TEXTS));
+                require(files.path(), "logits of " + which, difference, oracle, bound);
+                worst = Math.max(worst, difference);
             }
+            requireLikeliest(files.path(), which, together.get(i));
         }
-        try (Device reference = Selection.choose(oracle).backend().open(new DeviceOptions(0, 0, Path.of("")));
-                Scope weights = new Scope(reference)) {
-            Precision exact = oracle.equals("reference") ? precision : precision.withInt8Activations(false);
-            try (Generator generator =
-                    new Generator(load.apply(weights), reference, exact, Fallback.QUIET, ids.length)) {
-                generator.feed(ids);
-                float[] expected = generator.logits();
-                double difference = actual.stream()
-                        .mapToDouble(each -> Logits.maxAbsError(each, expected) / Logits.range(expected))
-                        .reduce(0, Math::max); // of which NaN is the largest
-                boolean rounded = precision.int8Activations()
-                        && files.tensors().stream()
-                                .anyMatch(tensor ->
-                                        ROUNDING.matcher(tensor.dtype()).matches());
-                double bound = rounded && device.name().equals("cpu")
-                        ? ROUNDED
-                        : precision.compute() == DType.F32 ? EXACT : SIXTEEN_BITS;
-                if (!(difference <= bound)) {
-                    throw new ModelException(
-                            files.path(),
-                            "bench: logits differ from those of " + oracle + " by " + difference
-                                    + " of their range, expected at most " + bound);
-                }
-                return new Checked(difference, crc(actual.getLast()));
-            }
-        }
+        double difference = difference(alone, expected.getFirst());
+        require(files.path(), "logits", difference, oracle, bound);
+        return new Checked(difference, batch > 1 ? OptionalDouble.of(worst) : OptionalDouble.empty(), crc(alone));
     }
 
     /**
      * What was found to be right.
      *
-     * @param difference the largest of a logit, as a share of their range
-     * @param crc32 of the logits' bits, to compare runs by
+     * @param difference the largest of a logit of one sequence, as a share of their range
+     * @param together the same of the sequences of a batch, where there is one
+     * @param crc32 of the bits of that one sequence's logits, to compare runs by
      */
-    public record Checked(double difference, long crc32) {}
+    public record Checked(double difference, OptionalDouble together, long crc32) {}
+
+    private static double difference(float[] actual, float[] expected) {
+        return Logits.maxAbsError(actual, expected) / Logits.range(expected);
+    }
+
+    private static void require(Path file, String what, double difference, String oracle, double bound) {
+        if (!(difference <= bound)) { // or is NaN
+            throw new ModelException(
+                    file,
+                    "bench: " + what + " differ from those of " + oracle + " by " + difference
+                            + " of their range, expected at most " + bound);
+        }
+    }
+
+    private double bound(ModelFiles files) {
+        boolean rounded = precision.int8Activations()
+                && files.tensors().stream()
+                        .anyMatch(tensor -> ROUNDING.matcher(tensor.dtype()).matches());
+        return rounded && device.name().equals("cpu")
+                ? ROUNDED
+                : precision.compute() == DType.F32 ? EXACT : SIXTEEN_BITS;
+    }
+
+    /** What the oracle says after each text. */
+    private List<float[]> expected(String oracle, Function<Scope, Model> load) {
+        Precision exact = oracle.equals("reference") ? precision : precision.withInt8Activations(false);
+        try (Device reference = Selection.choose(oracle).backend().open(new DeviceOptions(0, 0, Path.of("")));
+                Scope weights = new Scope(reference);
+                Generator generator =
+                        new Generator(load.apply(weights), reference, exact, Fallback.QUIET, CHECKED + TEXTS)) {
+            List<float[]> rows = new ArrayList<>();
+            for (int[] ids : texts()) {
+                generator.rewind();
+                generator.feed(ids);
+                rows.add(generator.logits());
+            }
+            return rows;
+        }
+    }
+
+    /** Logits of one sequence: after a prefill, and one decode step that is repeated. */
+    private float[] alone(int replays, Path file) {
+        int[] ids = texts().getFirst();
+        try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
+            generator.feed(Arrays.copyOf(ids, ids.length - 1));
+            generator.feedOne(ids[ids.length - 1]);
+            float[] logits = generator.logits();
+            for (int i = 0; i < replays; i++) {
+                generator.replay();
+                if (!Arrays.equals(logits, generator.logits())) {
+                    throw new ModelException(file, "bench: replay " + (i + 1) + " of a decode step gives other logits");
+                }
+            }
+            return logits;
+        }
+    }
+
+    /**
+     * What a step says of a sequence: its logits, and the token that is chosen where the step is one that chooses, as those are
+     * that are timed.
+     */
+    private record Decoded(float[] logits, int chosen) {}
+
+    /** Whether a sequence is as long as those that are timed, so that tables are as wide; no oracle computes it. */
+    private boolean isDeep(int sequence) {
+        return depth > 0 && sequence == batch - 1;
+    }
+
+    /**
+     * The sequences of a batch, the last {@link #RECORDED} tokens of each by steps as those that are timed: first by steps that
+     * leave logits, then the same tokens again by steps that choose, which keep none.
+     */
+    private List<Decoded> together() {
+        List<int[]> texts = IntStream.range(0, batch)
+                .mapToObj(i -> isDeep(i) ? ids(0, depth + RECORDED) : texts().get(i % TEXTS))
+                .toList();
+        try (Engine engine = engine()) {
+            List<Engine.Sequence> sequences = open(engine, texts, RECORDED);
+            for (int step = 0; step < RECORDED; step++) {
+                engine.step(nextOf(sequences));
+            }
+            int width = model.facts().vocabulary();
+            float[] all = device.floats(engine.logits());
+            for (int i = 0; i < batch; i++) {
+                int[] ids = texts.get(i);
+                sequences.get(i).truncate(ids.length - RECORDED);
+                sequences.get(i).add(Arrays.copyOfRange(ids, ids.length - RECORDED, ids.length));
+            }
+            int[] chosen = {};
+            for (int step = 0; step < RECORDED; step++) {
+                chosen = choose(engine, sequences);
+            }
+            List<Decoded> rows = new ArrayList<>();
+            for (int i = 0; i < batch; i++) {
+                rows.add(new Decoded(Arrays.copyOfRange(all, i * width, (i + 1) * width), chosen[i]));
+            }
+            return rows;
+        }
+    }
+
+    private static void requireLikeliest(Path file, String which, Decoded decoded) {
+        float[] logits = decoded.logits;
+        int best = IntStream.range(0, logits.length)
+                .reduce((a, b) -> logits[b] > logits[a] ? b : a)
+                .orElseThrow();
+        if (decoded.chosen != best) {
+            throw new ModelException(
+                    file,
+                    "bench: " + which + " continues with token " + decoded.chosen
+                            + ", expected the likeliest by its logits, " + best);
+        }
+    }
 
     private static long crc(float[] logits) {
         ByteBuffer bytes = ByteBuffer.allocate(Float.BYTES * logits.length);
@@ -283,28 +402,5 @@ public record Throughput(
         CRC32 crc = new CRC32();
         crc.update(bytes);
         return crc.getValue();
-    }
-
-    /** Logits after the same tokens in all sequences of a batch, the last {@link #RECORDED} of them by steps as those that are timed. */
-    private List<float[]> together(int[] ids) {
-        int blocks = batch * Math.ceilDiv(ids.length, Engine.BLOCK);
-        try (Engine engine = new Engine(model, device, precision, fallback, blocks)) {
-            List<Engine.Sequence> texts = new ArrayList<>();
-            for (int i = 0; i < batch; i++) {
-                Engine.Sequence text = engine.open(Engine.Adapter.BASE, String.valueOf(i), ids);
-                texts.add(text);
-                engine.step(List.of(new Engine.Piece(text, ids.length - RECORDED, 0)));
-            }
-            for (int step = 0; step < RECORDED; step++) {
-                engine.step(
-                        texts.stream().map(text -> new Engine.Piece(text, 1, 1)).toList());
-            }
-            Tensor logits = engine.logits();
-            int width = model.facts().vocabulary();
-            float[] all = device.floats(logits);
-            return IntStream.range(0, batch)
-                    .mapToObj(i -> Arrays.copyOfRange(all, i * width, (i + 1) * width))
-                    .toList();
-        }
     }
 }
