@@ -338,7 +338,7 @@ public final class Engine implements AutoCloseable {
 
     private static int width(List<Piece> pieces) {
         return pieces.stream()
-                .mapToInt(piece -> piece.sequence.place.table().length)
+                .mapToInt(piece -> piece.sequence.place.tableWidth())
                 .max()
                 .orElse(0);
     }
