@@ -25,7 +25,7 @@ import java.util.stream.Stream;
  * told later: where the device is asynchronous, after the next step was launched, so that the device never waits for them;
  * elsewhere before, since there a launch is the computation. A text may then end, because its sink has enough or it was
  * cancelled, while its next token is computed. Its blocks go back at once: whoever gets them writes to them in a later step,
- * which the device runs after this one. So does its history, and its row of the step is not looked at.
+ * which the device runs after this one. So does its history, and what the step chooses for it is told to nobody.
  */
 final class Batcher {
     private final ServedModel model;
@@ -124,10 +124,7 @@ final class Batcher {
             pieceSize.took(beginTook + nanos.getAsLong() - begin, step.tokens());
         }
         for (int row = 0; row < step.texts().size(); row++) {
-            Text text = step.texts().get(row);
-            if (!text.ended()) {
-                accept(text, step.token(chosen, row));
-            }
+            accept(step.texts().get(row), step.token(chosen, row));
         }
     }
 
