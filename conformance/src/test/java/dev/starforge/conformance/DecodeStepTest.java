@@ -98,7 +98,9 @@ final class DecodeStepTest {
                     device.waits = 0;
                     device.operations = 0;
                     device.replays = 0;
-                    Engine.Chosen chosen = engine.step(pieces(all), choices(all), 2);
+                    engine.begin(pieces(all), choices(all), 2);
+                    assertThat(device.reads).as("reads before its end").isZero();
+                    Engine.Chosen chosen = engine.finish();
                     assertThat(List.of(device.writes, device.reads, device.waits))
                             .as("uploads, reads and waits of step " + step)
                             .containsExactly(1, 1, 0);
@@ -115,6 +117,31 @@ final class DecodeStepTest {
                     }
                 }
             }
+        }
+    }
+
+    /** The blocks of a sequence that leaves while its step is computed are another's in the next one. */
+    @Test
+    void aSequenceMayLeaveWhileItsStepIsComputed() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine engine = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 3);
+                Engine alone = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 3)) {
+            List<Engine.Sequence> both = List.of(engine.open(5, 6, 7), engine.open(9, 8));
+            engine.begin(pieces(both), choices(both), 0);
+            both.getFirst().close();
+            List<Engine.Sequence> next = List.of(engine.open(new int[2 * Engine.BLOCK]));
+            int staying = engine.finish().tokens()[1];
+            List<Engine.Sequence> stays = List.of(alone.open(9, 8));
+            assertThat(staying)
+                    .isEqualTo(alone.step(pieces(stays), choices(stays), 0).tokens()[0]);
+            engine.begin(pieces(next), choices(next), 0);
+            next.getFirst().close();
+            both.getLast().add(staying);
+            stays.getFirst().add(staying);
+            engine.finish();
+            assertThat(engine.step(pieces(both.subList(1, 2)), choices(both.subList(1, 2)), 0)
+                            .tokens())
+                    .isEqualTo(alone.step(pieces(stays), choices(stays), 0).tokens());
         }
     }
 

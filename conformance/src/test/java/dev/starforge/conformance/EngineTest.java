@@ -4,16 +4,20 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.generate.Engine;
+import dev.starforge.model.generate.Engine.Choice;
 import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -309,6 +313,52 @@ final class EngineTest {
             assertThatThrownBy(() -> small.add(1_000_000))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("outside the vocabulary");
+        }
+    }
+
+    /** Whatever else would compute takes the memory that the tokens are to be read from. */
+    @Test
+    void aStepThatWasBegunIsFinishedFirst() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine engine = engine(tiny, 8)) {
+            Choice greedy = new Choice(Sampling.GREEDY, 0, Decoding.NO_HISTORY);
+            Engine.Sequence one = engine.open(text(tiny, 1, 8));
+            Engine.Sequence two = engine.open(text(tiny, 2, 8));
+            List<Piece> other = List.of(new Piece(two, 8, 1));
+            assertThatThrownBy(engine::finish)
+                    .isInstanceOf(TensorException.class)
+                    .hasMessageContaining("finish: no step was begun");
+            engine.begin(List.of(new Piece(one, 8, 1)), List.of(greedy), 0);
+            refusesUntilFinished("begin", () -> engine.begin(other, List.of(greedy), 0));
+            refusesUntilFinished("begin", () -> engine.step(other, List.of(greedy), 0));
+            refusesUntilFinished("step", () -> engine.step(other));
+            refusesUntilFinished("hidden", () -> engine.hidden(other));
+            assertThat(engine.finish().tokens())
+                    .containsExactly(alone(tiny, text(tiny, 1, 8), 1, Precision.FLOAT32)[8]);
+            assertThatThrownBy(engine::finish).isInstanceOf(TensorException.class);
+            assertThat(engine.step(other, List.of(greedy), 0).tokens())
+                    .containsExactly(alone(tiny, text(tiny, 2, 8), 1, Precision.FLOAT32)[8]);
+        }
+    }
+
+    private static void refusesUntilFinished(String operation, ThrowingCallable body) {
+        assertThatThrownBy(body)
+                .isInstanceOf(TensorException.class)
+                .hasMessageContaining(operation + ": the last step, of 1 tokens, was begun and not finished");
+    }
+
+    /** A step that does not fit was not begun. */
+    @Test
+    void aStepMayBeginAfterOneThatDidNotFit() {
+        try (TinyModel tiny = new TinyModel("llama3", "cpu");
+                Engine engine = engine(tiny, 1)) {
+            Choice greedy = new Choice(Sampling.GREEDY, 0, Decoding.NO_HISTORY);
+            Engine.Sequence large = engine.open(text(tiny, 1, 17));
+            assertThatThrownBy(() -> engine.begin(List.of(new Piece(large, 17, 1)), List.of(greedy), 0))
+                    .isInstanceOf(OutOfBlocksException.class);
+            engine.begin(List.of(new Piece(large, 16, 1)), List.of(greedy), 0);
+            assertThat(engine.finish().tokens())
+                    .containsExactly(alone(tiny, text(tiny, 1, 16), 1, Precision.FLOAT32)[16]);
         }
     }
 }

@@ -29,18 +29,33 @@ import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Adapters come and go while texts run; each text has its own, and nobody else's prefixes. */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
 final class SchedulerAdapterTest {
     private static final Path GOLDEN = TinyModel.GOLDEN.resolve("llama3");
-    private static final Setup SETUP = Setup.of("llama3").withAdapters(2);
     private static final List<String> NAMES = List.of("", "one", "two");
+    private static final Map<String, int[]> ALONE = new HashMap<>();
 
     @TempDir
     private static Path folder;
 
-    @BeforeAll
-    static void drawAdapters() throws IOException {
+    @Parameter
+    private boolean asynchronous;
+
+    private static Setup setup(boolean asynchronous) {
+        return Setup.of("llama3", asynchronous).withAdapters(2);
+    }
+
+    private Setup setup() {
+        return setup(asynchronous);
+    }
+
+    private static void drawAdapters() throws IOException {
         try (Device device =
                 Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels")))) {
             for (int i = 1; i <= 3; i++) {
@@ -55,31 +70,34 @@ final class SchedulerAdapterTest {
         return folder.resolve("adapter-" + adapter);
     }
 
-    private static TinyServer withTwo() throws Exception {
-        TinyServer server = new TinyServer(SETUP);
+    private static TinyServer withTwo(boolean asynchronous) throws Exception {
+        TinyServer server = new TinyServer(setup(asynchronous));
         server.scheduler.loadAdapter("one", path(1));
         server.scheduler.loadAdapter("two", path(2));
         return server;
     }
 
-    private static Map<String, int[]> alone() throws Exception {
-        Map<String, int[]> said = new HashMap<>();
+    private TinyServer withTwo() throws Exception {
+        return withTwo(asynchronous);
+    }
+
+    @BeforeAll
+    static void hearEachAlone() throws Exception {
+        drawAdapters();
         for (String name : NAMES) {
-            try (TinyServer server = withTwo()) {
-                said.put(name, server.submit(of(text(1, 40), 20, name, "")).finished());
+            try (TinyServer server = withTwo(false)) {
+                ALONE.put(name, server.submit(of(text(1, 40), 20, name, "")).finished());
             }
         }
-        return said;
     }
 
     @Test
     void theBaseAndTwoAdaptersTogetherSayWhatEachSaysAlone() throws Exception {
-        Map<String, int[]> alone = alone();
-        assertThat(alone.get("one")).isNotEqualTo(alone.get(""));
-        assertThat(alone.get("two")).isNotEqualTo(alone.get("")).isNotEqualTo(alone.get("one"));
+        assertThat(ALONE.get("one")).isNotEqualTo(ALONE.get(""));
+        assertThat(ALONE.get("two")).isNotEqualTo(ALONE.get("")).isNotEqualTo(ALONE.get("one"));
         try (Alone base = new Alone("llama3");
                 TinyServer server = withTwo()) {
-            assertThat(alone.get("")).isEqualTo(base.greedy(text(1, 40), 20));
+            assertThat(ALONE.get("")).isEqualTo(base.greedy(text(1, 40), 20));
             server.hold();
             List<Heard> all = new ArrayList<>();
             for (int i = 0; i < 9; i++) {
@@ -87,9 +105,9 @@ final class SchedulerAdapterTest {
             }
             server.device.resume();
             for (int i = 0; i < 9; i++) {
-                assertThat(all.get(i).finished()).isEqualTo(alone.get(NAMES.get(i % 3)));
+                assertThat(all.get(i).finished()).isEqualTo(ALONE.get(NAMES.get(i % 3)));
             }
-            server.idle(SETUP);
+            server.idle(setup());
         }
     }
 
@@ -108,7 +126,6 @@ final class SchedulerAdapterTest {
     /** The place of one adapter becomes that of another, while the base and the other adapter run on. */
     @Test
     void adaptersComeAndGoWhileOthersRun() throws Exception {
-        Map<String, int[]> alone = alone();
         try (TinyServer server = withTwo()) {
             server.device.pause();
             Heard base = server.submit(of(text(1, 40), 20, "", ""));
@@ -126,9 +143,9 @@ final class SchedulerAdapterTest {
                     .containsExactlyInAnyOrder("one", "three");
             Heard three = server.submit(of(text(1, 40), 20, "three", ""));
             server.device.resume();
-            assertThat(base.finished()).isEqualTo(alone.get(""));
-            assertThat(one.finished()).isEqualTo(alone.get("one"));
-            try (TinyServer other = new TinyServer(SETUP)) {
+            assertThat(base.finished()).isEqualTo(ALONE.get(""));
+            assertThat(one.finished()).isEqualTo(ALONE.get("one"));
+            try (TinyServer other = new TinyServer(setup())) {
                 other.scheduler.loadAdapter("three", path(3));
                 assertThat(three.finished())
                         .isEqualTo(
@@ -139,7 +156,6 @@ final class SchedulerAdapterTest {
 
     @Test
     void anUnloadedAdapterKeepsItsPlaceUntilItsTextsHaveEnded() throws Exception {
-        Map<String, int[]> alone = alone();
         try (TinyServer server = withTwo()) {
             server.device.pause();
             Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
@@ -152,10 +168,10 @@ final class SchedulerAdapterTest {
             unloading.join(20_000);
             refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "one", "")));
             refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("one"));
-            assertThat(heard.finished()).isEqualTo(alone.get("one"));
-            assertThat(late.finished()).isEqualTo(alone.get("one"));
+            assertThat(heard.finished()).isEqualTo(ALONE.get("one"));
+            assertThat(late.finished()).isEqualTo(ALONE.get("one"));
             other.cancel();
-            server.idle(SETUP);
+            server.idle(setup());
             server.scheduler.loadAdapter("three", path(3));
         }
     }
@@ -228,7 +244,7 @@ final class SchedulerAdapterTest {
             }
             server.scheduler.loadAdapter("two", path(2));
         }
-        try (TinyServer server = new TinyServer("llama3")) {
+        try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("one", path(1)));
         }
     }

@@ -13,16 +13,25 @@ import dev.starforge.serve.engine.EngineRefusal;
 import dev.starforge.serve.engine.Job;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Who leaves does so after the step under way, whole; and nobody waits for a step who need not. */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
 final class SchedulerCancelTest {
-    private static final Setup SETUP = Setup.of("llama3").withNanosPerRow(10_000_000); // pieces of 16 tokens
+    @Parameter
+    private boolean asynchronous;
 
-    private static void cancelled(TinyServer server, Heard heard, int tokens) throws Exception {
+    private Setup setup() {
+        return Setup.of("llama3", asynchronous).withNanosPerRow(10_000_000); // pieces of 16 tokens
+    }
+
+    private void cancelled(TinyServer server, Heard heard, int tokens) throws Exception {
         assertThat(heard.ending()).isEqualTo(new Ending.Cancelled());
-        server.idle(SETUP);
+        server.idle(setup());
         assertThat(heard.endings).hasSize(1);
         assertThat(heard.tokens).hasSize(tokens);
     }
@@ -35,7 +44,7 @@ final class SchedulerCancelTest {
 
     @Test
     void beforeItHasBegun() throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             Heard heard = new Heard();
             Job job = server.submit(request(text(5, 90), 9), heard);
@@ -50,7 +59,7 @@ final class SchedulerCancelTest {
 
     @Test
     void betweenThePiecesOfItsPrompt() throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             answersRight(server); // the size of a piece is known now
             server.device.steps.clear();
             server.device.pause();
@@ -69,7 +78,7 @@ final class SchedulerCancelTest {
     @ParameterizedTest
     @ValueSource(ints = {1, 2, 7})
     void atSomeToken(int count) throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             server.device.pause();
             Heard heard = new Heard();
             Job job = server.submit(request(text(7, 10), 40), heard);
@@ -89,7 +98,7 @@ final class SchedulerCancelTest {
 
     @Test
     void aStatusIsThereWhileAStepIsHeldAndAnEmbeddingCanBeCancelled() throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             long begin = System.nanoTime();
             assertThat(server.scheduler.status().alive()).isTrue();
@@ -114,7 +123,7 @@ final class SchedulerCancelTest {
         Heard running = new Heard();
         Heard waiting = new Heard();
         Heard queued = new Heard();
-        try (TinyServer server = new TinyServer(SETUP.withSequences(1))) {
+        try (TinyServer server = new TinyServer(setup().withSequences(1))) {
             server.submit(request(text(1, 5), 200), running);
             await("a token", () -> !running.tokens.isEmpty());
             server.submit(request(text(2, 5), 5), waiting);
@@ -152,7 +161,7 @@ final class SchedulerCancelTest {
     /** A long prompt comes in pieces: whoever runs has a token in every step of it. */
     @Test
     void aLongPromptStopsNobodyForLongerThanAPiece() throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             answersRight(server);
             server.device.pause();
             Heard running = server.submit(request(text(9, 3), 100));

@@ -12,13 +12,23 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Texts that become vectors, in steps that they share with each other and beside texts that are generated. */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
 final class SchedulerEmbeddingTest {
-    private static final Setup SETUP = Setup.of("llama3");
+    @Parameter
+    private boolean asynchronous;
+
+    private Setup setup() {
+        return Setup.of("llama3", asynchronous);
+    }
 
     private static float[] alone(int[] text) throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(Setup.of("llama3", false))) {
             return one(server.scheduler.embed(List.of(text), ""));
         }
     }
@@ -29,7 +39,7 @@ final class SchedulerEmbeddingTest {
 
     @Test
     void textsOfManyRequestsShareAStepAndAreWhatTheyAreAlone() throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             List<int[]> texts =
                     IntStream.range(0, 5).mapToObj(i -> text(i, 4 + i)).toList();
@@ -42,14 +52,14 @@ final class SchedulerEmbeddingTest {
             for (int i = 0; i < 5; i++) {
                 assertThat(vectors.get(i)).as("text %d", i).isEqualTo(alone(texts.get(i)));
             }
-            server.idle(SETUP);
+            server.idle(setup());
         }
     }
 
     /** At 10 ms for a token, a step takes 16 of them. */
     @Test
     void aLongTextGoesInPiecesAndHoldsNobodyUp() throws Exception {
-        Setup setup = SETUP.withNanosPerRow(10_000_000);
+        Setup setup = setup().withNanosPerRow(10_000_000);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
             one(server.scheduler.embed(List.of(text(9, 60)), "")); // so that the time of a token is known
@@ -69,7 +79,7 @@ final class SchedulerEmbeddingTest {
     /** Room for six blocks: a text of 80 tokens has five of them when another grows to 60. */
     @Test
     void blocksGoToWhoeverGeneratesAndTheTextBeginsAgain() throws Exception {
-        Setup setup = SETUP.withBlocks(6).withNanosPerRow(10_000_000);
+        Setup setup = setup().withBlocks(6).withNanosPerRow(10_000_000);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
             one(server.scheduler.embed(List.of(text(9, 60)), ""));
@@ -86,7 +96,7 @@ final class SchedulerEmbeddingTest {
 
     @Test
     void aCancelledRequestGivesItsBlocksBackAndTheNextIsRight() throws Exception {
-        Setup setup = SETUP.withNanosPerRow(10_000_000);
+        Setup setup = setup().withNanosPerRow(10_000_000);
         try (TinyServer server = new TinyServer(setup)) {
             server.device.pause();
             var gone = server.scheduler.embed(List.of(text(1, 100), text(2, 100)), "");
@@ -102,10 +112,10 @@ final class SchedulerEmbeddingTest {
 
     @Test
     void aWarmUpComputesAPromptAndTokensAndLeavesNothing() throws Exception {
-        try (TinyServer server = new TinyServer(SETUP)) {
+        try (TinyServer server = new TinyServer(setup())) {
             server.scheduler.warmUp();
             assertThat(server.device.steps).hasSizeGreaterThanOrEqualTo(2);
-            server.idle(SETUP);
+            server.idle(setup());
         }
     }
 }

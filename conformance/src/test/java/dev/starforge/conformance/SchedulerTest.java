@@ -18,11 +18,18 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Many texts in one engine: each is what it is alone, and ends as it was asked to. */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
 final class SchedulerTest {
+    @Parameter
+    private boolean asynchronous;
+
     private static final int REQUESTS = 32;
 
     private static int[] prompt(int i) {
@@ -37,7 +44,7 @@ final class SchedulerTest {
     @ParameterizedTest
     @ValueSource(strings = {"llama3", "starcoder2", "qwen3_moe", "phi3-longrope"})
     void manyAtOnceSayWhatEachSaysAlone(String model) throws Exception {
-        Setup setup = Setup.of(model).withNanosPerRow(10_000_000); // pieces of 16 tokens
+        Setup setup = Setup.of(model, asynchronous).withNanosPerRow(10_000_000); // pieces of 16 tokens
         try (Alone alone = new Alone(model);
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
@@ -68,7 +75,7 @@ final class SchedulerTest {
 
     @Test
     void drawnTokensAndLogprobsAreThoseOfTheHostAlone() throws Exception {
-        Setup setup = Setup.of("llama3");
+        Setup setup = Setup.of("llama3", asynchronous);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
@@ -96,7 +103,7 @@ final class SchedulerTest {
 
     @Test
     void aPrefixIsComputedOnceForATenant() throws Exception {
-        Setup setup = Setup.of("llama3");
+        Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(1, 100);
         int shared = 100 / Engine.BLOCK * Engine.BLOCK;
         try (TinyServer server = new TinyServer(setup)) {
@@ -119,7 +126,7 @@ final class SchedulerTest {
 
     @Test
     void noTokensOnlyFillTheCache() throws Exception {
-        Setup setup = Setup.of("llama3");
+        Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(2, 49);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
@@ -138,7 +145,7 @@ final class SchedulerTest {
 
     @Test
     void textsEndAtStopTokensAndWhenTheSinkHasEnough() throws Exception {
-        Setup setup = Setup.of("llama3");
+        Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(4, 20);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
@@ -163,7 +170,7 @@ final class SchedulerTest {
     @Test
     void endOfTextEndsATextAndIsNotHeard() throws Exception {
         Sampling plain = Sampling.PLAIN.withTemperature(2);
-        try (TinyServer server = new TinyServer("llama3")) {
+        try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             int ended = 0;
             for (int seed = 0; seed < 20; seed++) {
                 Heard heard = server.submit(request(text(seed, 5), 120, plain.withSeed(seed), -1));
@@ -177,7 +184,7 @@ final class SchedulerTest {
     /** Of two rotary tables only one is in a step; neither's texts may wait for all of the other's. */
     @Test
     void textsOfTwoRotaryRegimesTakeTurns() throws Exception {
-        try (TinyServer server = new TinyServer("phi3-longrope")) {
+        try (TinyServer server = new TinyServer(Setup.of("phi3-longrope", asynchronous))) {
             server.hold();
             Heard near = server.submit(request(text(1, 4), 24));
             Heard[] tokensOfNear = {near};

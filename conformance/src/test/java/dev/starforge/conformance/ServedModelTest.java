@@ -30,12 +30,16 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 
 /** A whole worker on a real socket over a real, if tiny, model. */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
 final class ServedModelTest {
     private static final String MODEL = "starcoder2";
-    private static final Setup SETUP = Setup.of(MODEL);
     private static final Pattern SAMPLE =
             Pattern.compile("([a-zA-Z_:][a-zA-Z0-9_:]*)(\\{[^}]*})? (-?[0-9.eE+-]+|\\+Inf|NaN)");
 
@@ -45,9 +49,16 @@ final class ServedModelTest {
     private TinyServer server;
     private Worker worker;
 
+    @Parameter
+    private boolean asynchronous;
+
+    private Setup setup() {
+        return Setup.of(MODEL, asynchronous);
+    }
+
     @BeforeEach
     void start() throws Exception {
-        server = new TinyServer(SETUP);
+        server = new TinyServer(setup());
         Narration quiet = new Narration(
                 line -> {}, Narration.Form.JSON, Narration.Level.ERROR, Clock.systemUTC(), List.of(), Map.of());
         worker = Worker.start(WorkerOptions.local("worker-1", MODEL, 0), quiet, Clock.systemUTC(), new Random(7));
@@ -185,7 +196,7 @@ final class ServedModelTest {
         assertThat(choice.get("logprobs").get("token_logprobs")).hasSize(8);
         assertThat(second.get("choices")).isEqualTo(first.get("choices"));
         assertThat(first.get("usage").get("completion_tokens").asInt()).isEqualTo(8);
-        server.idle(SETUP);
+        server.idle(setup());
         Map<String, Double> metrics = metrics();
         assertThat(value(metrics, "worker_tokens_generated_total")).isEqualTo(16);
         assertThat(value(metrics, "worker_requests_total{outcome=\"ok\"")).isEqualTo(2);
@@ -193,7 +204,7 @@ final class ServedModelTest {
         assertThat(value(metrics, "vllm:num_requests_running")).isZero();
     }
 
-    /** With the engine held before the second token, the first is on the wire. */
+    /** With the engine held before the second token, the first is on the wire; before the third, where steps overlap with it. */
     @Test
     void aTokenIsOnTheWireBeforeTheNextAndADroppedConnectionFreesItsBlocks() throws Exception {
         server.device.pause();
@@ -206,19 +217,20 @@ final class ServedModelTest {
                             .getBytes(StandardCharsets.ISO_8859_1));
             socket.getOutputStream().write(body);
             TinyServer.await("the prompt", server.device::isHeld);
-            server.device.allow(1);
+            int launched = asynchronous ? 2 : 1;
+            server.device.allow(launched);
             BufferedReader in =
                     new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
             while (!in.readLine().contains("\"token\"")) {
                 // up to the first token
             }
-            assertThat(server.device.steps).hasSize(1);
+            assertThat(server.device.steps).hasSize(launched);
             TinyServer.await("blocks in use", () -> server.scheduler.status().kvUsage() > 0);
             assertThat(get("/health")).contains("\"status\"");
         }
         TinyServer.await("the cancellation", () -> cancelled() == 1);
         server.device.resume();
-        server.idle(SETUP);
+        server.idle(setup());
         assertThat(server.device.steps).hasSizeLessThan(5);
         executeStreamsWhatTheModelSays();
     }

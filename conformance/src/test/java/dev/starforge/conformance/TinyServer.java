@@ -43,59 +43,65 @@ final class TinyServer implements AutoCloseable {
     /**
      * How it is set up.
      *
+     * @param asynchronous whether the device says that it queues what it is asked for
      * @param adapters places for adapters, or 0
      * @param nanos the clock of the scheduler, given the device
      * @param first done with the engine before anything is served
      */
     record Setup(
             String model,
+            boolean asynchronous,
             int blocks,
             int sequences,
             int places,
             int adapters,
             Function<WatchedDevice, LongSupplier> nanos,
             Consumer<Engine> first) {
-        static Setup of(String model) {
-            return new Setup(model, 256, 32, 64, 0, device -> System::nanoTime, engine -> {});
+        static Setup of(String model, boolean asynchronous) {
+            return new Setup(model, asynchronous, 256, 32, 64, 0, device -> System::nanoTime, engine -> {});
         }
 
         Setup withBlocks(int value) {
-            return new Setup(model, value, sequences, places, adapters, nanos, first);
+            return new Setup(model, asynchronous, value, sequences, places, adapters, nanos, first);
         }
 
         Setup withSequences(int value) {
-            return new Setup(model, blocks, value, places, adapters, nanos, first);
+            return new Setup(model, asynchronous, blocks, value, places, adapters, nanos, first);
         }
 
         Setup withPlaces(int value) {
-            return new Setup(model, blocks, sequences, value, adapters, nanos, first);
+            return new Setup(model, asynchronous, blocks, sequences, value, adapters, nanos, first);
         }
 
         Setup withAdapters(int value) {
-            return new Setup(model, blocks, sequences, places, value, nanos, first);
+            return new Setup(model, asynchronous, blocks, sequences, places, value, nanos, first);
         }
 
         /** A clock by which each row of a step takes so long. */
         Setup withNanosPerRow(long value) {
             return new Setup(
-                    model, blocks, sequences, places, adapters, device -> () -> value * device.computed(), first);
+                    model,
+                    asynchronous,
+                    blocks,
+                    sequences,
+                    places,
+                    adapters,
+                    device -> () -> value * device.computed(),
+                    first);
         }
 
         Setup withFirst(Consumer<Engine> value) {
-            return new Setup(model, blocks, sequences, places, adapters, nanos, value);
+            return new Setup(model, asynchronous, blocks, sequences, places, adapters, nanos, value);
         }
     }
 
     TinyServer(Setup setup) throws Exception {
         device = new WatchedDevice(
                 Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels"))),
-                VOCABULARY);
+                VOCABULARY,
+                setup.asynchronous);
         scheduler = Scheduler.start(
                 () -> load(setup), setup.places, setup.nanos.apply(device), () -> Instant.ofEpochSecond(1));
-    }
-
-    TinyServer(String model) throws Exception {
-        this(Setup.of(model));
     }
 
     private ServedModel load(Setup setup) {

@@ -5,26 +5,41 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.ForwardingDevice;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
+import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
-/** A device whose steps are counted, and can be held, let through one by one, and made to fail. */
+/**
+ * A device whose steps are counted, and can be held, let through one by one, and made to fail. It may say that it is
+ * asynchronous: it computes at once all the same, which nobody can tell who keeps to the order of what was asked for.
+ */
 final class WatchedDevice extends ForwardingDevice {
     private static final int ALL = 1 << 30;
 
     /** Tokens of each step so far; 1 for one in which every sequence has one. */
     final List<Integer> steps = new CopyOnWriteArrayList<>();
 
+    final AtomicInteger reads = new AtomicInteger();
+
     private final int vocabulary;
+    private final boolean asynchronous;
     private final Semaphore permits = new Semaphore(ALL);
     private boolean replaying; // on the engine's thread
     private volatile @Nullable RuntimeException failure;
+    private volatile @Nullable RuntimeException readFailure;
 
-    WatchedDevice(Device device, int vocabulary) {
+    WatchedDevice(Device device, int vocabulary, boolean asynchronous) {
         super(device);
         this.vocabulary = vocabulary;
+        this.asynchronous = asynchronous;
+    }
+
+    @Override
+    public boolean asynchronous() {
+        return asynchronous;
     }
 
     /** A step of pieces begins with the embedding of its tokens. */
@@ -43,6 +58,16 @@ final class WatchedDevice extends ForwardingDevice {
         replaying = true;
         super.replay(key, step);
         replaying = false;
+    }
+
+    @Override
+    public void read(Tensor from, ByteBuffer to) {
+        reads.incrementAndGet();
+        RuntimeException thrown = readFailure;
+        if (thrown != null) {
+            throw thrown;
+        }
+        super.read(from, to);
     }
 
     private void begin(int rows) {
@@ -75,8 +100,14 @@ final class WatchedDevice extends ForwardingDevice {
         return permits.hasQueuedThreads();
     }
 
+    /** Every launch from now on fails. */
     void failWith(RuntimeException thrown) {
         failure = thrown;
+    }
+
+    /** Every wait for a step from now on fails. */
+    void failReadsWith(RuntimeException thrown) {
+        readFailure = thrown;
     }
 
     int computed() {

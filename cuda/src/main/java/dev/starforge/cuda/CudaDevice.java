@@ -356,6 +356,11 @@ final class CudaDevice implements Device {
     }
 
     @Override
+    public boolean asynchronous() {
+        return true;
+    }
+
+    @Override
     public void synchronize() {
         enter("synchronize");
         refuseInCapture("synchronize", "the host waits for nothing inside a step");

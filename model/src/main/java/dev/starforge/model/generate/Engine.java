@@ -39,6 +39,10 @@ import org.jspecify.annotations.Nullable;
  * one upload to a place that stays, and what it is short of the size, a power of two, are rows that go nowhere. Steps with
  * pieces of prompts, or with tokens to choose from, run as they are.
  *
+ * <p>A step that chooses tokens has two halves: {@link #begin} launches it and {@link #finish} waits for its tokens. On an
+ * {@link Device#asynchronous asynchronous} device the host is free in between, and may close sequences of the step: whoever
+ * gets their blocks writes to them in a later step, which the device runs after this one.
+ *
  * <p>Where a text grows into another rotary regime, what is cached of it is of no use, and all of its tokens are pending
  * again. For one thread.
  */
@@ -64,6 +68,7 @@ public final class Engine implements AutoCloseable {
     private final DeviceSampler sampler;
     private final Map<Size, Recorded> recorded = new HashMap<>();
     private Result last;
+    private @Nullable Unfinished unfinished;
 
     /** What makes two steps of single tokens the same recording. */
     private record Size(int sequences, int tableWidth, int regime, int top) {}
@@ -73,6 +78,9 @@ public final class Engine implements AutoCloseable {
 
     /** The logits [R, V] of a step or the tokens it chose, and the recording they are of. */
     private record Result(Tensor tensor, @Nullable Size size) {}
+
+    /** A step that was begun: how many rows have a token, with how many of the likeliest. */
+    private record Unfinished(int wanted, int top) {}
 
     /**
      * The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them, which may be
@@ -243,6 +251,7 @@ public final class Engine implements AutoCloseable {
      * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
      */
     public void step(List<Piece> pieces) {
+        requireFinished("step");
         run(pieces, List.of(), NONE_CHOSEN);
     }
 
@@ -253,14 +262,46 @@ public final class Engine implements AutoCloseable {
      * @param top how many of the likeliest tokens to tell of each row
      */
     public Chosen step(List<Piece> pieces, List<Choice> choices, int top) {
+        begin(pieces, choices, top);
+        return finish();
+    }
+
+    /**
+     * The first half of such a step, without the read: an asynchronous device computes when this returns, another has done so.
+     * Nothing else is computed before {@link #finish}, since it would take the place of the result.
+     */
+    public void begin(List<Piece> pieces, List<Choice> choices, int top) {
+        requireFinished("begin");
         int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
         if (choices.size() != wanted || top < 0) {
             throw new TensorException("step: " + choices.size() + " choices and the " + top + " likeliest tokens after "
                     + wanted + " rows of logits: expected as many choices, and 0 or more");
         }
         run(pieces, choices, top);
+        unfinished = new Unfinished(wanted, top);
+    }
+
+    /** The second half: waits for what was chosen. */
+    public Chosen finish() {
+        Unfinished begun = unfinished;
+        if (begun == null) {
+            throw new TensorException("finish: no step was begun");
+        }
+        unfinished = null;
         Tensor result = last.tensor;
-        return sampler.read(result, (int) (result.dim(0) / (2 + 2L * top)), wanted, top);
+        return sampler.read(result, (int) (result.dim(0) / (2 + 2L * begun.top)), begun.wanted, begun.top);
+    }
+
+    /** Whether {@link #begin} returns before the step is computed. */
+    public boolean asynchronous() {
+        return device.asynchronous();
+    }
+
+    private void requireFinished(String operation) {
+        if (unfinished != null) {
+            throw new TensorException(operation + ": the last step, of " + unfinished.wanted
+                    + " tokens, was begun and not finished; its tokens would be lost");
+        }
     }
 
     /** Leaves logits, or what was chosen after them. */
@@ -283,7 +324,7 @@ public final class Engine implements AutoCloseable {
             Tensor whole = recording.result;
             Tensor result = top == NONE_CHOSEN ? whole.view(0, Shape.of(pieces.size(), whole.dim(1))) : whole;
             last = new Result(result, size);
-            repeat();
+            replay(recording);
         } else {
             Staging staging = staged(pieces, appended, choices, width, regime);
             int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
@@ -297,7 +338,7 @@ public final class Engine implements AutoCloseable {
 
     private static int width(List<Piece> pieces) {
         return pieces.stream()
-                .mapToInt(piece -> piece.sequence.place.table().length)
+                .mapToInt(piece -> piece.sequence.place.tableWidth())
                 .max()
                 .orElse(0);
     }
@@ -402,11 +443,15 @@ public final class Engine implements AutoCloseable {
 
     /** Runs the last step of single tokens again, from the same inputs. */
     void repeat() {
-        Size size = last.size;
-        Recorded recording = size == null ? null : recorded.get(size);
-        if (size == null || recording == null) {
+        requireFinished("repeat");
+        Recorded recording = last.size == null ? null : recorded.get(last.size);
+        if (recording == null) {
             throw new TensorException("repeat: the last step was not one of single tokens");
         }
+        replay(recording);
+    }
+
+    private void replay(Recorded recording) {
         device.replay(
                 recording.staging,
                 () -> step.within(() -> {
@@ -457,6 +502,7 @@ public final class Engine implements AutoCloseable {
      * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
      */
     public float[] hidden(List<Piece> pieces) {
+        requireFinished("hidden");
         int regime = requireFit(pieces);
         List<BlockPool.Append> appended = append(pieces);
         step.release();

@@ -22,7 +22,8 @@ import java.util.Optional;
  * <p>A step is: append for each sequence in it, carry out the copies in the order they were given, then write the new
  * rows. A copied block may have been evicted and be the target of a later copy or write of the same step, which is why
  * the order matters. A copy is carried out even if the step is then given up and its sequences are truncated. All else
- * (fork, publish, truncate, release, close, open) happens between steps.
+ * (fork, publish, truncate, release, close, open) happens between steps; on a device that runs what it is asked for in order,
+ * a step is over for this class as soon as it was launched.
  *
  * <p>One pool is one group of layers with one table, since a {@link dev.starforge.tensor.Batch} has one: a window frees
  * blocks only where every layer has one (Mistral, Phi-3, StarCoder2), and where some layers see everything (Qwen2 with
@@ -183,7 +184,16 @@ public final class BlockPool {
 
         /** The blocks in order, for attention to read through. A released one is 0: a row to mask, and finite like any. */
         public int[] table() {
-            return table.stream().mapToInt(block -> Math.max(0, block)).toArray();
+            int[] blocks = new int[table.size()];
+            for (int i = 0; i < blocks.length; i++) {
+                blocks[i] = Math.max(0, table.get(i));
+            }
+            return blocks;
+        }
+
+        /** How many blocks the table has. */
+        public int tableWidth() {
+            return table.size();
         }
 
         /** How many blocks at the front the window has left behind. */

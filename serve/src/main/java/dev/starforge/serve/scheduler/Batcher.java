@@ -2,13 +2,11 @@ package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Chosen;
-import dev.starforge.model.generate.Engine.Piece;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
 import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineStatus;
-import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.Token;
 import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayDeque;
@@ -22,6 +20,12 @@ import java.util.stream.Stream;
 /**
  * What each step computes. Every running text has its next token; then prompts get what {@link PieceSize} allows, first come
  * first served. When blocks run out, the youngest gives its own back and is computed again later. Belongs to one thread.
+ *
+ * <p>A token is accepted as soon as it is read, which is all that the next step needs: it is the text's, or its end. Sinks are
+ * told later: where the device is asynchronous, after the next step was launched, so that the device never waits for them;
+ * elsewhere before, since there a launch is the computation. A text may then end, because its sink has enough or it was
+ * cancelled, while its next token is computed. Its blocks go back at once: whoever gets them writes to them in a later step,
+ * which the device runs after this one. So does its history, and what the step chooses for it is told to nobody.
  */
 final class Batcher {
     private final ServedModel model;
@@ -30,6 +34,7 @@ final class Batcher {
     private final Deque<Text> waiting = new ArrayDeque<>();
     private final List<Text> running = new ArrayList<>(); // the oldest first
     private final Deque<Integer> histories = new ArrayDeque<>();
+    private final Deque<Runnable> undelivered = new ArrayDeque<>(); // tokens and ends that sinks are to be told
     private final PieceSize pieceSize = new PieceSize();
     private final Embedder embedder;
     private int turn;
@@ -52,7 +57,7 @@ final class Batcher {
     }
 
     boolean idle() {
-        return waiting.isEmpty() && running.isEmpty() && embedder.idle();
+        return waiting.isEmpty() && running.isEmpty() && undelivered.isEmpty() && embedder.idle();
     }
 
     boolean uses(Engine.Adapter adapter) {
@@ -74,49 +79,52 @@ final class Batcher {
                 preemptions);
     }
 
-    /** One step, with what is there; then one of texts that become vectors. */
+    /**
+     * One step, with what is there, while sinks are told what the one before has chosen; then one of texts that become vectors,
+     * which is waited for, so that all is told before.
+     */
     void step() {
         dropCancelled();
         admit();
-        List<Piece> pieces = pieces();
-        if (!pieces.isEmpty()) {
-            generate(pieces);
+        long begin = nanos.getAsLong();
+        Step step = begun();
+        long took = nanos.getAsLong() - begin;
+        deliver();
+        if (!step.isEmpty()) {
+            finish(step, took);
+        }
+        if (!engine.asynchronous() || !embedder.idle()) {
+            deliver();
         }
         if (!embedder.idle()) {
-            int prompts = pieces.stream()
-                    .mapToInt(Piece::count)
-                    .filter(count -> count > 1)
-                    .sum();
-            embedder.step(pieceSize.tokensBeside(prompts), promised() + running.size());
+            embedder.step(pieceSize.tokensBeside(step.promptTokens()), promised() + running.size());
         }
     }
 
-    private void generate(List<Piece> pieces) {
-        List<Text> finishing = pieces.stream()
-                .filter(piece -> piece.wanted() > 0)
-                .map(piece -> running.stream()
-                        .filter(text -> text.sequence().orElseThrow() == piece.sequence())
-                        .findFirst()
-                        .orElseThrow())
-                .toList();
-        int top = finishing.stream()
-                .mapToInt(text -> Math.max(0, text.request.logprobs()))
-                .max()
-                .orElse(0);
-        Chosen chosen;
-        try {
-            chosen = compute(pieces, finishing, top);
-        } catch (OutOfBlocksException full) {
-            preempt(full);
-            return;
-        }
-        for (int row = 0; row < finishing.size(); row++) {
-            Text text = finishing.get(row);
-            if (text.request.maxTokens() == 0) {
-                end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
-            } else {
-                deliver(text, token(chosen, row, top, text.request.logprobs()));
+    /** The next step, launched; it is empty if there is nothing to compute. What does not fit is made smaller until it does. */
+    private Step begun() {
+        while (true) {
+            Step step = next();
+            if (step.isEmpty()) {
+                return step;
             }
+            try {
+                step.begin(engine);
+                return step;
+            } catch (OutOfBlocksException full) {
+                preempt(full);
+            }
+        }
+    }
+
+    private void finish(Step step, long beginTook) {
+        long begin = nanos.getAsLong();
+        Chosen chosen = engine.finish();
+        if (step.isMostlyPrompts()) {
+            pieceSize.took(beginTook + nanos.getAsLong() - begin, step.tokens());
+        }
+        for (int row = 0; row < step.texts().size(); row++) {
+            accept(step.texts().get(row), step.token(chosen, row));
         }
     }
 
@@ -152,9 +160,9 @@ final class Batcher {
                 .sum();
     }
 
-    /** The pieces of a step, in the order of the texts; all are of one rotary regime, and regimes take turns. */
-    private List<Piece> pieces() {
-        List<Piece> pieces = new ArrayList<>();
+    /** Pieces in the order of the texts; all are of one rotary regime, and regimes take turns. */
+    private Step next() {
+        Step step = new Step();
         int budget = pieceSize.tokens();
         int[] regimes = running.stream()
                 .mapToInt(text -> text.sequence().orElseThrow().regime())
@@ -170,20 +178,10 @@ final class Batcher {
             int count = pending == 1 ? 1 : Math.min(pending, budget);
             if (count > 0) {
                 budget -= pending == 1 ? 0 : count;
-                pieces.add(new Piece(sequence, count, count == pending ? 1 : 0));
+                step.add(text, sequence, count);
             }
         }
-        return pieces;
-    }
-
-    private Chosen compute(List<Piece> pieces, List<Text> finishing, int top) {
-        long begin = nanos.getAsLong();
-        Chosen chosen = engine.step(pieces, finishing.stream().map(Text::choice).toList(), top);
-        int tokens = pieces.stream().mapToInt(Piece::count).sum();
-        if (tokens > 2 * pieces.size()) { // mostly prompts
-            pieceSize.took(nanos.getAsLong() - begin, tokens);
-        }
-        return chosen;
+        return step;
     }
 
     private void preempt(OutOfBlocksException full) {
@@ -193,7 +191,7 @@ final class Batcher {
         }
         Text youngest = running.getLast();
         if (running.size() == 1) {
-            end(youngest, new Ending.Failed(Ending.Kind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
+            close(youngest, new Ending.Failed(Ending.Kind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
             return;
         }
         preemptions++;
@@ -201,54 +199,69 @@ final class Batcher {
         waiting.addFirst(youngest);
     }
 
-    private static Token token(Chosen chosen, int row, int top, int wanted) {
-        List<Token.Candidate> candidates = new ArrayList<>();
-        for (int i = 0; i < wanted; i++) {
-            candidates.add(new Token.Candidate(chosen.topIds()[row * top + i], chosen.topLogprobs()[row * top + i]));
-        }
-        float logprob = wanted == GenerationRequest.NO_LOGPROBS ? 0 : chosen.logprobs()[row];
-        return new Token(chosen.tokens()[row], logprob, candidates);
-    }
-
-    private void deliver(Text text, Token token) {
-        if (text.cancelled()) {
-            end(text, new Ending.Cancelled());
+    /** Decides what a token is to its text: all that the next step must know. */
+    private void accept(Text text, Token token) {
+        if (text.request.maxTokens() == 0) {
+            close(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
         } else if (token.id() == Decoding.NO_TOKEN) {
-            end(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
+            close(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
         } else if (model.endTokens().contains(token.id())
                 || text.request.stopTokens().contains(token.id())) {
-            end(text, new Ending.Finished(StopReason.EOS, text.cachedTokens()));
+            close(text, new Ending.Finished(StopReason.EOS, text.cachedTokens()));
         } else {
             text.add(token.id());
-            hear(text, token);
+            undelivered.add(() -> tell(text, token));
+            if (text.generated() == text.request.maxTokens()) {
+                close(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
+            }
         }
     }
 
-    private void hear(Text text, Token token) {
+    /** In the order in which they were accepted; what a text has after its end is not told. */
+    private void deliver() {
+        for (Runnable next = undelivered.poll(); next != null; next = undelivered.poll()) {
+            next.run();
+        }
+    }
+
+    private void tell(Text text, Token token) {
+        if (text.ended()) {
+            return;
+        }
+        if (text.cancelled()) {
+            end(text, new Ending.Cancelled());
+            return;
+        }
         boolean more;
         try {
-            more = text.sink.token(token);
+            more = text.tell(token);
         } catch (RuntimeException broken) {
             end(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the token could not be told: " + broken));
             return;
         }
         if (!more) {
             end(text, new Ending.Finished(StopReason.STOP_SEQUENCE, text.cachedTokens()));
-        } else if (text.generated() == text.request.maxTokens()) {
-            end(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
         }
     }
 
-    /** The engine ends: so does everything. */
+    /** The engine ends: so does everything, after what was accepted. */
     void endAll(Ending ending) {
+        deliver();
         Stream.concat(waiting.stream(), running.stream()).toList().forEach(text -> end(text, ending));
         embedder.endAll("the engine has ended");
     }
 
+    /** Ends a text now. */
     private void end(Text text, Ending ending) {
         waiting.remove(text);
         leave(text);
-        text.sink.end(ending);
+        text.end(ending);
+    }
+
+    /** Computes no more of a text, whose sink is told the end after its tokens. */
+    private void close(Text text, Ending ending) {
+        leave(text);
+        undelivered.add(() -> text.end(ending));
     }
 
     private void leave(Text text) {

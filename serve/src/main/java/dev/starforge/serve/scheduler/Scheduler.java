@@ -135,7 +135,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             if (served().adapters.holds(adapter)) {
                 served().batcher.add(text);
             } else {
-                text.sink.end(new Ending.Failed(
+                text.end(new Ending.Failed(
                         Ending.Kind.INFERENCE_FAILED,
                         "the adapter " + request.adapter() + " was unloaded before the text began"));
             }

@@ -2,8 +2,10 @@ package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Choice;
+import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.Token;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.op.Decoding;
 import java.util.Arrays;
@@ -14,15 +16,16 @@ import org.jspecify.annotations.Nullable;
 /** One request while it is served. Belongs to the engine's thread, but for {@link #cancel}. */
 final class Text implements Job {
     final GenerationRequest request;
-    final TokenSink sink;
     final Engine.Adapter adapter;
-    final Runnable wake;
-    private int[] ids;
+    private final TokenSink sink;
+    private final Runnable wake;
+    private int[] ids; // the first length() of them
     private int generated;
     private boolean constrained = true; // until any token may follow
     private int cached = -1;
     private int history = Decoding.NO_HISTORY;
     private Engine.@Nullable Sequence sequence;
+    private boolean ended;
     private volatile boolean cancelled;
 
     Text(GenerationRequest request, TokenSink sink, Engine.Adapter adapter, Runnable wake) {
@@ -62,7 +65,7 @@ final class Text implements Job {
 
     /** Joins the running ones, again after it was preempted. */
     Engine.Sequence begin(Engine engine) {
-        Engine.Sequence begun = engine.open(adapter, request.tenant(), ids);
+        Engine.Sequence begun = engine.open(adapter, request.tenant(), Arrays.copyOf(ids, length()));
         cached = cached < 0 ? length() - begun.pending() : cached;
         sequence = begun;
         return begun;
@@ -87,7 +90,7 @@ final class Text implements Job {
 
     /** What was said so far. */
     int[] generatedIds() {
-        return Arrays.copyOfRange(ids, request.prompt().length, ids.length);
+        return Arrays.copyOfRange(ids, request.prompt().length, length());
     }
 
     Choice choice() {
@@ -97,11 +100,30 @@ final class Text implements Job {
     }
 
     void add(int id) {
-        ids = Arrays.copyOf(ids, ids.length + 1);
-        ids[ids.length - 1] = id;
+        if (length() == ids.length) {
+            ids = Arrays.copyOf(ids, 2 * ids.length);
+        }
+        ids[length()] = id;
         generated++;
         if (sequence != null) {
             sequence.add(id);
         }
+    }
+
+    /** Tells the sink a token; whether it wants more. */
+    boolean tell(Token token) {
+        return sink.token(token);
+    }
+
+    /** Tells the sink the end, the first time. */
+    void end(Ending ending) {
+        if (!ended) {
+            ended = true;
+            sink.end(ending);
+        }
+    }
+
+    boolean ended() {
+        return ended;
     }
 }

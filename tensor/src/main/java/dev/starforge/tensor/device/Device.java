@@ -106,6 +106,14 @@ public interface Device extends AutoCloseable {
     /** Drops what was recorded under a key, before the tensors it uses go away. */
     default void forget(Object key) {}
 
+    /**
+     * Whether operations and copies to the device are queued and return before they are done, each behind those before it. The
+     * host then has time for something else until it reads.
+     */
+    default boolean asynchronous() {
+        return false;
+    }
+
     /** Waits until everything that was run has finished. */
     default void synchronize() {}
 

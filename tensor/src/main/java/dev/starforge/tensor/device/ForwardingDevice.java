@@ -106,6 +106,11 @@ public abstract class ForwardingDevice implements Device {
     }
 
     @Override
+    public boolean asynchronous() {
+        return device.asynchronous();
+    }
+
+    @Override
     public void synchronize() {
         device.synchronize();
     }

@@ -1,0 +1,165 @@
+package dev.starforge.conformance;
+
+import static dev.starforge.conformance.TinyServer.await;
+import static dev.starforge.conformance.TinyServer.request;
+import static dev.starforge.conformance.TinyServer.text;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.conformance.TinyServer.Setup;
+import dev.starforge.model.generate.StopReason;
+import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.Job;
+import dev.starforge.tensor.device.DeviceException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Sinks are told a token before the next one is computed, or meanwhile where the device is asynchronous; what they are told is
+ * the same. The prompts here are one step each, so that step n computes token n.
+ */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
+final class SchedulerOverlapTest {
+    @Parameter
+    private boolean asynchronous;
+
+    private Setup setup() {
+        return Setup.of("llama3", asynchronous);
+    }
+
+    private static int[] said(int[] prompt, int count) {
+        try (Alone alone = new Alone("llama3")) {
+            return alone.greedy(prompt, count);
+        }
+    }
+
+    @Test
+    void theNextStepIsLaunchedBeforeTokensAreToldWhereThatTakesNoTime() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            List<Integer> launched = new ArrayList<>();
+            Heard heard = new Heard(count -> launched.add(server.device.steps.size()));
+            server.submit(request(text(1, 5), 5), heard);
+            assertThat(heard.finished()).isEqualTo(said(text(1, 5), 5));
+            assertThat(launched).isEqualTo(asynchronous ? List.of(2, 3, 4, 5, 5) : List.of(1, 2, 3, 4, 5));
+            assertThat(server.device.steps).hasSize(5);
+        }
+    }
+
+    /** However long it takes: no token waits for the one after it. */
+    @Test
+    void aTokenIsToldBeforeTheNextIsRead() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            server.scheduler.warmUp(); // what is read once is read
+            int before = server.device.reads.get();
+            List<Integer> read = new ArrayList<>();
+            Heard heard = new Heard(count -> read.add(server.device.reads.get() - before));
+            server.submit(request(text(1, 5), 5), heard);
+            heard.finished();
+            assertThat(read).containsExactly(1, 2, 3, 4, 5);
+        }
+    }
+
+    @Test
+    void aSinkThatHasEnoughHearsNoMoreAndItsBlocksAreFree() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            server.hold();
+            int[] prompt = text(4, 20);
+            Heard enough = new Heard(count -> count < 4);
+            server.submit(request(prompt, 12), enough);
+            Heard beside = server.submit(request(text(5, 20), 12));
+            server.device.resume();
+            assertThat(enough.finished()).isEqualTo(Arrays.copyOf(said(prompt, 12), 4));
+            assertThat(enough.ending()).isEqualTo(new Ending.Finished(StopReason.STOP_SEQUENCE, 0));
+            assertThat(beside.finished()).isEqualTo(said(text(5, 20), 12));
+            server.idle(setup());
+            assertThat(enough.tokens).hasSize(4);
+            assertThat(enough.endings).hasSize(1);
+        }
+    }
+
+    /** The token that a sink has enough with is the last in any case: the sink's word counts. */
+    @Test
+    void aSinkMayHaveEnoughWithTheLastToken() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            Heard enough = new Heard(count -> count < 3);
+            server.submit(request(text(4, 20), 3), enough);
+            assertThat(enough.finished()).hasSize(3);
+            server.idle(setup());
+            assertThat(enough.endings).containsExactly(new Ending.Finished(StopReason.STOP_SEQUENCE, 0));
+        }
+    }
+
+    @Test
+    void aTextCancelledWhileItIsToldATokenHearsNoMore() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            CompletableFuture<Job> job = new CompletableFuture<>();
+            Heard heard = new Heard(count -> {
+                if (count == 3) {
+                    job.join().cancel();
+                }
+                return true;
+            });
+            job.complete(server.submit(request(text(6, 9), 12), heard));
+            assertThat(heard.ending()).isEqualTo(new Ending.Cancelled());
+            server.idle(setup());
+            assertThat(heard.ids()).isEqualTo(said(text(6, 9), 3));
+            assertThat(heard.endings).hasSize(1);
+            assertThat(server.device.steps).hasSize(asynchronous ? 4 : 3);
+        }
+    }
+
+    /** While step 4 is launched, token 3 is accepted, and told on one kind of device only. */
+    private Heard heldInStepFour(TinyServer server) throws InterruptedException {
+        server.device.pause();
+        Heard heard = server.submit(request(text(7, 9), 12));
+        await("the first step", server.device::isHeld);
+        server.device.allow(3);
+        assertThat(heard.tokens).hasSize(asynchronous ? 2 : 3);
+        return heard;
+    }
+
+    @Test
+    void whatWasAcceptedIsToldBeforeALaunchThatFails() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            Heard heard = heldInStepFour(server);
+            server.device.failWith(new DeviceException("a device that is lost"));
+            failsAfterThree(server, heard);
+        }
+    }
+
+    @Test
+    void whatWasAcceptedIsToldBeforeAReadThatFails() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            Heard heard = heldInStepFour(server);
+            server.device.failReadsWith(new DeviceException("a device that is lost"));
+            failsAfterThree(server, heard);
+        }
+    }
+
+    private static void failsAfterThree(TinyServer server, Heard heard) {
+        server.device.resume();
+        assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+        assertThat(heard.ids()).isEqualTo(said(text(7, 9), 3));
+        assertThat(heard.endings).hasSize(1);
+    }
+
+    @Test
+    void closingTellsWhatTheStepUnderWayHasChosen() throws Exception {
+        try (TinyServer server = new TinyServer(setup())) {
+            Heard heard = heldInStepFour(server);
+            Thread closing = Thread.ofPlatform().start(server.scheduler::close);
+            await("the end of the step", () -> closing.getState() == Thread.State.WAITING);
+            server.device.resume();
+            closing.join(20_000);
+            assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+            assertThat(heard.ids()).isEqualTo(said(text(7, 9), 4));
+            assertThat(server.scheduler.status().kvUsage()).isZero();
+        }
+    }
+}
