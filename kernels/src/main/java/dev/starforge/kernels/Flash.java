@@ -30,7 +30,7 @@ final class Flash {
 
     private static final int MOST_SPLITS = 32;
 
-    /** Groups of a cluster: what every chip that has clusters takes. */
+    /** Groups of a cluster at most: what every chip that has clusters takes. */
     private static final int CLUSTER = 8;
 
     /** Groups of the gradient of keys and values from which a chip is full, so that heads need not be dealt to more. */
@@ -119,7 +119,7 @@ final class Flash {
     private record Split(Tensor parts, Tensor stats, boolean clustered) {
         Call call(Launcher launcher, Kernel kernel) {
             Call call = new Call(launcher, kernel);
-            return clustered ? call.define("CLUSTER", CLUSTER) : call;
+            return clustered ? call.define("CLUSTER", parts.dim(2)) : call;
         }
     }
 
@@ -128,8 +128,8 @@ final class Flash {
         long heads = in[0].dim(1);
         long most = Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
         long wanted = Math.clamp(Call.groups(in[5].dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
-        boolean clustered = launcher.clusters() && most >= CLUSTER && wanted < MOST_SPLITS;
-        long splits = clustered ? CLUSTER : wanted;
+        boolean clustered = launcher.clusters() && wanted < MOST_SPLITS;
+        long splits = clustered ? Math.min(CLUSTER, Long.highestOneBit(most)) : wanted;
         Scope scratch = launcher.scratch();
         return new Split(
                 scratch.allocate(Spec.f32(tokens, heads, splits, HEAD)),

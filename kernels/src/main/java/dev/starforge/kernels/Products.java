@@ -78,7 +78,7 @@ final class Products {
     /** Scratch memory of a product. */
     static long workspace(Plain.MatMul op, Spec a, Spec b) {
         if (Project.takes(op, a, b)) {
-            return ProjectBatch.workspace(a, b);
+            return ProjectBatch.workspace(a, b.shape().dim(0));
         }
         return b.dtype().isQuantized() ? new Spec(a.dtype(), b.shape()).bytes() : 0;
     }
@@ -132,7 +132,7 @@ final class Products {
         for (int i = 0; i < op.weights(); i += step) {
             if (projected) {
                 project.run(op, in, out, i, i + step);
-            } else if (in[0].dim(0) > (in[0].dtype() == DType.F32 ? FEW_ROWS : Project.DENSE_ROWS)
+            } else if (in[0].dim(0) > (in[0].dtype() == DType.F32 ? FEW_ROWS : ProjectBatch.FEW_ROWS)
                     || in[1 + i].dtype().isQuantized()) {
                 for (int weight = i; weight < i + step; weight++) {
                     product(op, in, out, weight);

@@ -13,9 +13,6 @@ final class Project {
     /** Rows of a product that {@link Kernel#PROJECT} takes, in blocks of so many columns of mma. */
     static final int ROWS = 64;
 
-    /** The same of weights of 16 bits, above which the maker's library reads them as fast. */
-    static final int DENSE_ROWS = 8;
-
     private static final int MOST_COLUMNS = 32;
 
     /** Weights of one launch: queries, keys and values. */
@@ -54,7 +51,8 @@ final class Project {
                 && !op.transposeA()
                 && op.transposeB()
                 && a.shape().rank() == 2
-                && a.shape().dim(0) <= (w == a.dtype() ? DENSE_ROWS : ROWS / (a.dtype() == DType.F32 ? 4 : 1))
+                && a.shape().dim(0)
+                        <= (w == a.dtype() ? ProjectBatch.denseRows(b) : ROWS / (a.dtype() == DType.F32 ? 4 : 1))
                 && b.shape().dim(0) > 0
                 && b.shape().last() > 0
                 && b.shape().last() % Tiles.PIECE == 0;

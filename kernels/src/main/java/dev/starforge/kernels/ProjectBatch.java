@@ -7,12 +7,12 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Layers;
 
 /**
- * Launches of batch.kernel: products of more rows than eight with quantized weights, which are still read once. How a sum is split depends on
- * the matrix and the chip, and on which of three sizes the batch fits.
+ * Launches of batch.kernel: products of more rows than eight, with weights that are still read once. How a sum is split depends on the
+ * matrix and the chip, and on which of three sizes the batch fits.
  */
 final class ProjectBatch {
     /** Rows of x up to which {@link Project} takes them at once. */
-    private static final int FEW_ROWS = 8;
+    static final int FEW_ROWS = 8;
 
     /** Groups that split K: what a cluster takes on every chip that has them. */
     private static final int MOST_SPLITS = 8;
@@ -22,6 +22,8 @@ final class ProjectBatch {
 
     /** Columns of all splits, where there are more than two: those of the groups that large chips hold at once. */
     private static final long MOST_COLUMNS = 1 << 17;
+
+    private static final long SMALL = 1 << 24;
 
     private static final int SIMDGROUPS = Launch.GROUP / 32;
 
@@ -36,17 +38,22 @@ final class ProjectBatch {
         DType w = in[1 + from].dtype();
         return in[0].dtype() != DType.F32
                 && in[0].dim(0) > FEW_ROWS
-                && w.isQuantized()
-                && w != DType.NF4_DOUBLE
+                && (w == in[0].dtype() || w.isQuantized() && w != DType.NF4_DOUBLE)
                 && Call.aligned(in[0])
                 && Project.aligned(in, from, to);
     }
 
+    /**
+     * Up to how many rows weights of 16 bits are taken: above, the maker's library is faster, but not with small matrices, whose sums it
+     * splits in launches of their own.
+     */
+    static long denseRows(Spec w) {
+        return w.shape().size() <= SMALL ? 64 : 32;
+    }
+
     /** Memory for sums of groups that cannot reach each other, at most. */
-    static long workspace(Spec x, Spec w) {
-        boolean split =
-                x.dtype() != DType.F32 && w.dtype().isQuantized() && x.shape().dim(0) > FEW_ROWS;
-        long columns = w.shape().dim(0);
+    static long workspace(Spec x, long columns) {
+        boolean split = x.dtype() != DType.F32 && x.shape().dim(0) > FEW_ROWS;
         long all = Math.max(2 * columns, Math.min(MOST_SPLITS * columns, MOST_COLUMNS));
         return split ? x.shape().dim(0) * all * Float.BYTES : 0;
     }
@@ -63,7 +70,7 @@ final class ProjectBatch {
         Tensor parts = scratch.allocate(Spec.f32(apart ? plan.splits : 0, x.dim(0), tiles * Tiles.ROWS));
         Call call = new Call(launcher, Kernel.PROJECT_BATCH)
                 .define("FN", Dispatch.code(op.fn()))
-                .define("FORMAT", w.name())
+                .define("FORMAT", w.isQuantized() ? w.name() : "DENSE")
                 .define("MMA", Variant.spelled(x.dtype()))
                 .define("NT", plan.eights)
                 .define("RESIDENT", plan.resident)
@@ -106,7 +113,7 @@ final class ProjectBatch {
         int each = large || many && eights < 8 ? 2 : 1;
         long groups = Call.groups(tiles, (long) each * SIMDGROUPS);
         long most = Math.clamp(pieces / FEWEST_PIECES, 1, MOST_SPLITS);
-        int splits = (int) Math.clamp(places / groups, Math.min(2, most), most);
+        int splits = (int) Long.highestOneBit(Math.clamp(places / groups, Math.min(2, most), most));
         return new Plan(eights, each, resident, groups, splits);
     }
 }
