@@ -116,7 +116,7 @@ final class Serving {
         }
     }
 
-    /** The first step takes memory that the plan did not know of, which is another end than a device that fails. */
+    /** The first step takes memory that the plan did not know of: without it the worker ends with 5, not with 4. */
     private static void warmUp(Scheduler scheduler) {
         try {
             scheduler.warmUp();

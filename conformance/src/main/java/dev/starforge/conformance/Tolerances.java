@@ -12,6 +12,7 @@ import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
+import java.util.Arrays;
 
 /**
  * How wrong a backend may be: the one table. An error is measured against the sum of the absolute values of the terms
@@ -134,13 +135,12 @@ final class Tolerances {
                         "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
             case Layers.Linear o ->
                 sum(
-                        10
-                                + product(in[0].dtype(), in[1].dtype(), last(in))
-                                        .roundings()
+                        12
+                                + (roundsWeights(o, in) ? rounding(in[0].dtype()) / U : 0)
                                 + 2 * parts(o) * rounding(o.to()) / U,
                         last(in),
                         "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
-                                + " and may be on the other side of a tie");
+                                + " and may be on the other side of a tie; so are weights where roundsWeights says so");
             case Layers.AddMatMul o ->
                 sum(
                         12 + 2 * rounding(o.product().to()) / U,
@@ -214,6 +214,18 @@ final class Tolerances {
         return weights.isQuantized()
                 ? sum(2, summed, "decoded weights are exact float32; then as with those")
                 : sum(2, summed, "each product is rounded once, or not at all; then the sum");
+    }
+
+    /**
+     * Whether decoded weights may be rounded to the type of activations: in products of many rows, and NF4's codes, which are no
+     * numbers of 16 bits.
+     */
+    private static boolean roundsWeights(Layers.Linear op, Spec... in) {
+        boolean many = in[0].shape().dim(0) > 64;
+        return in[0].dtype() != DType.F32
+                && Arrays.stream(in, 1, 1 + op.weights())
+                        .map(Spec::dtype)
+                        .anyMatch(w -> w == DType.NF4 || w == DType.NF4_DOUBLE || many && w.isQuantized());
     }
 
     /** What follows a product, the last of which is stored. */

@@ -99,7 +99,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** Without a context nobody but NVML knows what is free, and how much a context takes is the driver's secret. */
+    /** Without a context nobody but NVML knows what is free, and how much a context takes is not documented. */
     private static MemoryException noContext(String operation, int device, Arena arena) {
         MemorySegment total = arena.allocate(JAVA_LONG);
         CudaDriver.check(CudaDriver.cuDeviceTotalMem_v2(total, device), operation);
@@ -413,6 +413,9 @@ final class CudaDevice implements Device {
         } catch (RuntimeException | Error failure) {
             capturing = false;
             abandonCapture();
+            if (failure instanceof MemoryException full) {
+                throw full;
+            }
             throw new DeviceException(operation + ": " + failure.getMessage(), failure);
         }
         capturing = false;

@@ -173,7 +173,7 @@ final class Project {
         long pad = slots == 1 ? 0 : X_PAD;
         boolean byteTable = Weights.isNf4(w) && x.dtype() != DType.F32 && slots * (TURN + pad) <= X_NUMBERS - TABLE;
         long room = X_NUMBERS - (byteTable ? TABLE : 0);
-        Ring ring = ring(w, x.dim(1), slots * (x.dim(1) + pad) <= room, tiles(out, from, to));
+        Ring ring = ring(w, x.dim(1), slots * (x.dim(1) + pad) <= room, tiles(out, from, to, Tiles.ROWS));
         return new Plan(x.dtype(), w, mma, parts, eights, pad, byteTable, ring, aligned(in, from, to), Call.aligned(x));
     }
 
@@ -191,7 +191,7 @@ final class Project {
      * wait.
      */
     private Ring ring(DType w, long terms, boolean fits, long tiles) {
-        boolean scalesOfSix = w == DType.Q4_K || w == DType.Q5_K;
+        boolean scalesOfSix = hasScalesOfSix(w);
         boolean few = scalesOfSix || !w.isQuantized() || tiles <= (long) FEW_RESIDENT * launcher.multiprocessors();
         int most = scalesOfSix ? 4 : few || isFourBits(w) ? 6 : 4;
         int depth = depth(most, terms);
@@ -215,12 +215,17 @@ final class Project {
         return Arrays.stream(in, 1 + from, 1 + to).allMatch(Call::aligned);
     }
 
-    static long tiles(Tensor[] out, int from, int to) {
+    static long tiles(Tensor[] out, int from, int to, int tile) {
         long tiles = 0;
         for (int i = from; i < to; i++) {
-            tiles += Call.groups(out[i].dim(1), Tiles.ROWS);
+            tiles += Call.groups(out[i].dim(1), tile);
         }
         return tiles;
+    }
+
+    /** Formats whose scales of six bits take many registers. */
+    static boolean hasScalesOfSix(DType w) {
+        return w == DType.Q4_K || w == DType.Q5_K;
     }
 
     /** As many as there may be, if that divides those that a lane has of a row. */
@@ -239,34 +244,27 @@ final class Project {
         for (int i = 0; i < TOGETHER; i++) {
             call.tensors(in[1 + Math.min(from + i, to - 1)]);
         }
-        return epilogue(call, op, in, out, from, to, tile, in[0].dim(1));
+        epilogue(call, op, in, out, from, to);
+        call.i32(in[0].dim(1));
+        return tiles(out, from, to, tile);
     }
 
-    /** The same without the weights, and with another number in place of how many terms a sum has. */
-    static long epilogue(
-            Call call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to, int tile, long number) {
+    /** What follows the products: biases, residual, results, rows, columns of each, and which of these there are. */
+    static void epilogue(Call call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
         Tensor[] biases = new Tensor[TOGETHER];
         Tensor[] results = new Tensor[TOGETHER];
-        long[] columns = new long[TOGETHER];
-        long tiles = 0;
         for (int i = 0; i < TOGETHER; i++) {
             int weight = Math.min(from + i, to - 1);
             results[i] = out[weight];
             biases[i] = op.bias() ? in[op.biasOf(1 + weight)] : results[i];
-            columns[i] = from + i < to ? results[i].dim(1) : 0;
-            tiles += Call.groups(columns[i], tile);
         }
         call.tensors(biases)
                 .tensors(op.residual() ? in[op.residualInput()] : results[0])
                 .tensors(results)
-                .i32(in[0].dim(0))
-                .i32(number)
-                .i32(columns[0])
-                .i32(columns[1])
-                .i32(columns[2])
-                .flag(op.bias())
-                .i32(Dispatch.code(op.fn()))
-                .flag(op.residual());
-        return tiles;
+                .i32(in[0].dim(0));
+        for (int i = 0; i < TOGETHER; i++) {
+            call.i32(from + i < to ? results[i].dim(1) : 0);
+        }
+        call.flag(op.bias()).i32(Dispatch.code(op.fn())).flag(op.residual());
     }
 }

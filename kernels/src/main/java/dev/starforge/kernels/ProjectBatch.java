@@ -23,6 +23,7 @@ final class ProjectBatch {
     /** Columns of all splits, where there are more than two: those of the groups that large chips hold at once. */
     private static final long MOST_COLUMNS = 1 << 17;
 
+    /** Numbers of a matrix up to which the maker's library splits its sums, and adds them up in a second launch. */
     private static final long SMALL = 1 << 24;
 
     private static final int SIMDGROUPS = Launch.GROUP / 32;
@@ -44,24 +45,25 @@ final class ProjectBatch {
     }
 
     /**
-     * Up to how many rows weights of 16 bits are taken: above, the maker's library is faster, but not with small matrices, whose sums it
-     * splits in launches of their own.
+     * Up to how many rows weights of 16 bits are taken. The maker's library multiplies more of them faster, but what follows a product,
+     * and the sum of its splits, are launches of their own.
      */
     static long denseRows(Spec w) {
-        return w.shape().size() <= SMALL ? 64 : 32;
+        return w.shape().size() <= SMALL ? Project.ROWS : Project.ROWS / 2;
     }
 
     /** Memory for sums of groups that cannot reach each other, at most. */
     static long workspace(Spec x, long columns) {
         boolean split = x.dtype() != DType.F32 && x.shape().dim(0) > FEW_ROWS;
-        long all = Math.max(2 * columns, Math.min(MOST_SPLITS * columns, MOST_COLUMNS));
+        long whole = Call.groups(columns, Tiles.ROWS) * Tiles.ROWS;
+        long all = Math.max(2 * whole, Math.min(MOST_SPLITS * whole, MOST_COLUMNS));
         return split ? x.shape().dim(0) * all * Float.BYTES : 0;
     }
 
     void run(Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
         Tensor x = in[0];
         DType w = in[1 + from].dtype();
-        long tiles = Project.tiles(out, from, to);
+        long tiles = Project.tiles(out, from, to, Tiles.ROWS);
         Plan plan = plan(w, x.dim(0), x.dim(1) / Tiles.PIECE, tiles);
         boolean clustered = launcher.clusters() && plan.splits > 1;
         boolean apart = plan.splits > 1 && !clustered;
@@ -84,8 +86,8 @@ final class ProjectBatch {
             Call sum = new Call(launcher, Kernel.SUM_PARTS)
                     .define("FN", Dispatch.code(op.fn()))
                     .tensors(parts);
-            Project.epilogue(sum, op, in, out, from, to, Tiles.ROWS, plan.splits);
-            sum.groups(Call.groups(parts.dim(2), Launch.GROUP), parts.dim(1), 1);
+            Project.epilogue(sum, op, in, out, from, to);
+            sum.i32(plan.splits).groups(Call.groups(parts.dim(2), Launch.GROUP), parts.dim(1), 1);
         }
         scratch.release();
     }
@@ -96,21 +98,23 @@ final class ProjectBatch {
      * @param eights blocks of eight rows of x
      * @param tiles of a simdgroup
      * @param resident groups that a multiprocessor holds
+     * @param groups of all tiles
      * @param splits groups that share the terms of a sum
      */
     private record Plan(int eights, int tiles, int resident, long groups, int splits) {}
 
     /**
-     * All groups at once, two on a multiprocessor, so that one computes while the other waits, as far as sums can be split; matrices with tiles enough have two
-     * for a simdgroup, which share what it reads of x. Scales of six bits with 64 rows take registers of two groups.
+     * By what was fastest on Hopper: all groups at once, two on a multiprocessor, so that one computes while the other waits, as far as
+     * sums can be split. Matrices with tiles enough have two for a simdgroup, which share what it reads of x. Scales of six bits
+     * with 64 rows need the registers of two groups, so that one is resident.
      */
     private Plan plan(DType w, long rows, long pieces, long tiles) {
         int eights = rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
-        boolean large = eights == 8 && (w == DType.Q4_K || w == DType.Q5_K);
-        int resident = large ? 1 : 2;
+        boolean manyRegisters = eights == 8 && Project.hasScalesOfSix(w);
+        int resident = manyRegisters ? 1 : 2;
         long places = (long) resident * launcher.multiprocessors();
-        boolean many = MOST_SPLITS * Call.groups(tiles, 2L * SIMDGROUPS) >= places;
-        int each = large || many && eights < 8 ? 2 : 1;
+        boolean manyTiles = MOST_SPLITS * Call.groups(tiles, 2L * SIMDGROUPS) >= places;
+        int each = manyRegisters || manyTiles && eights < 8 ? 2 : 1;
         long groups = Call.groups(tiles, (long) each * SIMDGROUPS);
         long most = Math.clamp(pieces / FEWEST_PIECES, 1, MOST_SPLITS);
         int splits = (int) Long.highestOneBit(Math.clamp(places / groups, Math.min(2, most), most));

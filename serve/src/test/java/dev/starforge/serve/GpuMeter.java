@@ -2,6 +2,7 @@ package dev.starforge.serve;
 
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
@@ -52,7 +53,7 @@ final class GpuMeter implements AutoCloseable {
             lines.lines()
                     .filter(line -> line.strip().matches("\\d{1,3}"))
                     .forEach(line -> samples.add(new Sample(System.nanoTime(), Integer.parseInt(line.strip()))));
-        } catch (IOException ended) {
+        } catch (IOException | UncheckedIOException ended) {
             return;
         }
     }

@@ -18,7 +18,7 @@ final class ServeBenchTest {
         try (Fixture fixture = new Fixture()) {
             fixture.engine.step(Duration.ofMillis(30));
             URI server = URI.create("http://127.0.0.1:" + fixture.port() + "/");
-            ObjectNode said = new ServeBench(server, 3, 8, 40, meter).run();
+            ObjectNode said = new ServeBench(server, 3, 24, 40, meter).run();
             assertThat(fixture.engine.requests)
                     .as("to warm up, loaded, joined, and the long prompt three times")
                     .hasSize(3 + 3 + 3 + 3);

@@ -104,7 +104,7 @@ public final class EmulatedBackend implements Backend {
 
         @Override
         public int multiprocessors() {
-            return 1;
+            return EmulatedDevice.multiprocessors(warpgroups);
         }
 
         @Override

@@ -53,7 +53,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     /**
      * @param reversed whether groups and threads run from the last to the first: what depends on their order differs
-     * @param warpgroups whether it has them
+     * @param warpgroups whether it has them, and is large
      * @param edit what becomes of a kernel's text before it is compiled
      * @param launched who is told of every launch
      */
@@ -194,10 +194,14 @@ final class EmulatedDevice implements Device, Launcher {
         return false;
     }
 
-    /** Few, so that groups take several turns, and more than one, so that some share a sum. */
     @Override
     public int multiprocessors() {
-        return 2;
+        return multiprocessors(warpgroups);
+    }
+
+    /** A small chip, whose groups take several turns, or a large one, on which several share a sum. */
+    static int multiprocessors(boolean warpgroups) {
+        return warpgroups ? 64 : 1;
     }
 
     @Override

@@ -32,8 +32,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Runs a model one step at a time over many sequences: pieces of prompts and single tokens mixed (Yu et al. 2022), keys and
- * values in shared blocks. What to run in a step, and in which order, is for others to decide; each sequence has the same
- * logits whatever its company.
+ * values in shared blocks. What to run in a step, and in which order, is for others to decide; on a CPU
+ * each sequence has the same logits whatever its company.
  *
  * <p>A step in which every sequence has one token, as most are, is recorded once for a size and replayed: its inputs come in
  * one upload to a place that stays, and what it is short of the size, a power of two, are rows that go nowhere. Steps with
@@ -288,6 +288,9 @@ public final class Engine implements AutoCloseable {
             throw new TensorException("finish: no step was begun");
         }
         unfinished = null;
+        if (begun.wanted == 0) {
+            device.synchronize(); // there is nothing to read, which would wait
+        }
         Tensor result = last.tensor;
         return sampler.read(result, (int) (result.dim(0) / (2 + 2L * begun.top)), begun.wanted, begun.top);
     }

@@ -10,6 +10,7 @@ import java.util.Set;
  * @param text its tokens, of which the last may be spelled again
  * @param maxTokens 0 only fills the cache with the prompt
  * @param stopTokens that end the text besides the model's own end-of-text tokens
+ * @param ignoreEos whether the model's own do not end it, as benchmarks want it
  * @param logprobs how many of the most likely tokens to tell with each; 0 the chosen one alone, {@link #NO_LOGPROBS} nothing
  * @param adapter a LoRA adapter by name; empty is the model as it is
  * @param tenant whose request it is: cached prefixes are shared within a tenant only
@@ -19,6 +20,7 @@ public record GenerationRequest(
         int maxTokens,
         Sampling sampling,
         Set<Integer> stopTokens,
+        boolean ignoreEos,
         int logprobs,
         String adapter,
         String tenant) {
@@ -41,7 +43,7 @@ public record GenerationRequest(
             int logprobs,
             String adapter,
             String tenant) {
-        this(HealedPrompt.asIs(prompt), maxTokens, sampling, stopTokens, logprobs, adapter, tenant);
+        this(HealedPrompt.asIs(prompt), maxTokens, sampling, stopTokens, false, logprobs, adapter, tenant);
     }
 
     public int[] prompt() {

@@ -23,6 +23,7 @@ final class OpenAiFields {
     private final Sampling sampling;
     private final List<String> stops;
     private final int choices;
+    private final boolean ignoreEos;
     private final String model;
 
     OpenAiFields(Fields fields, InferenceEngine engine, LongSupplier seeds) {
@@ -34,6 +35,7 @@ final class OpenAiFields {
                 .sampling();
         stops = SamplingFields.stops(fields);
         choices = (int) fields.integer("n", 1, MOST_CHOICES, 1);
+        ignoreEos = fields.flag("ignore_eos", false);
         model = fields.text("model", "");
         if (!fields.node("logit_bias").isEmpty()) {
             fields.violate("logit_bias", "none: it is not supported");
@@ -94,7 +96,14 @@ final class OpenAiFields {
                 Sampling own = sampling.withSeed(sampling.seed() + j);
                 all.add(new Prompt(
                         new GenerationRequest(
-                                prompts.get(i), maxTokens.get(i), own, stopTokens, logprobs, adapter, tenant),
+                                prompts.get(i),
+                                maxTokens.get(i),
+                                own,
+                                stopTokens,
+                                ignoreEos,
+                                logprobs,
+                                adapter,
+                                tenant),
                         stops));
             }
         }

@@ -205,7 +205,7 @@ final class Batcher {
             close(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
         } else if (token.id() == Decoding.NO_TOKEN) {
             close(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
-        } else if (model.endTokens().contains(token.id())
+        } else if (!text.request.ignoreEos() && model.endTokens().contains(token.id())
                 || text.request.stopTokens().contains(token.id())) {
             close(text, new Ending.Finished(StopReason.EOS, text.cachedTokens()));
         } else {

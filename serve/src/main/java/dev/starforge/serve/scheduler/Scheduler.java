@@ -28,6 +28,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 
 /**
  * Serves a model to many at once (continuous batching, Yu et al. 2022): one thread owns device, weights and cache, and runs
@@ -37,6 +38,7 @@ import java.util.function.Supplier;
 public final class Scheduler implements InferenceEngine, AutoCloseable {
     private static final int WARM_UP_PROMPT = 64;
     private static final int WARM_UP_TOKENS = 4;
+    private static final int FIRST_BATCH = 16;
 
     private final int places;
     private final LongSupplier nanos;
@@ -84,11 +86,29 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     /**
      * Computes a prompt and some tokens, so that what is compiled, recorded or read on first use is there before anybody
-     * waits for it, and a model that cannot answer is never ready.
+     * waits for it, and a model that cannot answer is never ready. On a GPU batches of each size have kernels of their own, which
+     * all texts that run would wait for.
      */
     public void warmUp() {
+        expectTokens(List.of(warmUpText(WARM_UP_PROMPT)));
+        int most = served().model.engine().asynchronous() ? served().model.sequences() : 0;
+        for (int batch = FIRST_BATCH; batch <= most; batch *= 2) {
+            expectTokens(Stream.generate(() -> warmUpText(1)).limit(batch).toList());
+        }
+    }
+
+    private static void expectTokens(List<CompletableFuture<Ending>> texts) {
+        for (CompletableFuture<Ending> text : texts) {
+            if (text.join() instanceof Ending.Failed failed) {
+                throw new DeviceException("warm-up: expected " + WARM_UP_TOKENS + " tokens, but " + failed.message());
+            }
+        }
+    }
+
+    /** A text that nobody reads, with so long a prompt where it fits, and its end. */
+    private CompletableFuture<Ending> warmUpText(int length) {
         CompletableFuture<Ending> heard = new CompletableFuture<>();
-        int[] prompt = new int[Math.max(1, Math.min(WARM_UP_PROMPT, card().context() - WARM_UP_TOKENS))];
+        int[] prompt = new int[Math.max(1, Math.min(length, card().context() - WARM_UP_TOKENS))];
         TokenSink sink = new TokenSink() {
             @Override
             public boolean token(Token token) {
@@ -110,9 +130,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
                         "",
                         "warm-up"),
                 sink);
-        if (heard.join() instanceof Ending.Failed failed) {
-            throw new DeviceException("warm-up: expected " + WARM_UP_TOKENS + " tokens, but " + failed.message());
-        }
+        return heard;
     }
 
     @Override

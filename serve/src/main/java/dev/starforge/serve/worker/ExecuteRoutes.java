@@ -114,6 +114,7 @@ public final class ExecuteRoutes {
                         (int) maxTokens,
                         sampling,
                         Set.of(),
+                        false,
                         GenerationRequest.NO_LOGPROBS,
                         adapter,
                         tenant),

@@ -13,6 +13,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
@@ -163,7 +164,7 @@ public final class Trainer implements AutoCloseable {
             Tensor parts = concat(ops, losses);
             Tensor norm = Optimizer.norm(ops, gradients, parts, scale);
             Tensor all = ops.run(new Plain.Concat(), parts, norm); // before anything moves: memory may end here
-            optimizer.update(ops, gradients, norm, scale, learningRate);
+            update(gradients, norm, scale, learningRate);
             return all;
         });
         long targets = batches.stream()
@@ -171,6 +172,15 @@ public final class Trainer implements AutoCloseable {
                 .mapToLong(Example::targets)
                 .sum();
         return new Started(found, scale, targets);
+    }
+
+    /** The weights may have moved in part by the time that memory ends: a step that fails here is not to be tried again. */
+    private void update(List<Tensor> gradients, Tensor norm, double scale, double learningRate) {
+        try {
+            optimizer.update(ops, gradients, norm, scale, learningRate);
+        } catch (MemoryException full) {
+            throw new DeviceException("update of the weights: " + full.getMessage(), full);
+        }
     }
 
     /** A step that the device has been asked for; its report is due before anything else is asked. */
