@@ -118,4 +118,21 @@ final class SchedulerEmbeddingTest {
             server.idle(setup());
         }
     }
+
+    /**
+     * For which a GPU has kernels of their own. There is room for 32 sequences: batches of 16 and 32 texts of four tokens, each of
+     * which shares its four steps; or for fewer requests.
+     */
+    @Test
+    void aWarmUpOfAnAsynchronousDeviceComputesBatches() throws Exception {
+        assertThat(warmedUp(setup())).startsWith(64, 1, 1, 1).hasSize(asynchronous ? 4 + 4 + 4 : 4);
+        assertThat(warmedUp(setup().withPlaces(20))).hasSize(asynchronous ? 4 + 4 : 4);
+    }
+
+    private static List<Integer> warmedUp(Setup setup) throws Exception {
+        try (TinyServer server = new TinyServer(setup)) {
+            server.scheduler.warmUp();
+            return List.copyOf(server.device.steps);
+        }
+    }
 }

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.generate.StopReason;
@@ -175,10 +176,23 @@ final class SchedulerTest {
             for (int seed = 0; seed < 20; seed++) {
                 Heard heard = server.submit(request(text(seed, 5), 120, plain.withSeed(seed), -1));
                 assertThat(heard.finished()).doesNotContain(1);
-                ended += ((Ending.Finished) heard.ending()).reason() == StopReason.EOS ? 1 : 0;
+                if (((Ending.Finished) heard.ending()).reason() == StopReason.EOS) {
+                    ended++;
+                    assertThat(server.submit(withoutEnd(text(seed, 5), plain.withSeed(seed)))
+                                    .finished())
+                            .as("the same text, which goes on")
+                            .startsWith(heard.finished())
+                            .contains(1)
+                            .hasSize(120);
+                }
             }
             assertThat(ended).isPositive();
         }
+    }
+
+    private static GenerationRequest withoutEnd(int[] prompt, Sampling sampling) {
+        return new GenerationRequest(
+                HealedPrompt.asIs(prompt), 120, sampling, Set.of(), true, GenerationRequest.NO_LOGPROBS, "", "");
     }
 
     /** Of two rotary tables only one is in a step; neither's texts may wait for all of the other's. */

@@ -3,6 +3,7 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.ToolFormat;
 import java.time.Duration;
 import java.util.List;
@@ -353,6 +354,18 @@ final class OpenAiTest {
             assertThat(slow.post("/v1/completions", "{'prompt':'x'}").status()).isEqualTo(504);
             Fixture.await("KV is given back", () -> slow.engine.live() == 0);
         }
+    }
+
+    @Test
+    void theEndOfTextIsIgnoredOnRequest() throws Exception {
+        fixture.post("/v1/completions", "{'prompt':'x','ignore_eos':true}");
+        fixture.post("/v1/completions", "{'prompt':'x'}");
+        assertThat(fixture.engine.requests)
+                .extracting(GenerationRequest::ignoreEos)
+                .containsExactly(true, false);
+        assertThat(fixture.post("/v1/completions", "{'prompt':'x','ignore_eos':1}")
+                        .status())
+                .isEqualTo(400);
     }
 
     @Test

@@ -1,5 +1,6 @@
 package dev.starforge.serve.scheduler;
 
+import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.engine.AdapterCard;
@@ -91,9 +92,12 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
      */
     public void warmUp() {
         expectTokens(List.of(warmUpText(WARM_UP_PROMPT)));
-        int most = served().model.engine().asynchronous() ? served().model.sequences() : 0;
+        ServedModel model = served().model;
+        int most = model.engine().asynchronous() ? Math.min(model.sequences(), places) : 0;
         for (int batch = FIRST_BATCH; batch <= most; batch *= 2) {
-            expectTokens(Stream.generate(() -> warmUpText(1)).limit(batch).toList());
+            Stream<CompletableFuture<Ending>> texts =
+                    Stream.generate(() -> warmUpText(1)).limit(batch);
+            expectTokens(onThread(texts::toList)); // between two steps, so that they share all of theirs
         }
     }
 
@@ -122,10 +126,11 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         };
         submit(
                 new GenerationRequest(
-                        prompt,
+                        HealedPrompt.asIs(prompt),
                         Math.min(WARM_UP_TOKENS, card().context() - prompt.length),
                         Sampling.GREEDY,
                         Set.of(),
+                        true,
                         GenerationRequest.NO_LOGPROBS,
                         "",
                         "warm-up"),
