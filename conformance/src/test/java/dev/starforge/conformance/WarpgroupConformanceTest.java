@@ -1,7 +1,6 @@
 package dev.starforge.conformance;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import java.util.List;
@@ -25,14 +24,17 @@ final class WarpgroupConformanceTest extends EmulatedConformanceTest {
     }
 
     private static boolean isTheirs(Case c) {
-        Spec first = c.specs()[0];
-        if (c.op() instanceof Layers.Linear) {
-            return first.dtype() != DType.F32 && first.shape().dim(0) > FEW_ROWS;
-        }
-        if (!(c.op() instanceof Fused.Attention || c.op() instanceof Fused.AttentionGrad)) {
-            return false;
-        }
-        return first.dtype() != DType.F32
-                && (first.shape().dim(2) == 64 || first.shape().dim(2) == 128);
+        return switch (c.op()) {
+            case Layers.Linear _ -> isSixteenBits(c) && c.specs()[0].shape().dim(0) > FEW_ROWS;
+            case Fused.Attention _, Fused.AttentionGrad _ -> {
+                long head = c.specs()[0].shape().dim(2);
+                yield isSixteenBits(c) && (head == 64 || head == 128);
+            }
+            default -> false;
+        };
+    }
+
+    private static boolean isSixteenBits(Case c) {
+        return c.specs()[0].dtype() != DType.F32;
     }
 }
