@@ -52,7 +52,7 @@ final class Project {
                 && op.transposeB()
                 && a.shape().rank() == 2
                 && a.shape().dim(0)
-                        <= (w == a.dtype() ? ProjectBatch.denseRows(b) : ROWS / (a.dtype() == DType.F32 ? 4 : 1))
+                        <= (w == a.dtype() ? ProjectBatch.DENSE_ROWS : ROWS / (a.dtype() == DType.F32 ? 4 : 1))
                 && b.shape().dim(0) > 0
                 && b.shape().last() > 0
                 && b.shape().last() % Tiles.PIECE == 0;

@@ -14,6 +14,12 @@ final class ProjectBatch {
     /** Rows of x up to which {@link Project} takes them at once. */
     static final int FEW_ROWS = 8;
 
+    /**
+     * Up to how many rows weights of 16 bits are taken. The maker's library multiplies them faster, but what follows a product, and the sum
+     * of its splits, are launches of their own.
+     */
+    static final int DENSE_ROWS = 32;
+
     /** Groups that split K: what a cluster takes on every chip that has them. */
     private static final int MOST_SPLITS = 8;
 
@@ -22,9 +28,6 @@ final class ProjectBatch {
 
     /** Columns of all splits, where there are more than two: those of the groups that large chips hold at once. */
     private static final long MOST_COLUMNS = 1 << 17;
-
-    /** Numbers of a matrix up to which the maker's library splits its sums, and adds them up in a second launch. */
-    private static final long SMALL = 1 << 24;
 
     private static final int SIMDGROUPS = Launch.GROUP / 32;
 
@@ -42,14 +45,6 @@ final class ProjectBatch {
                 && (w == in[0].dtype() || w.isQuantized() && w != DType.NF4_DOUBLE)
                 && Call.aligned(in[0])
                 && Project.aligned(in, from, to);
-    }
-
-    /**
-     * Up to how many rows weights of 16 bits are taken. The maker's library multiplies more of them faster, but what follows a product,
-     * and the sum of its splits, are launches of their own.
-     */
-    static long denseRows(Spec w) {
-        return w.shape().size() <= SMALL ? Project.ROWS : Project.ROWS / 2;
     }
 
     /** Memory for sums of groups that cannot reach each other, at most. */
