@@ -71,7 +71,7 @@ final class KvInt8Test {
     /**
      * The largest difference of each position, in proportion to the range of all logits: for so large a share of positions. Tokens
      * go to the same experts in both runs: one that is given to others says nothing of a cache. One position of 24 is 1.2e-2
-     * off where yarn sharpens attention (docs/adr/0022).
+     * off where yarn sharpens attention (docs/adr/0004).
      */
     @ParameterizedTest
     @CsvSource({

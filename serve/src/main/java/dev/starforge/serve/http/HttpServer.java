@@ -14,7 +14,7 @@ import java.util.concurrent.ConcurrentHashMap;
 /**
  * HTTP/1.1 for a program that must know at once when a client leaves. Each connection has two virtual threads: one that serves
  * it, and one that always reads ({@link Inbox}), so that the end is seen without a write and while nothing is written. Servers
- * that read only between requests cannot know; see ADR 16. Bounded everywhere: {@link HttpLimits}.
+ * that read only between requests cannot know; see ADR 11. Bounded everywhere: {@link HttpLimits}.
  */
 public final class HttpServer implements AutoCloseable {
     private static final int BACKLOG = 512;

@@ -227,7 +227,7 @@ final class GoldenModel {
 
     /**
      * How many ids are worth comparing. Where a text crosses into another rotary regime, HF 5.17 drops its cache and goes
-     * on from the last token alone, so what it writes from there on says nothing (docs/adr/0005).
+     * on from the last token alone, so what it writes from there on says nothing (docs/adr/0003).
      */
     private static int comparable(Model model, int from, int to) {
         for (int length = from; length < to; length++) {
