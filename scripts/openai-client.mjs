@@ -13,7 +13,7 @@ const [java, classPath, recordFile, option] = process.argv.slice(2);
 const key = "sk-recorded-key";
 const reply = "Hello, world! This is a reply.";
 
-const worker = spawn(java, ["-cp", classPath, "dev.starforge.serve.FakeWorker", key], { stdio: ["pipe", "pipe", "inherit"] });
+const worker = spawn(java, ["-cp", classPath, "dev.starforge.bench.serve.FakeWorker", key], { stdio: ["pipe", "pipe", "inherit"] });
 const lines = readline.createInterface({ input: worker.stdout })[Symbol.asyncIterator]();
 const target = new URL((await lines.next()).value);
 

@@ -8,12 +8,12 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /** Golden files with other parts put in, so that every component meets the Rust library. */
-final class Variants {
+public final class Variants {
     private static final JsonMapper JSON = new JsonMapper();
     private static final String BYTES =
             "{'type':'ByteLevel','add_prefix_space':false,'trim_offsets':true,'use_regex':false}";
 
-    static final Map<String, Supplier<String>> ALL = new LinkedHashMap<>();
+    public static final Map<String, Supplier<String>> ALL = new LinkedHashMap<>();
 
     static {
         for (String form : new String[] {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"}) {
@@ -37,11 +37,22 @@ final class Variants {
         split("{'Regex':'\\\\p{N}{1,3}'}", "Isolated", false);
         split("{'Regex':'[\\u4E00-\\u9FA5\\u3040-\\u309F\\u30A0-\\u30FF]+'}", "Isolated", false);
         split(
-                "{'Regex':'[!\\\"#$%&()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?"
-                        + "[\\\\p{L}\\\\p{M}]+| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+'}",
+                "{'Regex':'[!\\\"#$%&()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\r"
+                        + "\\n"
+                        + "\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+| ?[\\\\p{P}\\\\p{S}]+[\\r"
+                        + "\\n"
+                        + "]*|\\\\s*[\\r"
+                        + "\\n"
+                        + "]+|\\\\s+(?!\\\\S)|\\\\s+'}",
                 "Isolated", false);
         split(
-                "{'Regex':'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]|\\\\s+(?!\\\\S)|\\\\s+'}",
+                "{'Regex':'(?i:[sdmt]|ll|ve|re)|[^\\\\r"
+                        + "\\\\n"
+                        + "\\\\p{L}\\\\p{N}]?+\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r"
+                        + "\\\\n"
+                        + "]*|\\\\s*[\\\\r"
+                        + "\\\\n"
+                        + "]|\\\\s+(?!\\\\S)|\\\\s+'}",
                 "Removed",
                 true);
         split("{'Regex':'^.|\\\\s+$|\\\\h+'}", "Isolated", false);

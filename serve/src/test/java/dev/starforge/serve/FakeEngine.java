@@ -29,18 +29,18 @@ import java.util.concurrent.CopyOnWriteArrayList;
  * An engine that says a given text to every prompt, token by token in steps over all its sequences, and that can be slowed,
  * held before a token, filled up and made to fail. It keeps count of KV blocks as a real one would.
  */
-final class FakeEngine implements InferenceEngine, AutoCloseable {
+public final class FakeEngine implements InferenceEngine, AutoCloseable {
     static final Tokenizer TOKENIZER =
             Tokenizer.read(Path.of("..", "golden", "tokenizers", "starcoder2", "tokenizer.json"));
     static final int CONTEXT = 4096;
     private static final int BLOCK = 16;
     private static final int SLOTS = 32;
     private static final int BLOCKS = 4096;
-    private static final String TEMPLATE =
-            "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"
-                    + "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+    private static final String TEMPLATE = "{% if tools %}{{ tools | tojson }}\n"
+            + "{% endif %}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n"
+            + "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-    final List<GenerationRequest> requests = new CopyOnWriteArrayList<>();
+    public final List<GenerationRequest> requests = new CopyOnWriteArrayList<>();
     private final List<Sequence> sequences = new ArrayList<>();
     private final List<AdapterCard> adapters = new CopyOnWriteArrayList<>();
     private final ModelCard card;
@@ -60,7 +60,7 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
     private int hangingEmbeddings;
     private volatile EngineStatus status = new EngineStatus(true, 0, 0, SLOTS, 0, 123_456, 100, 40, 3);
 
-    FakeEngine() {
+    public FakeEngine() {
         this(true, ToolFormat.NONE);
     }
 
@@ -91,7 +91,7 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     /** Every step takes so long. */
-    synchronized FakeEngine step(Duration time) {
+    public synchronized FakeEngine step(Duration time) {
         step = time;
         return this;
     }
@@ -149,7 +149,7 @@ final class FakeEngine implements InferenceEngine, AutoCloseable {
         return hangingEmbeddings;
     }
 
-    synchronized int live() {
+    public synchronized int live() {
         return sequences.size();
     }
 

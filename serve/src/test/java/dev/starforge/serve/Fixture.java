@@ -23,17 +23,17 @@ import java.util.function.UnaryOperator;
 import tools.jackson.databind.JsonNode;
 
 /** A worker over a fake engine, on a real socket. */
-final class Fixture implements AutoCloseable {
-    final FakeEngine engine;
-    final Worker worker;
-    final Queue<String> log = new ConcurrentLinkedQueue<>();
+public final class Fixture implements AutoCloseable {
+    public final FakeEngine engine;
+    public final Worker worker;
+    public final Queue<String> log = new ConcurrentLinkedQueue<>();
     private final HttpClient client = HttpClient.newHttpClient();
 
-    Fixture() throws IOException {
+    public Fixture() throws IOException {
         this(new FakeEngine(), options -> options);
     }
 
-    Fixture(FakeEngine engine, UnaryOperator<WorkerOptions> set) throws IOException {
+    public Fixture(FakeEngine engine, UnaryOperator<WorkerOptions> set) throws IOException {
         this.engine = engine;
         WorkerOptions options = set.apply(WorkerOptions.local("worker-1", "fake", 0));
         Narration narration = new Narration(
@@ -47,15 +47,15 @@ final class Fixture implements AutoCloseable {
         worker.open(engine);
     }
 
-    int port() {
+    public int port() {
         return worker.uri().getPort();
     }
 
-    RawClient raw() throws IOException {
+    public RawClient raw() throws IOException {
         return new RawClient(port());
     }
 
-    record Reply(int status, HttpResponse<String> response) {
+    public record Reply(int status, HttpResponse<String> response) {
         JsonNode json() {
             return Jackson.JSON.readTree(response.body());
         }
@@ -78,7 +78,7 @@ final class Fixture implements AutoCloseable {
         return send(HttpRequest.newBuilder(uri(path)), headers);
     }
 
-    Reply post(String path, String json, String... headers) throws IOException, InterruptedException {
+    public Reply post(String path, String json, String... headers) throws IOException, InterruptedException {
         return send(HttpRequest.newBuilder(uri(path)).POST(HttpRequest.BodyPublishers.ofString(quoted(json))), headers);
     }
 
@@ -103,7 +103,7 @@ final class Fixture implements AutoCloseable {
     }
 
     /** JSON with apostrophes for quotes, which reads better in Java. */
-    static String quoted(String json) {
+    public static String quoted(String json) {
         return json.replace('\'', '"');
     }
 
@@ -112,7 +112,7 @@ final class Fixture implements AutoCloseable {
     }
 
     /** Waits for something that is to happen soon; how long it took. */
-    static Duration await(String what, BooleanSupplier happened) throws InterruptedException {
+    public static Duration await(String what, BooleanSupplier happened) throws InterruptedException {
         long begin = System.nanoTime();
         while (!happened.getAsBoolean()) {
             assertThat(System.nanoTime() - begin).as(what).isLessThan(10_000_000_000L);

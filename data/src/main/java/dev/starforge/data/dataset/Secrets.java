@@ -24,7 +24,7 @@ import java.util.regex.Pattern;
  * <p>It works line by line and keeps the number of lines, private keys included: a redacted patch applies to the redacted
  * parent and gives the redacted child. Only the value is replaced, so that quotation marks and separators stay.
  */
-final class Secrets implements Patch.Shown {
+public final class Secrets implements Patch.Shown {
     static final String KEY = Rule.PROVIDER_KEY.placeholder();
     static final String PASSWORD = Rule.NAMED_PASSWORD.placeholder();
     static final String EMAIL = Rule.EMAIL.placeholder();
@@ -39,7 +39,7 @@ final class Secrets implements Patch.Shown {
     private final Set<String> strong = new HashSet<>();
     private final List<Redactions.Example> examples = new ArrayList<>();
 
-    Secrets() {
+    public Secrets() {
         this("");
     }
 
@@ -57,7 +57,7 @@ final class Secrets implements Patch.Shown {
     }
 
     /** How many different values were replaced that are hardly anything else; tests use one of them again and again. */
-    int strong() {
+    public int strong() {
         return strong.size();
     }
 
@@ -67,7 +67,7 @@ final class Secrets implements Patch.Shown {
     }
 
     /** The bytes with placeholders, of any encoding; the same array if there was nothing to replace. */
-    byte[] redact(byte[] bytes) {
+    public byte[] redact(byte[] bytes) {
         List<PrivateKeys.Part> keys = PrivateKeys.find(bytes);
         Bytes out = null;
         int copied = 0;
@@ -97,7 +97,7 @@ final class Secrets implements Patch.Shown {
         return out == null ? bytes : out.add(bytes, copied, bytes.length).copy();
     }
 
-    String redact(String text) {
+    public String redact(String text) {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         byte[] redacted = redact(bytes);
         return redacted == bytes ? text : new String(redacted, StandardCharsets.UTF_8);

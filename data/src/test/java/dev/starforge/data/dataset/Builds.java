@@ -12,7 +12,7 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /** Runs the pipeline as the verb does. */
-final class Builds {
+public final class Builds {
     static final Progress SILENT = new Progress() {
         @Override
         public void begin(String stage, long total) {}
@@ -54,7 +54,7 @@ final class Builds {
                 .set(assignments);
     }
 
-    static DatasetReport build(Path repository, Path out, String... settings) {
+    public static DatasetReport build(Path repository, Path out, String... settings) {
         return build(config(repository, out, settings));
     }
 

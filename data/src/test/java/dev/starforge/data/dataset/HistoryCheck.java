@@ -26,7 +26,7 @@ import tools.jackson.databind.json.JsonMapper;
  *
  * <p>{@code HistoryCheck REPOSITORY COMMITS.JSONL PATCHES SEED} prints what it found, and fails if anything differs.
  */
-final class HistoryCheck {
+public final class HistoryCheck {
     private static final JsonMapper JSON = new JsonMapper();
 
     /**
@@ -35,7 +35,7 @@ final class HistoryCheck {
      * @param differences the files whose numbers differ, as text
      * @param wrong the patches that do not apply or give something else, as text
      */
-    record Result(int commits, int files, List<String> differences, int patches, List<String> wrong) {}
+    public record Result(int commits, int files, List<String> differences, int patches, List<String> wrong) {}
 
     private final Path repository;
     private final Random random;
@@ -61,7 +61,7 @@ final class HistoryCheck {
     }
 
     /** Compares all numbers, and applies so many patches. */
-    static Result check(Path repository, Path commits, int patches, long seed)
+    public static Result check(Path repository, Path commits, int patches, long seed)
             throws IOException, InterruptedException {
         return new HistoryCheck(repository, seed).check(commits, patches);
     }

@@ -19,16 +19,16 @@ import java.util.stream.Stream;
  * in the repository. Each set after the first was written down before its lines were tried, by who had not read the rules;
  * what it scored then stands in {@code docs/dataset.md}.
  */
-final class SecretsCorpus {
+public final class SecretsCorpus {
     /** A line with a secret, of which the rest must stay as it is. */
-    record Planted(String set, String group, String before, String secret, String after) {
-        String line() {
+    public record Planted(String set, String group, String before, String secret, String after) {
+        public String line() {
             return before + secret + after;
         }
     }
 
     /** In the order in which they were written. */
-    static final List<String> SETS = List.of("tune", "held", "fresh", "last");
+    public static final List<String> SETS = List.of("tune", "held", "fresh", "last");
 
     private static final char SLOT = '§';
     private static final Pattern SHELL_WORD = Pattern.compile("[A-Za-z0-9._-]+");
@@ -116,7 +116,7 @@ final class SecretsCorpus {
         random = new Random(seed);
     }
 
-    static List<Planted> make(long seed) {
+    public static List<Planted> make(long seed) {
         return new SecretsCorpus(seed).all();
     }
 
@@ -218,7 +218,7 @@ final class SecretsCorpus {
     }
 
     /** Lines of which nothing may be replaced. */
-    static List<String> negatives() {
+    public static List<String> negatives() {
         return rows("negatives.txt");
     }
 
@@ -234,7 +234,7 @@ final class SecretsCorpus {
     }
 
     /** Sources of this repository, in which secrets are planted. */
-    static List<Path> hosts(Path module) throws IOException {
+    public static List<Path> hosts(Path module) throws IOException {
         try (Stream<Path> files = Files.walk(module.resolve("src/main"))) {
             // one of them writes passwords itself
             return files.filter(file -> file.toString().endsWith(".java") && !file.endsWith("SampleHistory.java"))

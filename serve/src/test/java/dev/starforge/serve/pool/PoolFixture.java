@@ -24,7 +24,7 @@ import java.util.function.BooleanSupplier;
 import tools.jackson.databind.JsonNode;
 
 /** A pool on a real socket whose workers are real processes over a fake engine; what they cost to plan is invented. */
-final class PoolFixture implements AutoCloseable {
+public final class PoolFixture implements AutoCloseable {
     private static final long GIGA = 1L << 30;
 
     /** Everything in tenths of its usual time. */
@@ -98,6 +98,11 @@ final class PoolFixture implements AutoCloseable {
 
     PoolConfig config(String listen) {
         return new PoolConfig("test", folder.resolve("state"), listen, keys, adminKeys, RESTARTS, models, List.of());
+    }
+
+    /** A pool with stub workers, for programs that kill its process. */
+    public static Pool startWithStubs(PoolConfig config) throws IOException, InterruptedException {
+        return Pool.start(config, parts(Timing.DEFAULT), PoolKeys.NONE, Narration.silent());
     }
 
     static PoolParts parts(Timing timing) {

@@ -1,4 +1,4 @@
-package dev.starforge.bench;
+package dev.starforge.bench.jmh;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
@@ -19,12 +19,12 @@ import java.util.Random;
  * Answers are not checked here; {@code scripts/conformance} does that, and {@code scripts/conformance speed} refuses to
  * time a wrong one. What these add is JMH's care: forks, warm-up, and figures with an error.
  */
-final class Bench implements AutoCloseable {
+final class BenchmarkDevice implements AutoCloseable {
     private final Device device;
     private final Scope scope;
     private final Random random = new Random(1);
 
-    Bench(String backend, int threads) {
+    BenchmarkDevice(String backend, int threads) {
         device = Selection.choose(backend).backend().open(new DeviceOptions(0, threads, Path.of("")));
         scope = new Scope(device);
     }

@@ -1,7 +1,10 @@
-package dev.starforge.data.dataset;
+package dev.starforge.bench.dataset;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.data.dataset.Builds;
+import dev.starforge.data.dataset.DatasetReport;
+import dev.starforge.data.dataset.HistoryCheck;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,14 +16,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Some hundred commits of our own sources against git; {@code scripts/dataset-speed} does it with ten thousand. */
-final class LongHistoryTest {
+final class SyntheticHistoryTest {
     private static final int COMMITS = 400;
 
     @TempDir
     Path folder;
 
     private static Map<String, String> ownSources() throws IOException {
-        Path root = Path.of("src/main/java");
+        Path root = Path.of("..", "data", "src", "main", "java");
         Map<String, String> texts = new TreeMap<>();
         try (Stream<Path> files = Files.walk(root)) {
             for (Path file : files.filter(Files::isRegularFile).toList()) {
@@ -42,7 +45,7 @@ final class LongHistoryTest {
     void everyNumberIsGits() throws IOException, InterruptedException {
         Path repository = folder.resolve("history.git");
         Map<String, String> sources = ownSources();
-        LongHistory.make(repository, List.of(sources, edited(sources)), COMMITS, 5);
+        SyntheticHistory.make(repository, List.of(sources, edited(sources)), COMMITS, 5);
         DatasetReport report = Builds.build(repository, folder.resolve("out"));
         assertThat(report.commits()).isEqualTo(COMMITS);
         HistoryCheck.Result result =
@@ -58,7 +61,7 @@ final class LongHistoryTest {
     void theSameSeedIsTheSameHistory() throws IOException, InterruptedException {
         Map<String, String> sources = ownSources();
         for (String name : List.of("one", "two")) {
-            LongHistory.make(folder.resolve(name), List.of(sources), 60, 8);
+            SyntheticHistory.make(folder.resolve(name), List.of(sources), 60, 8);
         }
         String head = "refs/heads/main";
         assertThat(folder.resolve("one").resolve(head))
@@ -68,7 +71,7 @@ final class LongHistoryTest {
     @Test
     void aWrongNumberIsFound() throws IOException, InterruptedException {
         Path repository = folder.resolve("history.git");
-        LongHistory.make(repository, List.of(ownSources()), 30, 1);
+        SyntheticHistory.make(repository, List.of(ownSources()), 30, 1);
         Builds.build(repository, folder.resolve("out"));
         Path commits = folder.resolve("out").resolve("commits.jsonl");
         Files.writeString(commits, Files.readString(commits).replaceFirst("\"additions\":(\\d)", "\"additions\":1$1"));

@@ -1,5 +1,8 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
+import dev.starforge.serve.FakeEngine;
+import dev.starforge.serve.Fixture;
+import dev.starforge.serve.RawClient;
 import dev.starforge.serve.http.HttpLimits;
 import java.io.EOFException;
 import java.io.IOException;

@@ -1,4 +1,4 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
 import java.io.IOException;
@@ -27,7 +27,7 @@ import tools.jackson.databind.node.ObjectNode;
  * <p>As many streams of as many tokens run once before, with other prompts: the first steps of a batch size, and of a length of
  * text, compile kernels and record what later ones replay.
  */
-final class ServeBench {
+final class ServerLoad {
     private static final int SHORT_PROMPT = 32;
     private static final int FIRST_ID = 100; // within the vocabulary of every model that there is
     private static final int IDS = 400;
@@ -40,7 +40,7 @@ final class ServeBench {
     private final int prompt;
     private final GpuMeter meter;
 
-    ServeBench(URI server, int streams, int tokens, int prompt, GpuMeter meter) {
+    ServerLoad(URI server, int streams, int tokens, int prompt, GpuMeter meter) {
         this.server = server;
         this.streams = streams;
         this.tokens = tokens;
@@ -54,7 +54,7 @@ final class ServeBench {
         int tokens = Integer.parseInt(args[2]);
         int prompt = Integer.parseInt(args[3]);
         try (GpuMeter meter = GpuMeter.start(GpuMeter.NVIDIA_SMI, GpuMeter.LOOKS_BACK)) {
-            System.out.println(new ServeBench(URI.create(args[0] + "/"), streams, tokens, prompt, meter).run());
+            System.out.println(new ServerLoad(URI.create(args[0] + "/"), streams, tokens, prompt, meter).run());
         }
     }
 

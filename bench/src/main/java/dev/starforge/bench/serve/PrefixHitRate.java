@@ -1,8 +1,10 @@
-package dev.starforge.serve.pool;
+package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.pool.Pool;
+import dev.starforge.serve.pool.PoolKeys;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RestartPolicy;
@@ -24,9 +26,9 @@ import tools.jackson.databind.node.ObjectNode;
 /**
  * What prefix routing finds in the caches of real workers: people with a file each, in which they ask again and again, through a
  * pool of workers; then others with as many files, each of whose requests goes to a worker by chance. Of the prompts' tokens, how many were
- * cached, by the workers' own metrics. {@code PrefixHits PROGRAM MODEL.gguf}.
+ * cached, by the workers' own metrics. {@code PrefixHitRate PROGRAM MODEL.gguf}.
  */
-final class PrefixHits {
+final class PrefixHitRate {
     private static final int WORKERS = 3;
     private static final int FILES = 36;
     private static final int REQUESTS = 360;
@@ -37,7 +39,7 @@ final class PrefixHits {
     private final Pool pool;
     private final List<URI> workers = new ArrayList<>();
 
-    private PrefixHits(Pool pool) {
+    private PrefixHitRate(Pool pool) {
         this.pool = pool;
     }
 
@@ -56,7 +58,7 @@ final class PrefixHits {
         try {
             Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, Narration.silent());
             try {
-                new PrefixHits(pool).run();
+                new PrefixHitRate(pool).run();
             } finally {
                 pool.drain();
             }
@@ -94,7 +96,8 @@ final class PrefixHits {
         double routed = hitRate("routed", false);
         double chance = hitRate("chance", true);
         System.out.printf(
-                "%d requests for %d files, %d workers: %.1f %% of the prompts' tokens were cached by prefix routing, %.1f %% by chance%n",
+                "%d requests for %d files, %d workers: %.1f %% of the prompts' tokens were cached by prefix routing,"
+                        + " %.1f %% by chance%n",
                 REQUESTS, FILES, WORKERS, 100 * routed, 100 * chance);
         if (routed < chance + 0.1) {
             throw new AssertionError("expected: prefix routing finds more than chance");

@@ -1,5 +1,7 @@
-package dev.starforge.data.dataset;
+package dev.starforge.bench.dataset;
 
+import dev.starforge.data.dataset.Secrets;
+import dev.starforge.data.dataset.SecretsCorpus;
 import dev.starforge.data.git.Blobs;
 import dev.starforge.data.secrets.Finding;
 import dev.starforge.data.secrets.PrivateKeys;

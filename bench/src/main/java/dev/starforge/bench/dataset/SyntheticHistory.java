@@ -1,4 +1,4 @@
-package dev.starforge.data.dataset;
+package dev.starforge.bench.dataset;
 
 import java.io.BufferedOutputStream;
 import java.io.IOException;
@@ -22,9 +22,9 @@ import java.util.zip.ZipFile;
  * lines of each, brings it to the text of the next version, or rewrites some lines; now and then it moves or removes a
  * file, or merges a branch. The same texts, number and seed always give the same history.
  *
- * <p>{@code LongHistory FOLDER COMMITS SEED JAR...} makes one of the sources in jars, the older version first.
+ * <p>{@code SyntheticHistory FOLDER COMMITS SEED JAR...} makes one of the sources in jars, the older version first.
  */
-final class LongHistory {
+final class SyntheticHistory {
     private static final int LINES = 40;
     private static final String MAIN = "refs/heads/main";
     private static final String SIDE = "refs/heads/side";
@@ -39,7 +39,7 @@ final class LongHistory {
     private final List<String> waiting;
     private int mark;
 
-    private LongHistory(OutputStream out, List<Map<String, String[]>> versions, long seed) {
+    private SyntheticHistory(OutputStream out, List<Map<String, String[]>> versions, long seed) {
         this.out = out;
         this.versions = versions;
         random = new Random(seed);
@@ -87,7 +87,7 @@ final class LongHistory {
                 version.forEach((path, text) -> split.put(path, text.split("(?<=\n)")));
                 lines.add(split);
             }
-            new LongHistory(stream, lines, seed).write(commits);
+            new SyntheticHistory(stream, lines, seed).write(commits);
         }
         if (importer.waitFor() != 0) {
             throw new IOException("git fast-import failed");

@@ -1,8 +1,9 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.serve.Fixture;
 import java.net.URI;
 import java.time.Duration;
 import java.util.List;
@@ -10,7 +11,7 @@ import org.junit.jupiter.api.Test;
 import tools.jackson.databind.node.ObjectNode;
 
 /** What the load test says, of a server that is not loaded and a GPU that is a shell. */
-final class ServeBenchTest {
+final class ServerLoadTest {
     private static final List<String> BUSY_THEN_IDLE =
             List.of("sh", "-c", "echo No devices; while :; do echo ' 90'; sleep 0.02; echo 70; sleep 0.02; done");
 
@@ -18,7 +19,7 @@ final class ServeBenchTest {
         try (Fixture fixture = new Fixture()) {
             fixture.engine.step(Duration.ofMillis(30));
             URI server = URI.create("http://127.0.0.1:" + fixture.port() + "/");
-            ObjectNode said = new ServeBench(server, 3, 24, 40, meter).run();
+            ObjectNode said = new ServerLoad(server, 3, 24, 40, meter).run();
             assertThat(fixture.engine.requests)
                     .as("to warm up, loaded, joined, and the long prompt three times")
                     .hasSize(3 + 3 + 3 + 3);

@@ -1,8 +1,8 @@
-package dev.starforge.bench;
+package dev.starforge.bench.jmh;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Fused;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
@@ -18,37 +18,16 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
-/** A projection as a 1B model has them, of one token and of a prompt, with weights of every type. */
+/** The norms, over one row and over a prompt's. */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.MICROSECONDS)
 @Fork(1)
 @Warmup(iterations = 3, time = 1)
 @Measurement(iterations = 5, time = 1)
-public class MatMulBenchmark {
-    @Param({
-        "F32",
-        "F16",
-        "BF16",
-        "Q8_0",
-        "INT8_128",
-        "Q6_K",
-        "Q5_K",
-        "Q4_K",
-        "Q5_0",
-        "Q4_1",
-        "Q4_0",
-        "NF4",
-        "NF4_DOUBLE",
-        "GPTQ_128"
-    })
-    DType type;
-
+public class NormBenchmark {
     @Param({"1", "512"})
     int tokens;
-
-    @Param("8192")
-    int rows;
 
     @Param("2048")
     int columns;
@@ -56,20 +35,23 @@ public class MatMulBenchmark {
     @Param("0")
     int threads;
 
-    @Param({"true"})
-    boolean int8;
-
-    private Plain.MatMul op;
-    private Bench bench;
-    private Tensor[] in;
-    private Tensor[] out;
+    private final Fused.RmsNorm rms = new Fused.RmsNorm(1e-5f);
+    private final Fused.LayerNorm layer = new Fused.LayerNorm(1e-5f);
+    private BenchmarkDevice bench;
+    private Tensor[] forRms;
+    private Tensor[] forLayer;
+    private Tensor[] ofRms;
+    private Tensor[] ofLayer;
 
     @Setup(Level.Trial)
     public void open() {
-        bench = new Bench("cpu", threads);
-        op = new Plain.MatMul(false, true, DType.F32, int8);
-        in = new Tensor[] {bench.drawn(DType.F32, tokens, columns), bench.drawn(type, rows, columns)};
-        out = bench.outputs(op, in);
+        bench = new BenchmarkDevice("cpu", threads);
+        Tensor x = bench.drawn(DType.F32, tokens, columns);
+        Tensor gain = bench.drawn(DType.F32, columns);
+        forRms = new Tensor[] {x, gain};
+        forLayer = new Tensor[] {x, gain, bench.drawn(DType.F32, columns)};
+        ofRms = bench.outputs(rms, forRms);
+        ofLayer = bench.outputs(layer, forLayer);
     }
 
     @TearDown(Level.Trial)
@@ -78,7 +60,12 @@ public class MatMulBenchmark {
     }
 
     @Benchmark
-    public void project() {
-        bench.run(op, in, out);
+    public void rmsNorm() {
+        bench.run(rms, forRms, ofRms);
+    }
+
+    @Benchmark
+    public void layerNorm() {
+        bench.run(layer, forLayer, ofLayer);
     }
 }

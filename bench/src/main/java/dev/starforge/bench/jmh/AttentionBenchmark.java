@@ -1,4 +1,4 @@
-package dev.starforge.bench;
+package dev.starforge.bench.jmh;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
@@ -44,13 +44,13 @@ public class AttentionBenchmark {
     int threads;
 
     private final Fused.Attention op = new Fused.Attention(0.125f, 0, BLOCK);
-    private Bench bench;
+    private BenchmarkDevice bench;
     private Tensor[] in;
     private Tensor[] out;
 
     @Setup(Level.Trial)
     public void open() {
-        bench = new Bench("cpu", threads);
+        bench = new BenchmarkDevice("cpu", threads);
         int blocks = (queries + cached + BLOCK - 1) / BLOCK;
         int[] positions = new int[queries];
         for (int i = 0; i < queries; i++) {

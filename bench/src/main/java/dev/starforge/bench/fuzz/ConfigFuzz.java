@@ -1,5 +1,8 @@
-package dev.starforge.model;
+package dev.starforge.bench.fuzz;
 
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Philox;
@@ -57,14 +60,14 @@ final class ConfigFuzz {
             "{}",
             "[1, 2]");
     private static final String CONFIG = """
-            {"model_type": "starcoder2", "vocab_size": 5, "hidden_size": 4, "intermediate_size": 6,
-             "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 2,
-             "max_position_embeddings": 16, "norm_epsilon": 1e-05, "sliding_window": 9, "use_bias": false,
-             "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": true, "eos_token_id": [0, 1],
-             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "factor": 2.0, "short_factor": [1.0],
-             "long_factor": [2.0], "low_freq_factor": 1.0, "high_freq_factor": 4.0, "beta_fast": 32,
-             "original_max_position_embeddings": 8}}
-            """;
+        {"model_type": "starcoder2", "vocab_size": 5, "hidden_size": 4, "intermediate_size": 6,
+         "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 2,
+         "max_position_embeddings": 16, "norm_epsilon": 1e-05, "sliding_window": 9, "use_bias": false,
+         "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": true, "eos_token_id": [0, 1],
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "factor": 2.0, "short_factor": [1.0],
+         "long_factor": [2.0], "low_freq_factor": 1.0, "high_freq_factor": 4.0, "beta_fast": 32,
+         "original_max_position_embeddings": 8}}
+        """;
 
     private final Path folder;
     private final Device device =

@@ -1,4 +1,4 @@
-package dev.starforge.serve.pool;
+package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
@@ -153,7 +153,7 @@ final class PoolSoak {
     private void start(String listen) throws IOException {
         List<String> command = new ArrayList<>(
                 List.of(ProcessHandle.current().info().command().orElseThrow(), "-XX:+UseSerialGC", "-Xmx256m", "-cp"));
-        command.addAll(List.of(System.getProperty("java.class.path"), PoolMain.class.getName()));
+        command.addAll(List.of(System.getProperty("java.class.path"), PoolOfStubs.class.getName()));
         command.addAll(List.of(
                 folder.resolve("state").toString(),
                 listen,

@@ -1,10 +1,10 @@
-package dev.starforge.serve.pool;
+package dev.starforge.bench.serve;
 
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.pool.Pool;
+import dev.starforge.serve.pool.PoolFixture;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RestartPolicy;
-import dev.starforge.serve.pool.supervise.Timing;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -12,11 +12,11 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A pool of stub workers as a process of its own, which can be killed: {@code PoolMain STATE LISTEN MODEL}. It prints its address,
+ * A pool of stub workers as a process of its own, which can be killed: {@code PoolOfStubs STATE LISTEN MODEL}. It prints its address,
  * and ends with its input.
  */
-final class PoolMain {
-    private PoolMain() {}
+final class PoolOfStubs {
+    private PoolOfStubs() {}
 
     public static void main(String[] args) throws Exception {
         RestartPolicy restarts = new RestartPolicy(
@@ -31,7 +31,7 @@ final class PoolMain {
                 restarts,
                 List.of(model),
                 List.of());
-        try (Pool pool = Pool.start(config, PoolFixture.parts(Timing.DEFAULT), PoolKeys.NONE, Narration.silent())) {
+        try (Pool pool = PoolFixture.startWithStubs(config)) {
             System.out.println(pool.uri());
             while (System.in.read() >= 0) {
                 // until nobody needs it any more

@@ -1,4 +1,4 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

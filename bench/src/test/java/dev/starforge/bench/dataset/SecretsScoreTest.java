@@ -1,7 +1,8 @@
-package dev.starforge.data.dataset;
+package dev.starforge.bench.dataset;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.data.dataset.SecretsCorpus;
 import java.io.IOException;
 import java.nio.file.Path;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -12,7 +13,7 @@ final class SecretsScoreTest {
     @ParameterizedTest
     @ValueSource(strings = {"tune", "held", "fresh", "last"})
     void plantedSecretsGoAndNothingElse(String set) throws IOException {
-        SecretsScore.Score score = SecretsScore.score(set, SecretsCorpus.hosts(Path.of("")));
+        SecretsScore.Score score = SecretsScore.score(set, SecretsCorpus.hosts(Path.of("..", "data")));
         assertThat(score.all().all()).isGreaterThan(300);
         assertThat(score.all().recall()).as("missed: %s", score.all().missed).isGreaterThanOrEqualTo(0.98);
         assertThat(score.wrong()).isEmpty();

@@ -1,5 +1,6 @@
-package dev.starforge.model;
+package dev.starforge.bench.fuzz;
 
+import dev.starforge.model.ModelException;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.gguf.GgufFile;

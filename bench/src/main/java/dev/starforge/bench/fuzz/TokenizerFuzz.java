@@ -1,5 +1,12 @@
-package dev.starforge.data;
+package dev.starforge.bench.fuzz;
 
+import dev.starforge.data.TextStream;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.TokenizerException;
+import dev.starforge.data.Variants;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +23,7 @@ import tools.jackson.databind.node.ObjectNode;
  * cases.
  */
 final class TokenizerFuzz {
-    private static final Path FILE = Path.of("fuzzed.json");
+    private static final List<String> NAMES = List.of("starcoder2", "llama3", "qwen2", "llama2");
     private static final String TEXT =
             "def f(x):\n\treturn x+12345 # na\u00EFve \u4F60\u597D \uD83D\uDE42 <s> 'll   \r\n\u2581aaaaaaaaaaaa";
     private static final String[] WORDS = {
@@ -52,27 +59,30 @@ final class TokenizerFuzz {
     private static final String[] PARTS = {"normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens"};
     private static final JsonMapper JSON = new JsonMapper();
 
+    private final Path file;
     private final List<String> files = new ArrayList<>();
     private int accepted;
     private int refused;
     private long slowest;
 
-    TokenizerFuzz() {
-        for (String name : Golden.NAMES) {
-            files.add(Golden.text(name + "/tokenizer.json"));
+    TokenizerFuzz(Path folder) throws IOException {
+        file = folder.resolve("fuzzed.json");
+        for (String name : NAMES) {
+            files.add(Files.readString(Path.of("..", "golden", "tokenizers", name, "tokenizer.json")));
         }
         for (var variant : Variants.ALL.values()) {
             files.add(variant.get());
         }
     }
 
-    void run(int cases, long seed) {
+    void run(int cases, long seed) throws IOException {
         for (int i = 0; i < cases; i++) {
             Random random = new Random(seed + i);
             String damaged = damage(files.get(random.nextInt(files.size())), random);
+            Files.write(file, damaged.getBytes(StandardCharsets.UTF_8));
             long start = System.nanoTime();
             try {
-                use(TokenizerJson.tokenizer(Json.parse(FILE, damaged)), random);
+                use(Tokenizer.read(file), random);
                 accepted++;
             } catch (TokenizerException expected) {
                 refused++;
@@ -161,10 +171,10 @@ final class TokenizerFuzz {
         return TimeUnit.NANOSECONDS.toMillis(slowest);
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws IOException {
         int cases = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 100_000;
         long seed = arguments.length > 1 ? Long.parseLong(arguments[1]) : 1;
-        TokenizerFuzz fuzz = new TokenizerFuzz();
+        TokenizerFuzz fuzz = new TokenizerFuzz(Files.createTempDirectory("tokenizer-fuzz"));
         fuzz.run(cases, seed);
         System.out.println("tokenizer.json: " + cases + " cases, " + fuzz.accepted + " accepted, " + fuzz.refused
                 + " refused, slowest " + fuzz.slowestMillis() + " ms");

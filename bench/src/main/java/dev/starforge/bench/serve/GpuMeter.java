@@ -1,4 +1,4 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import java.io.BufferedReader;
 import java.io.IOException;

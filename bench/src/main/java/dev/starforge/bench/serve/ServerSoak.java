@@ -1,6 +1,8 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.serve.Fixture;
+import dev.starforge.serve.RawClient;
 import java.io.EOFException;
 import java.io.IOException;
 import java.time.Duration;
@@ -17,9 +19,9 @@ import java.util.concurrent.Future;
 import tools.jackson.databind.JsonNode;
 
 /**
- * What {@link Soak} does, to the program as a person starts it, with a real model. Answers are greedy, and a text is the same
- * whatever its company: each must be, to the letter, what it was when the server had nothing else to do. In the end the
- * process is asked to drain while texts run, then killed, and started again at the same port.
+ * Soak test of {@code starforge serve} with a real model. Fifty clients send greedy requests, streams and embeddings, disconnect,
+ * cancel and send invalid requests. Every answer must equal the answer of the idle server. At the end the server drains while
+ * requests run, is killed, and starts again on the same port.
  */
 final class ServerSoak {
     private static final int CLIENTS = 50;

@@ -1,6 +1,7 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.serve.RawClient;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

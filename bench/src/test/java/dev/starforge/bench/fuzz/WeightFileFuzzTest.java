@@ -1,4 +1,4 @@
-package dev.starforge.model;
+package dev.starforge.bench.fuzz;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

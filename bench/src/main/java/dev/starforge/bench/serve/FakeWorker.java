@@ -1,6 +1,8 @@
-package dev.starforge.serve;
+package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
+import dev.starforge.serve.FakeEngine;
+import dev.starforge.serve.Fixture;
 import java.util.List;
 import java.util.Optional;
 
