@@ -23,6 +23,7 @@ import dev.starforge.cpu.rowwise.Rows;
 import dev.starforge.cpu.rowwise.Sample;
 import dev.starforge.cpu.rowwise.Softmax;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
@@ -39,6 +40,26 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Operands.AdamW8Inputs;
+import dev.starforge.tensor.op.Operands.AdamWInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormOutputs;
+import dev.starforge.tensor.op.Operands.AddRmsNormOutputs;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
+import dev.starforge.tensor.op.Operands.ExpertLoraInputs;
+import dev.starforge.tensor.op.Operands.GroupOutputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormOutputs;
+import dev.starforge.tensor.op.Operands.LoraInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
+import dev.starforge.tensor.op.Operands.NoiseInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
+import dev.starforge.tensor.op.Operands.SampleInputs;
+import dev.starforge.tensor.op.Operands.SampleOutputs;
+import dev.starforge.tensor.op.Operands.StoreInt8Inputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
@@ -192,7 +213,7 @@ final class CpuDevice implements Device {
             case Fused.AttentionGrad o -> attention(o, in).scratch();
             case Layers.Linear o -> scratch(o, in);
             case Layers.AddMatMul o -> product(o.product(), in[0], in[1]).scratch();
-            case Adapters o -> Lora.scratch(in[0].shape(), in[3].shape());
+            case Adapters o -> Lora.scratch(in[0].shape(), LoraInputs.of(in).b().shape());
             case Decoding.StoreInt8 o -> Scratch.STRIPS;
             case Plain o -> Scratch.STRIPS;
             case Routing o -> Scratch.STRIPS;
@@ -249,7 +270,8 @@ final class CpuDevice implements Device {
     }
 
     private static Attention attention(Fused.Attention op, Spec[] in) {
-        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), in[5].shape());
+        Shape tables = AttentionInputs.of(in).tables().shape();
+        return new Attention(op.scale(), op.window(), op.block(), in[0].shape(), in[1].shape(), tables);
     }
 
     private static AttentionGradient attention(Fused.AttentionGrad op, Spec[] in) {
@@ -321,7 +343,7 @@ final class CpuDevice implements Device {
             case Plain.Columns o -> Rows.columns(workers, o.from(), in[0], out[0]);
             case Plain.Pad o -> Rows.pad(workers, o.from(), in[0], out[0]);
             case Routing.Route o -> Experts.route(workers, o, in[0], out[0]);
-            case Routing.Group o -> Experts.group(workers, in[0], out);
+            case Routing.Group o -> Experts.group(workers, in[0], GroupOutputs.of(out));
             case Routing.ExpertMatMul o -> Experts.matmul(workers, machine, o, in, out[0]);
             case Routing.ExpertOuter o -> Experts.outer(workers, machine, in, out[0]);
             case Plain.Concat o -> Rows.concat(workers, in, out[0]);
@@ -330,42 +352,45 @@ final class CpuDevice implements Device {
             case Plain.SoftmaxGrad o -> Softmax.softmaxGrad(workers, in[0], in[1], out[0]);
             case Plain.LogSumExp o -> Softmax.logSumExp(workers, in[0], out[0]);
             case Plain.Argmax o -> Softmax.argmax(workers, in[0], out[0]);
-            case Plain.Mask o -> Attention.mask(workers, o.window(), o.block(), in, out[0]);
+            case Plain.Mask o -> Attention.mask(workers, o.window(), o.block(), MaskInputs.of(in), out[0]);
             case Plain.Norm o -> AdamW.norm(workers, in, out[0]);
-            case Plain.AdamW o -> AdamW.step(workers, o, in);
-            case Decoding.Sample o -> new Sample(in, out).run(workers);
-            case Decoding.StoreInt8 o -> Rows.storeInt8(workers, in, inputs[0].dim(0));
+            case Plain.AdamW o -> AdamW.step(workers, o, AdamWInputs.of(in));
+            case Decoding.Sample o -> new Sample(SampleInputs.of(in), SampleOutputs.of(out)).run(workers);
+            case Decoding.StoreInt8 o -> Rows.storeInt8(workers, StoreInt8Inputs.of(in), inputs[0].dim(0));
             case Training.Accumulate o -> Elementwise.add(workers, Broadcast.SAME, in[0], in[1], in[0]);
-            case Training.Dropout o -> Dropout.run(workers, o, in, out[0]);
-            case Training.Noise o -> Dropout.noise(workers, o, in, out[0]);
-            case Training.AdamW8 o -> AdamW8.step(workers, o, in);
-            case Fused.LayerNorm o -> LayerNorm.forward(workers, o.eps(), in, out);
-            case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, in, out);
+            case Training.Dropout o -> Dropout.run(workers, o, NoiseInputs.of(in), out[0]);
+            case Training.Noise o -> Dropout.noise(workers, o, NoiseInputs.of(in), in[4], out[0]);
+            case Training.AdamW8 o -> AdamW8.step(workers, o, AdamW8Inputs.of(in));
+            case Fused.LayerNorm o -> LayerNorm.forward(workers, o.eps(), in, LayerNormOutputs.of(out));
+            case Fused.LayerNormGrad o -> LayerNorm.gradient(workers, LayerNormGradInputs.of(in), out);
             case Fused.RmsNorm o -> RmsNorm.forward(workers, o.eps(), in, out);
-            case Fused.RmsNormGrad o -> RmsNorm.gradient(workers, in, out);
+            case Fused.RmsNormGrad o -> RmsNorm.gradient(workers, RmsNormGradInputs.of(in), out);
             case Fused.Rope o -> rope.run(workers, o.magnitude(), o.inverse(), specs[0].shape(), in, out[0]);
             case Fused.Gated o -> Gated.forward(workers, o.fn(), in[0], in[1], out[0]);
             case Fused.GatedGrad o -> Gated.gradient(workers, o.fn(), in, out);
             case Fused.CrossEntropy o -> CrossEntropy.forward(workers, in, out);
-            case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, in, out[0]);
-            case Fused.Attention o -> attention(o, specs).run(workers, in, out);
-            case Fused.AttentionGrad o -> attention(o, specs).run(workers, in, out);
+            case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(workers, CrossEntropyGradInputs.of(in), out[0]);
+            case Fused.Attention o -> attention(o, specs).run(workers, AttentionInputs.of(in), out);
+            case Fused.AttentionGrad o ->
+                attention(o, specs).run(workers, AttentionGradInputs.of(in), AttentionGradOutputs.of(out));
             case Layers.Linear o -> linear(o, specs, in, out);
             case Layers.AddMatMul o -> {
                 multiply(o.product(), specs, in, out[0]);
                 Elementwise.add(workers, Broadcast.SAME, in[2], out[0], out[0]);
             }
             case Layers.AddRmsNorm o -> {
-                Elementwise.add(workers, Broadcast.SAME, in[0], in[1], out[0]);
-                RmsNorm.forward(workers, o.eps(), new View[] {out[0], in[2]}, new View[] {out[1], out[2]});
+                AddRmsNormOutputs<View> sum = AddRmsNormOutputs.of(out);
+                Elementwise.add(workers, Broadcast.SAME, in[0], in[1], sum.h());
+                RmsNorm.forward(workers, o.eps(), new View[] {sum.h(), in[2]}, new View[] {sum.y(), sum.rstd()});
             }
             case Layers.AddLayerNorm o -> {
-                Elementwise.add(workers, Broadcast.SAME, in[0], in[1], out[0]);
-                LayerNorm.forward(
-                        workers, o.eps(), new View[] {out[0], in[2], in[3]}, new View[] {out[1], out[2], out[3]});
+                AddLayerNormInputs<View> a = AddLayerNormInputs.of(in);
+                AddLayerNormOutputs<View> sum = AddLayerNormOutputs.of(out);
+                Elementwise.add(workers, Broadcast.SAME, a.x(), a.y(), sum.h());
+                LayerNorm.forward(workers, o.eps(), new View[] {sum.h(), a.w(), a.b()}, sum.norm());
             }
-            case Adapters.Lora o -> Lora.rows(workers, in, out[0]);
-            case Adapters.ExpertLora o -> Lora.experts(workers, in, out[0]);
+            case Adapters.Lora o -> Lora.rows(workers, LoraInputs.of(in), out[0]);
+            case Adapters.ExpertLora o -> Lora.experts(workers, ExpertLoraInputs.of(in), out[0]);
         }
     }
 

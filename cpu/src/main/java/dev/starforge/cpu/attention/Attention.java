@@ -8,6 +8,8 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorOperators;
@@ -45,9 +47,6 @@ public final class Attention extends AttentionLayout {
 
     private static final int TOGETHER = 1024;
 
-    /** A cache in eight bits has its scales so many inputs later. */
-    private static final int SCALES = 5;
-
     private final int width; // d, for whole vectors of any machine
     private final int sharing; // queries of a chunk
     private final int stretches; // that a table has room for
@@ -74,9 +73,8 @@ public final class Attention extends AttentionLayout {
         return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
 
-    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse. */
-    public void run(Workers workers, View[] in, View[] out) {
-        Pieces pieces = queryPieces(in[3], sharing);
+    public void run(Workers workers, AttentionInputs<View> in, View[] out) {
+        Pieces pieces = queryPieces(in.starts(), sharing);
         if (!few()) {
             workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
                 Chunk c = chunk(in, pieces, chunk, at);
@@ -154,16 +152,16 @@ public final class Attention extends AttentionLayout {
         private int strip;
     }
 
-    private Chunk chunk(View[] in, Pieces pieces, long index, int at) {
+    private Chunk chunk(AttentionInputs<View> in, Pieces pieces, long index, int at) {
         Chunk c = new Chunk();
         int piece = (int) (index / kvHeads);
         c.sequence = pieces.sequence()[piece];
         c.n = pieces.from()[piece];
-        int end = Math.min(c.n + sharing, in[3].index(c.sequence + 1));
+        int end = Math.min(c.n + sharing, in.starts().index(c.sequence + 1));
         c.kvHead = (int) (index % kvHeads);
         c.rows = (end - c.n) * group;
-        c.first = firstKey(in[4], c.n, end);
-        c.last = lastKey(in[4], c.n, end);
+        c.first = firstKey(in.positions(), c.n, end);
+        c.last = lastKey(in.positions(), c.n, end);
         int most = sharing * group;
         c.q = at;
         c.large = c.q + together * most * width;
@@ -178,10 +176,10 @@ public final class Attention extends AttentionLayout {
     }
 
     /** The queries of a chunk, scaled, with zeros behind each. */
-    private void gather(View[] in, Chunk c, float[] s) {
+    private void gather(AttentionInputs<View> in, Chunk c, float[] s) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int to = c.q + r * width;
-            in[0].load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
+            in.q().load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
             Arrays.fill(s, to + d, to + width, 0);
             scale(s, to, width, scale);
         }
@@ -189,8 +187,8 @@ public final class Attention extends AttentionLayout {
     }
 
     /** The queries again, 2^112 times as large, if {@link F16Tile} can use them. */
-    private boolean enlarge(View[] in, Chunk c, float[] s) {
-        if (c.rows != HeadTile.ROWS || d != width || in[1].dtype != DType.F16 || in[2].dtype != DType.F16) {
+    private boolean enlarge(AttentionInputs<View> in, Chunk c, float[] s) {
+        if (c.rows != HeadTile.ROWS || d != width || in.k().dtype != DType.F16 || in.v().dtype != DType.F16) {
             return false;
         }
         FloatVector most = FloatVector.zero(SPECIES);
@@ -203,7 +201,7 @@ public final class Attention extends AttentionLayout {
     }
 
     /** The states of a chunk's rows over the keys of one stretch. */
-    private void attend(View[] in, Chunk c, int stretch, float[] s, int state) {
+    private void attend(AttentionInputs<View> in, Chunk c, int stretch, float[] s, int state) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int y = state + r * (width + 2);
             Arrays.fill(s, y, y + width, 0);
@@ -215,19 +213,19 @@ public final class Attention extends AttentionLayout {
         for (int t = Math.max(c.first, stretch * STRETCH); t < end; t = next) {
             next = Math.min(end, (t / HeadTile.KEYS + 1) * HeadTile.KEYS);
             if (c.groups > 1) {
-                touch(in[1], in[5], c, t, next, s);
-                touch(in[2], in[5], c, t, next, s);
+                touch(in.k(), in.tables(), c, t, next, s);
+                touch(in.v(), in.tables(), c, t, next, s);
             }
             int start = t % HeadTile.KEYS;
             for (int kv = 0; kv < c.groups; kv++) {
                 int y = state + kv * c.rows * (width + 2);
-                if (!c.f16 || !dotsF16(in[1], in[5], c, kv, t, next, s)) {
-                    fetch(in, 1, c, kv, t, next, s, c.k + start * width);
+                if (!c.f16 || !dotsF16(in.k(), in.tables(), c, kv, t, next, s)) {
+                    fetch(in, false, c, kv, t, next, s, c.k + start * width);
                     HeadTile.dots(s, c.q + kv * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
                 }
-                soften(in[4], c, t, next, s, y);
-                if (!c.f16 || !collectF16(in[2], in[5], c, kv, t, next, s, y)) {
-                    fetch(in, 2, c, kv, t, next, s, c.v + start * width);
+                soften(in.positions(), c, t, next, s, y);
+                if (!c.f16 || !collectF16(in.v(), in.tables(), c, kv, t, next, s, y)) {
+                    fetch(in, true, c, kv, t, next, s, c.v + start * width);
                     HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
                 }
             }
@@ -369,36 +367,41 @@ public final class Attention extends AttentionLayout {
     }
 
     /** Keys or values t..next-1 of a sequence, run by run, each followed by zeros to the width of a row. */
-    private void fetch(View[] in, int input, Chunk c, int kv, int t, int next, float[] s, int to) {
-        View tables = in[5];
+    private void fetch(AttentionInputs<View> in, boolean values, Chunk c, int kv, int t, int next, float[] s, int to) {
+        View tables = in.tables();
+        View x = values ? in.v() : in.k();
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
             end = endOfRun(tables, c.sequence, i, next);
             long from = key(tables, c.sequence, i, c.kvHead + kv);
-            HeadTile.load(in[input], from, end - i, kvHeads * d, d, width, s, at);
-            for (int row = 0; row < end - i && in[input].dtype == DType.I8; row++) {
-                scale(s, at + row * width, width, in[SCALES + input].at(from / d + (long) row * kvHeads));
+            HeadTile.load(x, from, end - i, kvHeads * d, d, width, s, at);
+            for (int row = 0; row < end - i && in.isInt8(); row++) {
+                scale(
+                        s,
+                        at + row * width,
+                        width,
+                        (values ? in.vScales() : in.kScales()).at(from / d + (long) row * kvHeads));
             }
             at += (end - i) * width;
         }
     }
 
-    /** (scores[G, N, S * L], starts, positions, tables): row by row, -infinity but for the stretch a query sees. */
-    public static void mask(Workers workers, int window, int block, View[] in, View y) {
-        View starts = in[1];
-        long tokens = in[2].size;
-        long keys = in[3].last * block; // L
+    /** scores[G, N, S * L]: row by row, -infinity but for the stretch a query sees. */
+    public static void mask(Workers workers, int window, int block, MaskInputs<View> in, View y) {
+        View starts = in.starts();
+        long tokens = in.positions().size;
+        long keys = in.tables().last * block; // L
         workers.rows(y.size == 0 ? 0 : y.rows, y.last, (row, s, at) -> {
             long n = row % tokens;
-            int position = in[2].index(n);
+            int position = in.positions().index(n);
             for (long sequence = 0; sequence + 1 < starts.size; sequence++) {
                 boolean own = n >= starts.index(sequence) && n < starts.index(sequence + 1);
                 long first = own ? Math.min(keys, first(window, position)) : keys;
                 long after = own ? Math.min(keys, position + 1L) : keys;
                 long from = row * y.last + sequence * keys;
                 hide(y, from, first, s, at);
-                in[0].copy(from + first, y, from + first, after - first);
+                in.scores().copy(from + first, y, from + first, after - first);
                 hide(y, from + after, keys - after, s, at);
             }
         });

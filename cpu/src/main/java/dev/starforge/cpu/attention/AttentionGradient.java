@@ -8,6 +8,8 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.cpu.matmul.Tile;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
@@ -59,19 +61,18 @@ public final class AttentionGradient extends AttentionLayout {
         return pieces(from, to, LANES);
     }
 
-    /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
-    public void run(Workers workers, View[] in, View[] out) {
-        workers.rows(tokens * heads, d, (row, s, at) -> s[(int) row] = delta(in[6], in[8], row));
-        Pieces byQuery = queryPieces(in[3], queries);
+    public void run(Workers workers, AttentionGradInputs<View> in, AttentionGradOutputs<View> out) {
+        workers.rows(tokens * heads, d, (row, s, at) -> s[(int) row] = delta(in.y(), in.dy(), row));
+        Pieces byQuery = queryPieces(in.forward().starts(), queries);
         workers.run(byQuery.size() * kvHeads, (chunk, s, at) -> {
             int piece = (int) (chunk / kvHeads);
             int n = byQuery.from()[piece];
-            int end = Math.min(n + queries, in[3].index(byQuery.sequence()[piece] + 1));
-            queryGradient(in, out[0], byQuery.sequence()[piece], n, end, (int) (chunk % kvHeads), s, at);
+            int end = Math.min(n + queries, in.forward().starts().index(byQuery.sequence()[piece] + 1));
+            queryGradient(in, out.dq(), byQuery.sequence()[piece], n, end, (int) (chunk % kvHeads), s, at);
         });
-        Elementwise.fill(workers, 0, out[1]);
-        Elementwise.fill(workers, 0, out[2]);
-        Pieces byKey = keyPieces(in[3], in[4]);
+        Elementwise.fill(workers, 0, out.dk());
+        Elementwise.fill(workers, 0, out.dv());
+        Pieces byKey = keyPieces(in.forward().starts(), in.forward().positions());
         workers.run(byKey.size() * kvHeads, (chunk, s, at) -> {
             int piece = (int) (chunk / kvHeads);
             keyGradient(in, out, byKey.sequence()[piece], byKey.from()[piece], (int) (chunk % kvHeads), s, at);
@@ -87,7 +88,8 @@ public final class AttentionGradient extends AttentionLayout {
         return (float) delta;
     }
 
-    private void queryGradient(View[] in, View out, int sequence, int n, int end, int kvHead, float[] s, int at) {
+    private void queryGradient(
+            AttentionGradInputs<View> in, View out, int sequence, int n, int end, int kvHead, float[] s, int at) {
         int used = (end - n) * group;
         int panels = Lanes.pad(used, W) / W;
         int q = at;
@@ -100,26 +102,26 @@ public final class AttentionGradient extends AttentionLayout {
         int lse = slopes + SPREAD * W;
         int delta = lse + lanes;
         int strip = delta + lanes;
-        gather(in[0], n, kvHead, used, s, q, strip);
+        gather(in.forward().q(), n, kvHead, used, s, q, strip);
         scale(s, q, panels * rows * W, scale);
-        gather(in[8], n, kvHead, used, s, dy, strip);
+        gather(in.dy(), n, kvHead, used, s, dy, strip);
         Arrays.fill(s, dq, dq + panels * rows * W, 0);
         Arrays.fill(s, lse, lse + 2 * lanes, 0);
         for (int r = 0; r < used; r++) {
-            s[lse + r] = in[7].at(row(n, kvHead, r));
+            s[lse + r] = in.lse().at(row(n, kvHead, r));
             s[delta + r] = s[(int) row(n, kvHead, r)];
         }
-        int last = lastKey(in[4], n, end);
+        int last = lastKey(in.forward().positions(), n, end);
         int next;
-        for (int t = firstKey(in[4], n, end); t <= last; t = next) {
+        for (int t = firstKey(in.forward().positions(), n, end); t <= last; t = next) {
             next = Math.min(last + 1, (t / SPREAD + 1) * SPREAD);
-            fetch(in[1], in[5], sequence, kvHead, t, next, s, k);
-            fetch(in[2], in[5], sequence, kvHead, t, next, s, v);
+            fetch(in.forward().k(), in.forward().tables(), sequence, kvHead, t, next, s, k);
+            fetch(in.forward().v(), in.forward().tables(), sequence, kvHead, t, next, s, v);
             for (int panel = 0; panel < panels; panel++) {
                 spread(s, k, q + panel * rows * W, next - t, scores);
                 spread(s, v, dy + panel * rows * W, next - t, slopes);
                 subtractLanes(s, scores, next - t, lse + panel * W);
-                maskKeys(in[4], n, panel * W, used, t, next, s, scores);
+                maskKeys(in.forward().positions(), n, panel * W, used, t, next, s, scores);
                 Exp.run(s, scores, (next - t) * W);
                 subtractLanes(s, slopes, next - t, delta + panel * W);
                 Elementwise.mul(s, slopes, scores, (next - t) * W);
@@ -134,10 +136,17 @@ public final class AttentionGradient extends AttentionLayout {
     }
 
     /** Lanes are keys from {@code first} on; what is spread over them are the queries of the group's heads. */
-    private void keyGradient(View[] in, View[] out, int sequence, int first, int kvHead, float[] s, int at) {
-        View positions = in[4];
-        int begin = in[3].index(sequence);
-        int end = in[3].index(sequence + 1);
+    private void keyGradient(
+            AttentionGradInputs<View> in,
+            AttentionGradOutputs<View> out,
+            int sequence,
+            int first,
+            int kvHead,
+            float[] s,
+            int at) {
+        View positions = in.forward().positions();
+        int begin = in.forward().starts().index(sequence);
+        int end = in.forward().starts().index(sequence + 1);
         int used = Math.min(LANES, lastKey(positions, begin, end) + 1 - first);
         int panels = Lanes.pad(used, W) / W;
         int k = at;
@@ -153,10 +162,10 @@ public final class AttentionGradient extends AttentionLayout {
         int strip = lse + 2 * Math.max(lanes, SPREAD);
         Arrays.fill(s, k, q, 0);
         for (int lane = 0; lane < used; lane++) {
-            long from = key(in[5], sequence, first + lane, kvHead);
-            in[1].load(from, d, s, strip);
+            long from = key(in.forward().tables(), sequence, first + lane, kvHead);
+            in.forward().k().load(from, d, s, strip);
             put(s, k, lane, strip);
-            in[2].load(from, d, s, strip);
+            in.forward().v().load(from, d, s, strip);
             put(s, v, lane, strip);
         }
         for (int from = 0; from < (end - begin) * group; from += SPREAD) {
@@ -168,9 +177,9 @@ public final class AttentionGradient extends AttentionLayout {
             }
             for (int r = 0; r < count; r++) {
                 long row = row(begin, kvHead, from + r);
-                in[0].load(row * d, d, s, q + r * stride);
-                in[8].load(row * d, d, s, dy + r * stride);
-                s[lse + r] = in[7].at(row);
+                in.forward().q().load(row * d, d, s, q + r * stride);
+                in.dy().load(row * d, d, s, dy + r * stride);
+                s[lse + r] = in.lse().at(row);
                 s[delta + r] = s[(int) row];
             }
             scale(s, q, count * stride, scale);
@@ -187,11 +196,11 @@ public final class AttentionGradient extends AttentionLayout {
             }
         }
         for (int lane = 0; lane < used; lane++) {
-            long to = key(in[5], sequence, first + lane, kvHead);
+            long to = key(in.forward().tables(), sequence, first + lane, kvHead);
             take(s, dk, lane, strip);
-            out[1].store(to, d, s, strip);
+            out.dk().store(to, d, s, strip);
             take(s, dv, lane, strip);
-            out[2].store(to, d, s, strip);
+            out.dv().store(to, d, s, strip);
         }
     }
 

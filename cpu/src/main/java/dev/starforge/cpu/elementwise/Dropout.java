@@ -3,6 +3,7 @@ package dev.starforge.cpu.elementwise;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.tensor.op.Operands.NoiseInputs;
 import dev.starforge.tensor.op.Training;
 
 /**
@@ -21,14 +22,14 @@ public final class Dropout {
     private Dropout() {}
 
     /** (x, samples, positions, key). */
-    public static void run(Workers workers, Training.Dropout op, View[] in, View y) {
+    public static void run(Workers workers, Training.Dropout op, NoiseInputs<View> in, View y) {
         float rate = op.rate();
         float scale = op.scale();
         workers.rows(y.rows, y.last, (row, s, at) -> {
             for (int from = 0; from < y.last; from += STRIP) {
                 int count = (int) Math.min(STRIP, y.last - from);
                 uniform(in, op.site(), row, from, count, s, at + STRIP);
-                in[0].load(row * y.last + from, count, s, at);
+                in.x().load(row * y.last + from, count, s, at);
                 for (int i = 0; i < count; i++) {
                     s[at + i] = s[at + STRIP + i] >= rate ? s[at + i] * scale : 0;
                 }
@@ -37,14 +38,13 @@ public final class Dropout {
         });
     }
 
-    /** (x, samples, positions, key, magnitudes). */
-    public static void noise(Workers workers, Training.Noise op, View[] in, View y) {
+    public static void noise(Workers workers, Training.Noise op, NoiseInputs<View> in, View magnitudes, View y) {
         workers.rows(y.rows, y.last, (row, s, at) -> {
-            float magnitude = in[4].at(row);
+            float magnitude = magnitudes.at(row);
             for (int from = 0; from < y.last; from += STRIP) {
                 int count = (int) Math.min(STRIP, y.last - from);
                 uniform(in, op.site(), row, from, count, s, at + STRIP);
-                in[0].load(row * y.last + from, count, s, at);
+                in.x().load(row * y.last + from, count, s, at);
                 for (int i = 0; i < count; i++) {
                     s[at + i] += magnitude * (2 * s[at + STRIP + i] - 1);
                 }
@@ -54,11 +54,11 @@ public final class Dropout {
     }
 
     /** Random numbers for channels {@code from} on, a multiple of 4, of one row; up to three more than asked are written. */
-    private static void uniform(View[] in, int site, long row, int from, int count, float[] s, int at) {
-        int sample = in[1].index(row);
-        int position = in[2].index(row);
-        int key0 = in[3].index(0);
-        int key1 = in[3].index(1);
+    private static void uniform(NoiseInputs<View> in, int site, long row, int from, int count, float[] s, int at) {
+        int sample = in.samples().index(row);
+        int position = in.positions().index(row);
+        int key0 = in.key().index(0);
+        int key1 = in.key().index(1);
         for (int i = 0; i < count; i += 4) {
             long c0 = (from + i) / 4;
             long c1 = position & LOW;

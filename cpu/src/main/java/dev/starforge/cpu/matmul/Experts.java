@@ -8,6 +8,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Operands.GroupOutputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
@@ -89,10 +90,10 @@ public final class Experts {
         return best;
     }
 
-    /** experts -> order, tokens, offsets; a counting sort that counts in the offsets themselves. */
-    public static void group(Workers workers, View experts, View[] out) {
+    /** A counting sort that counts in the offsets. */
+    public static void group(Workers workers, View experts, GroupOutputs<View> out) {
         workers.run(1, (chunk, s, at) -> {
-            View offsets = out[2];
+            View offsets = out.offsets();
             long count = offsets.size - 1;
             offsets.clear(0, offsets.size);
             for (long i = 0; i < experts.size; i++) {
@@ -109,8 +110,8 @@ public final class Experts {
                 int e = experts.index(i);
                 int to = offsets.index(e);
                 offsets.setIndex(e, to + 1);
-                out[0].setIndex(to, (int) i);
-                out[1].setIndex(to, (int) (i / experts.last));
+                out.order().setIndex(to, (int) i);
+                out.tokens().setIndex(to, (int) (i / experts.last));
             }
             for (long e = count; e > 0; e--) { // each has moved on to where the next began
                 offsets.setIndex(e, offsets.index(e - 1));

@@ -8,6 +8,8 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Operands.ExpertLoraInputs;
+import dev.starforge.tensor.op.Operands.LoraInputs;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
@@ -37,12 +39,12 @@ public final class Lora {
     private final int width;
     private final int rank;
 
-    private Lora(View[] in, View y, int[] matrices) {
-        base = in[0];
-        x = in[1];
-        a = in[2];
-        b = in[3];
-        scales = in[4];
+    private Lora(LoraInputs<View> in, View y, int[] matrices) {
+        base = in.y();
+        x = in.x();
+        a = in.a();
+        b = in.b();
+        scales = in.scales();
         this.y = y;
         this.matrices = matrices;
         width = Math.toIntExact(x.last);
@@ -57,32 +59,31 @@ public final class Lora {
         return new Scratch(y.dim(0) * rank, Math.max(down, up), y.dim(0));
     }
 
-    /** (y, x, a, b, scales, index) -> y. */
-    public static void rows(Workers workers, View[] in, View y) {
+    public static void rows(Workers workers, LoraInputs<View> in, View y) {
         int[] matrices = workers.ints();
         for (int row = 0; row < y.rows; row++) {
-            matrices[row] = adapter("Lora", row, in[5].index(row), in[4].size);
+            matrices[row] = adapter("Lora", row, in.index().index(row), in.scales().size);
         }
         new Lora(in, y, matrices).run(workers);
     }
 
-    /** (y, x, a, b, scales, index, tokens, offsets) -> y. */
-    public static void experts(Workers workers, View[] in, View y) {
-        View offsets = in[7];
+    public static void experts(Workers workers, ExpertLoraInputs<View> in, View y) {
+        View offsets = in.offsets();
+        View index = in.lora().index();
         Experts.check("ExpertLora", offsets, y.rows);
         int[] matrices = workers.ints();
-        int adapters = Math.toIntExact(in[4].size);
+        int adapters = Math.toIntExact(in.lora().scales().size);
         for (int e = 0; e + 1 < offsets.size; e++) {
             for (int row = offsets.index(e); row < offsets.index(e + 1); row++) {
-                int token = in[6].index(row);
-                if (token < 0 || token >= in[5].size) {
-                    throw new TensorException("ExpertLora: row " + row + " is of token " + token + " of " + in[5].size);
+                int token = in.tokens().index(row);
+                if (token < 0 || token >= index.size) {
+                    throw new TensorException("ExpertLora: row " + row + " is of token " + token + " of " + index.size);
                 }
-                int adapter = adapter("ExpertLora", row, in[5].index(token), adapters);
+                int adapter = adapter("ExpertLora", row, index.index(token), adapters);
                 matrices[row] = adapter < 0 ? adapter : e * adapters + adapter;
             }
         }
-        new Lora(in, y, matrices).run(workers);
+        new Lora(in.lora(), y, matrices).run(workers);
     }
 
     private static int adapter(String op, int row, int adapter, long adapters) {

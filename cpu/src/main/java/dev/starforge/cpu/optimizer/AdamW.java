@@ -4,7 +4,9 @@ import dev.starforge.cpu.core.Lanes;
 import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
+import dev.starforge.tensor.op.Operands.AdamWInputs;
 import dev.starforge.tensor.op.Plain;
+import java.util.List;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
@@ -61,44 +63,45 @@ public final class AdamW {
     }
 
     /** (parameter, m, v, gradient, norm, rate). */
-    public static void step(Workers workers, Plain.AdamW op, View[] in) {
-        if (!Float.isFinite(in[4].at(0))) {
+    public static void step(Workers workers, Plain.AdamW op, AdamWInputs<View> inputs) {
+        List<View> in = List.of(inputs.parameter(), inputs.m(), inputs.v(), inputs.gradient());
+        if (!Float.isFinite(inputs.norm().at(0))) {
             return;
         }
-        float clip = (float) Math.min(1, op.maxNorm() / (in[4].at(0) + 1e-6));
-        double rate = in[5].at(0);
-        float stepSize = (float) (rate / in[5].at(1));
-        float root = (float) (1 / Math.sqrt(in[5].at(2)));
-        float decay = (float) (rate * op.weightDecay());
-        float rest1 = (float) (1 - op.beta1());
-        float rest2 = (float) (1 - op.beta2());
-        float eps = (float) op.eps();
-        workers.strips(in[0].size, (from, count, s, at) -> {
+        float clip = (float) Math.min(1, op.maxNorm() / (inputs.norm().at(0) + 1e-6));
+        double rate = inputs.rate().at(0);
+        Coefficients c = new Coefficients(
+                clip,
+                (float) (1 - op.beta1()),
+                (float) (1 - op.beta2()),
+                (float) (rate / inputs.rate().at(1)),
+                (float) (1 / Math.sqrt(inputs.rate().at(2))),
+                (float) op.eps(),
+                (float) (rate * op.weightDecay()));
+        workers.strips(inputs.parameter().size, (from, count, s, at) -> {
             for (int i = 0; i < 4; i++) {
-                in[i].load(from, count, s, at + i * STRIP);
+                in.get(i).load(from, count, s, at + i * STRIP);
             }
-            step(s, at, count, clip, rest1, rest2, stepSize, root, eps, decay);
+            step(s, at, count, c);
             for (int i = 0; i < 3; i++) {
-                in[i].store(from, count, s, at + i * STRIP);
+                in.get(i).store(from, count, s, at + i * STRIP);
             }
         });
     }
 
+    /** What a step multiplies by, in float32; the bias corrections are part of stepSize and root. */
+    private record Coefficients(
+            float clip, float oneMinusBeta1, float oneMinusBeta2, float stepSize, float root, float eps, float decay) {}
+
     /** Strips of parameter, m, v and gradient, one after the other. */
-    private static void step(
-            float[] s,
-            int at,
-            int n,
-            float clip,
-            float rest1,
-            float rest2,
-            float stepSize,
-            float root,
-            float eps,
-            float decay) {
-        FloatVector toward1 = FloatVector.broadcast(SPECIES, rest1);
-        FloatVector toward2 = FloatVector.broadcast(SPECIES, rest2);
-        FloatVector shrink = FloatVector.broadcast(SPECIES, decay);
+    private static void step(float[] s, int at, int n, Coefficients c) {
+        FloatVector toward1 = FloatVector.broadcast(SPECIES, c.oneMinusBeta1);
+        FloatVector toward2 = FloatVector.broadcast(SPECIES, c.oneMinusBeta2);
+        FloatVector shrink = FloatVector.broadcast(SPECIES, c.decay);
+        float clip = c.clip;
+        float stepSize = c.stepSize;
+        float root = c.root;
+        float eps = c.eps;
         for (int i = at; i < at + n; i += W) {
             FloatVector p = FloatVector.fromArray(SPECIES, s, i);
             FloatVector m = FloatVector.fromArray(SPECIES, s, i + STRIP);

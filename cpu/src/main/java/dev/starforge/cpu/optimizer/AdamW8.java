@@ -5,6 +5,7 @@ import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.DynamicMap;
+import dev.starforge.tensor.op.Operands.AdamW8Inputs;
 import dev.starforge.tensor.op.Training;
 
 /**
@@ -19,12 +20,12 @@ public final class AdamW8 {
     private AdamW8() {}
 
     /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
-    public static void step(Workers workers, Training.AdamW8 op, View[] in) {
-        if (!Float.isFinite(in[5].at(0))) {
+    public static void step(Workers workers, Training.AdamW8 op, AdamW8Inputs<View> in) {
+        if (!Float.isFinite(in.norm().at(0))) {
             return;
         }
-        long blocks = Training.AdamW8.blocks(Shape.of(in[0].size));
-        float ratio = (float) op.maxNorm() / (in[5].at(0) + 1e-6f);
+        long blocks = Training.AdamW8.blocks(Shape.of(in.parameter().size));
+        float ratio = (float) op.maxNorm() / (in.norm().at(0) + 1e-6f);
         float clip = ratio >= 1 ? 1 : ratio;
         workers.run(Workers.count(blocks, BLOCKS_IN_CHUNK), (chunk, s, at) -> {
             long end = Math.min(blocks, (chunk + 1) * BLOCKS_IN_CHUNK);
@@ -34,29 +35,30 @@ public final class AdamW8 {
         });
     }
 
-    private static void step(Training.AdamW8 op, View[] in, long blocks, long block, float clip, float[] s, int at) {
+    private static void step(
+            Training.AdamW8 op, AdamW8Inputs<View> in, long blocks, long block, float clip, float[] s, int at) {
         long from = block * BLOCK;
-        int count = (int) Math.min(BLOCK, in[0].size - from);
-        float scale1 = in[3].at(block);
-        float scale2 = in[3].at(blocks + block);
+        int count = (int) Math.min(BLOCK, in.parameter().size - from);
+        float scale1 = in.scales().at(block);
+        float scale2 = in.scales().at(blocks + block);
         float toward1 = (float) (1 - op.beta1());
         float toward2 = (float) (1 - op.beta2());
         float eps = (float) op.eps();
         float decay = (float) op.weightDecay();
-        float lr = in[6].at(0);
-        float correct1 = in[6].at(1);
-        float correct2 = in[6].at(2);
+        float lr = in.rate().at(0);
+        float correct1 = in.rate().at(1);
+        float correct2 = in.rate().at(2);
         int m = at + STRIP;
         int v = at + 2 * STRIP;
-        in[0].load(from, count, s, at);
-        in[4].load(from, count, s, at + 3 * STRIP);
+        in.parameter().load(from, count, s, at);
+        in.gradient().load(from, count, s, at + 3 * STRIP);
         float largest1 = 0;
         float largest2 = 0;
         for (int i = 0; i < count; i++) {
             int shift = 8 * (i % 4);
             float g = s[at + 3 * STRIP + i] * clip;
-            float m0 = DynamicMap.SIGNED.value(in[1].index((from + i) / 4) >>> shift & 0xff) * scale1;
-            float v0 = DynamicMap.UNSIGNED.value(in[2].index((from + i) / 4) >>> shift & 0xff) * scale2;
+            float m0 = DynamicMap.SIGNED.value(in.m().index((from + i) / 4) >>> shift & 0xff) * scale1;
+            float v0 = DynamicMap.UNSIGNED.value(in.v().index((from + i) / 4) >>> shift & 0xff) * scale2;
             float m1 = m0 + toward1 * (g - m0);
             float v1 = v0 + toward2 * (g * g - v0);
             float update = m1 / correct1 / ((float) Math.sqrt(v1 / correct2) + eps);
@@ -66,11 +68,11 @@ public final class AdamW8 {
             largest1 = Math.max(largest1, Math.abs(m1));
             largest2 = Math.max(largest2, Math.abs(v1));
         }
-        in[0].store(from, count, s, at);
-        in[3].set(block, largest1);
-        in[3].set(blocks + block, largest2);
-        encode(DynamicMap.SIGNED, in[1], from, count, s, m, largest1);
-        encode(DynamicMap.UNSIGNED, in[2], from, count, s, v, largest2);
+        in.parameter().store(from, count, s, at);
+        in.scales().set(block, largest1);
+        in.scales().set(blocks + block, largest2);
+        encode(DynamicMap.SIGNED, in.m(), from, count, s, m, largest1);
+        encode(DynamicMap.UNSIGNED, in.v(), from, count, s, v, largest2);
     }
 
     /** The codes of a whole block; those past the last element stay as they are. */

@@ -4,6 +4,7 @@ import dev.starforge.cpu.core.Scratch;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
 
 /** Over the rows of logits, without a second matrix of their size in the forward pass. */
 public final class CrossEntropy {
@@ -24,14 +25,14 @@ public final class CrossEntropy {
     }
 
     /** (logits, labels, weights, lse, dlosses) -> dlogits. */
-    public static void gradient(Workers workers, View[] in, View dlogits) {
-        View logits = in[0];
+    public static void gradient(Workers workers, CrossEntropyGradInputs<View> in, View dlogits) {
+        View logits = in.logits();
         workers.rows(logits.rows, logits.last, (row, s, at) -> {
-            float scale = in[2].at(row) * in[4].at(row);
-            int label = in[1].index(row);
+            float scale = in.weights().at(row) * in.dlosses().at(row);
+            int label = in.labels().index(row);
             for (long i = 0; i < logits.last; i += STRIP) {
                 int count = (int) Math.min(STRIP, logits.last - i);
-                Softmax.exp(logits, row * logits.last + i, count, in[3].at(row), s, at);
+                Softmax.exp(logits, row * logits.last + i, count, in.lse().at(row), s, at);
                 if (label >= i && label < i + count) {
                     s[at + (int) (label - i)] -= 1;
                 }

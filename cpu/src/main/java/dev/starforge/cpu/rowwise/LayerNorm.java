@@ -6,6 +6,9 @@ import dev.starforge.cpu.core.Sums;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradOutputs;
+import dev.starforge.tensor.op.Operands.LayerNormOutputs;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
@@ -21,7 +24,7 @@ public final class LayerNorm {
     private LayerNorm() {}
 
     /** (x, w, b) -> y, mean, rstd. */
-    public static void forward(Workers workers, float eps, View[] in, View[] out) {
+    public static void forward(Workers workers, float eps, View[] in, LayerNormOutputs<View> out) {
         View x = in[0];
         long c = x.last;
         workers.rows(x.rows, c, (row, s, at) -> {
@@ -48,17 +51,17 @@ public final class LayerNorm {
                 normalize(s, at, count, mean, rstd);
                 Elementwise.mul(s, at, at + STRIP, count);
                 Elementwise.add(s, at, at + 2 * STRIP, count);
-                out[0].store(row * c + i, count, s, at);
+                out.y().store(row * c + i, count, s, at);
             }
-            out[1].set(row, mean);
-            out[2].set(row, rstd);
+            out.mean().set(row, mean);
+            out.rstd().set(row, rstd);
         });
     }
 
     /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
-    public static void gradient(Workers workers, View[] in, View[] out) {
-        View x = in[0];
-        View dy = in[5];
+    public static void gradient(Workers workers, LayerNormGradInputs<View> in, View[] out) {
+        View x = in.x();
+        View dy = in.dy();
         long c = x.last;
         workers.rows(x.rows, c, (row, s, at) -> {
             double sum = 0;
@@ -72,15 +75,17 @@ public final class LayerNorm {
             for (long i = 0; i < c; i += STRIP) {
                 int count = (int) Math.min(STRIP, c - i);
                 load(in, row, i, count, s, at);
-                backward(s, at, at + STRIP, count, in[4].at(row), (float) (sum / c), (float) (dot / c));
+                backward(s, at, at + STRIP, count, in.rstd().at(row), (float) (sum / c), (float) (dot / c));
                 out[0].store(row * c + i, count, s, at);
             }
         });
         if (out.length > 1) {
-            Columns.sum(workers, x.rows, c, new View[] {out[1], out[2]}, (row, column, count, s, at, total) -> {
+            LayerNormGradOutputs<View> weights = LayerNormGradOutputs.of(out);
+            View[] sums = {weights.dw(), weights.db()};
+            Columns.sum(workers, x.rows, c, sums, (row, column, count, s, at, total) -> {
                 x.load(row * c + column, count, s, at);
                 dy.load(row * c + column, count, s, at + Columns.WIDTH);
-                normalize(s, at, count, in[3].at(row), in[4].at(row));
+                normalize(s, at, count, in.mean().at(row), in.rstd().at(row));
                 Elementwise.mul(s, at, at + Columns.WIDTH, count);
                 Elementwise.add(s, total, at, count);
                 Elementwise.add(s, total + Columns.WIDTH, at + Columns.WIDTH, count);
@@ -89,12 +94,12 @@ public final class LayerNorm {
     }
 
     /** The normal row at {@code at}, dy * w a strip later. */
-    private static void load(View[] in, long row, long column, int count, float[] s, int at) {
-        long from = row * in[0].last + column;
-        in[0].load(from, count, s, at);
-        in[5].load(from, count, s, at + STRIP);
-        in[1].load(column, count, s, at + 2 * STRIP);
-        normalize(s, at, count, in[3].at(row), in[4].at(row));
+    private static void load(LayerNormGradInputs<View> in, long row, long column, int count, float[] s, int at) {
+        long from = row * in.x().last + column;
+        in.x().load(from, count, s, at);
+        in.dy().load(from, count, s, at + STRIP);
+        in.w().load(column, count, s, at + 2 * STRIP);
+        normalize(s, at, count, in.mean().at(row), in.rstd().at(row));
         Elementwise.mul(s, at + STRIP, at + 2 * STRIP, count);
     }
 

@@ -6,6 +6,7 @@ import dev.starforge.cpu.core.Sums;
 import dev.starforge.cpu.core.View;
 import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
@@ -42,12 +43,12 @@ public final class RmsNorm {
     }
 
     /** (x, w, rstd, dy) -> dx[, dw]. */
-    public static void gradient(Workers workers, View[] in, View[] out) {
-        View x = in[0];
-        View dy = in[3];
+    public static void gradient(Workers workers, RmsNormGradInputs<View> in, View[] out) {
+        View x = in.x();
+        View dy = in.dy();
         long c = x.last;
         workers.rows(x.rows, c, (row, s, at) -> {
-            float rstd = in[2].at(row);
+            float rstd = in.rstd().at(row);
             double dot = 0;
             for (long i = 0; i < c; i += STRIP) {
                 int count = (int) Math.min(STRIP, c - i);
@@ -66,16 +67,17 @@ public final class RmsNorm {
             Columns.sum(workers, x.rows, c, new View[] {out[1]}, (row, column, count, s, at, sum) -> {
                 x.load(row * c + column, count, s, at);
                 dy.load(row * c + column, count, s, at + Columns.WIDTH);
-                weight(s, at, at + Columns.WIDTH, sum, count, in[2].at(row));
+                weight(s, at, at + Columns.WIDTH, sum, count, in.rstd().at(row));
             });
         }
     }
 
     /** x * rstd at {@code at}, dy * w a strip later. */
-    private static void load(View[] in, float rstd, long from, long column, int count, float[] s, int at) {
-        in[0].load(from, count, s, at);
-        in[3].load(from, count, s, at + STRIP);
-        in[1].load(column, count, s, at + 2 * STRIP);
+    private static void load(
+            RmsNormGradInputs<View> in, float rstd, long from, long column, int count, float[] s, int at) {
+        in.x().load(from, count, s, at);
+        in.dy().load(from, count, s, at + STRIP);
+        in.w().load(column, count, s, at + 2 * STRIP);
         Elementwise.affine(s, at, count, rstd, 0);
         Elementwise.mul(s, at + STRIP, at + 2 * STRIP, count);
     }

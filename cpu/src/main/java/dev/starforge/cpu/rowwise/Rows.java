@@ -8,6 +8,7 @@ import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Operands.StoreInt8Inputs;
 import dev.starforge.tensor.op.Plain.Sum;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
@@ -150,27 +151,27 @@ public final class Rows {
         });
     }
 
-    /** (codes, scales, rows, x): a head at a time, the rows in their order. */
-    public static void storeInt8(Workers workers, View[] in, long height) {
-        check("StoreInt8", in[2], height);
-        View scales = in[1];
+    /** A head at a time, the rows in their order. */
+    public static void storeInt8(Workers workers, StoreInt8Inputs<View> in, long height) {
+        check("StoreInt8", in.rows(), height);
+        View scales = in.scales();
         long heads = scales.last;
-        int d = Math.toIntExact(in[0].last);
+        int d = Math.toIntExact(in.values().last);
         workers.run(heads, (head, s, at) -> {
-            for (long n = 0; n < in[2].size; n++) {
-                long to = in[2].index(n) * heads + head;
+            for (long n = 0; n < in.rows().size; n++) {
+                long to = in.rows().index(n) * heads + head;
                 float most = 0;
                 for (int i = 0; i < d; i += STRIP) {
                     int count = Math.min(STRIP, d - i);
-                    in[3].load((n * heads + head) * d + i, count, s, at);
+                    in.x().load((n * heads + head) * d + i, count, s, at);
                     most = Math.max(most, largest(s, at, count));
                 }
                 scales.set(to, Math.min(most / Decoding.StoreInt8.MOST, 65504f));
                 float scale = scales.at(to);
                 for (int i = 0; i < d; i += STRIP) {
                     int count = Math.min(STRIP, d - i);
-                    in[3].load((n * heads + head) * d + i, count, s, at);
-                    encode(s, at, count, scale, in[0], to * d + i);
+                    in.x().load((n * heads + head) * d + i, count, s, at);
+                    encode(s, at, count, scale, in.values(), to * d + i);
                 }
             }
         });

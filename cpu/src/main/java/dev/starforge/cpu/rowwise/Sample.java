@@ -12,6 +12,8 @@ import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.TokenWeights;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Operands.SampleInputs;
+import dev.starforge.tensor.op.Operands.SampleOutputs;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
@@ -41,19 +43,19 @@ public final class Sample {
     private final View biased;
     private final View bias;
     private final View allowed;
-    private final View[] out;
+    private final SampleOutputs<View> out;
     private final int vocabulary;
     private final int padded;
 
-    public Sample(View[] in, View[] out) {
-        logits = in[0];
-        settings = in[1];
-        draws = in[2];
-        slots = in[3];
-        uses = in[4];
-        biased = in[5];
-        bias = in[6];
-        allowed = in[7];
+    public Sample(SampleInputs<View> in, SampleOutputs<View> out) {
+        logits = in.logits();
+        settings = in.settings();
+        draws = in.draws();
+        slots = in.slots();
+        uses = in.uses();
+        biased = in.biased();
+        bias = in.bias();
+        allowed = in.allowed();
         this.out = out;
         vocabulary = (int) logits.last;
         padded = padded(vocabulary);
@@ -79,15 +81,15 @@ public final class Sample {
         double lse = slot < Decoding.NO_HISTORY ? Double.NaN : load(row, s, at);
         int token = Double.isFinite(lse) ? choose(row, slot, s, at) : Decoding.NO_TOKEN;
         boolean any = token != Decoding.NO_TOKEN;
-        out[0].setIndex(row, token);
-        out[1].set(row, any ? (float) (logits.at(row * vocabulary + token) - lse) : 0);
-        int top = (int) out[2].last;
+        out.token().setIndex(row, token);
+        out.logProbability().set(row, any ? (float) (logits.at(row * vocabulary + token) - lse) : 0);
+        int top = (int) out.topIds().last;
         if (any && top > 0) {
             likeliest(row, top, s, at);
         }
         for (int i = 0; i < top; i++) {
-            out[2].setIndex(row * top + i, any ? (int) s[ids(at) + i] : Decoding.NO_TOKEN);
-            out[3].set(row * top + i, any ? (float) (s[weights(at) + i] - lse) : 0);
+            out.topIds().setIndex(row * top + i, any ? (int) s[ids(at) + i] : Decoding.NO_TOKEN);
+            out.topLogProbabilities().set(row * top + i, any ? (float) (s[weights(at) + i] - lse) : 0);
         }
         if (any && slot >= 0) {
             long use = (long) slot * vocabulary + token;

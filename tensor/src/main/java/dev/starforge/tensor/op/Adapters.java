@@ -6,6 +6,8 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Operands.ExpertLoraInputs;
+import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.op.Plain.Affine;
 import dev.starforge.tensor.op.Plain.Fill;
 import dev.starforge.tensor.op.Plain.MatMul;
@@ -34,22 +36,24 @@ public sealed interface Adapters extends Fused {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 6, in);
-            Check.rank(this, 3, in[2]);
-            check(this, in[2].shape(), in);
-            Check.same(this, Shape.of(in[0].shape().dim(0)), in[5].shape());
-            return new Spec[] {in[0]};
+            LoraInputs<Spec> l = LoraInputs.of(in);
+            Check.rank(this, 3, l.a());
+            check(this, l.a().shape(), l);
+            Check.same(this, Shape.of(l.y().shape().dim(0)), l.index().shape());
+            return new Spec[] {l.y()};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            Shape a = in[2].shape();
+            LoraInputs<Tensor> l = LoraInputs.of(in);
+            Shape a = l.a().shape();
             long ranks = a.dim(0) * a.dim(1);
-            Tensor downs = ops.reshape(in[2], Shape.of(ranks, a.dim(2)));
-            Tensor ups = ops.reshape(ops.permute(in[3], 1, 0, 2), Shape.of(in[0].dim(1), ranks));
-            Tensor shares = shares(ops, in[4], in[5]);
-            Tensor h = ops.run(new MatMul(false, true), in[1], downs);
+            Tensor downs = ops.reshape(l.a(), Shape.of(ranks, a.dim(2)));
+            Tensor ups = ops.reshape(ops.permute(l.b(), 1, 0, 2), Shape.of(l.y().dim(1), ranks));
+            Tensor shares = shares(ops, l.scales(), l.index());
+            Tensor h = ops.run(new MatMul(false, true), l.x(), downs);
             Tensor z = ops.run(new MatMul(false, true), weighed(ops, h, shares), ups);
-            return new Tensor[] {minus(ops, in[0], z)};
+            return new Tensor[] {minus(ops, l.y(), z)};
         }
 
         @Override
@@ -72,26 +76,30 @@ public sealed interface Adapters extends Fused {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 8, in);
-            Check.rank(this, 4, in[2]);
-            Shape a = in[2].shape();
-            check(this, Shape.of(a.dim(1), a.dim(2), a.dim(3)), in);
-            Check.type(this, DType.I32, in[6], in[7]);
-            Check.rank(this, 1, in[5]);
-            Check.same(this, Shape.of(in[0].shape().dim(0)), in[6].shape());
-            Check.same(this, Shape.of(a.dim(0) + 1), in[7].shape());
-            return new Spec[] {in[0]};
+            ExpertLoraInputs<Spec> e = ExpertLoraInputs.of(in);
+            LoraInputs<Spec> l = e.lora();
+            Check.rank(this, 4, l.a());
+            Shape a = l.a().shape();
+            check(this, Shape.of(a.dim(1), a.dim(2), a.dim(3)), l);
+            Check.type(this, DType.I32, e.tokens(), e.offsets());
+            Check.rank(this, 1, l.index());
+            Check.same(this, Shape.of(l.y().shape().dim(0)), e.tokens().shape());
+            Check.same(this, Shape.of(a.dim(0) + 1), e.offsets().shape());
+            return new Spec[] {l.y()};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            Shape a = in[2].shape();
+            ExpertLoraInputs<Tensor> e = ExpertLoraInputs.of(in);
+            LoraInputs<Tensor> l = e.lora();
+            Shape a = l.a().shape();
             long ranks = a.dim(1) * a.dim(2);
-            Tensor downs = ops.reshape(in[2], Shape.of(a.dim(0), ranks, a.dim(3)));
-            Tensor ups = ops.reshape(ops.permute(in[3], 0, 2, 1, 3), Shape.of(a.dim(0), in[0].dim(1), ranks));
-            Tensor shares = ops.gather(shares(ops, in[4], in[5]), in[6]);
-            Tensor h = ops.run(new ExpertMatMul(true), in[1], downs, in[7]);
-            Tensor z = ops.run(new ExpertMatMul(true), weighed(ops, h, shares), ups, in[7]);
-            return new Tensor[] {minus(ops, in[0], z)};
+            Tensor downs = ops.reshape(l.a(), Shape.of(a.dim(0), ranks, a.dim(3)));
+            Tensor ups = ops.reshape(ops.permute(l.b(), 0, 2, 1, 3), Shape.of(a.dim(0), l.y().dim(1), ranks));
+            Tensor shares = ops.gather(shares(ops, l.scales(), l.index()), e.tokens());
+            Tensor h = ops.run(new ExpertMatMul(true), l.x(), downs, e.offsets());
+            Tensor z = ops.run(new ExpertMatMul(true), weighed(ops, h, shares), ups, e.offsets());
+            return new Tensor[] {minus(ops, l.y(), z)};
         }
 
         @Override
@@ -106,18 +114,18 @@ public sealed interface Adapters extends Fused {
     }
 
     /** What both take; {@code table} is [T, rank, in], and b has the experts that a has. */
-    private static void check(Op op, Shape table, Spec... in) {
-        Check.isFloat(op, in[0], in[1], in[2], in[3]);
-        Check.type(op, DType.F32, in[4]);
-        Check.type(op, DType.I32, in[5]);
-        Check.rank(op, 2, in[0]);
-        long out = in[0].shape().dim(1);
-        Check.same(op, Shape.of(in[0].shape().dim(0), table.dim(2)), in[1].shape());
-        Shape b = in[2].shape().rank() == 3
+    private static void check(Op op, Shape table, LoraInputs<Spec> in) {
+        Check.isFloat(op, in.y(), in.x(), in.a(), in.b());
+        Check.type(op, DType.F32, in.scales());
+        Check.type(op, DType.I32, in.index());
+        Check.rank(op, 2, in.y());
+        long out = in.y().shape().dim(1);
+        Check.same(op, Shape.of(in.y().shape().dim(0), table.dim(2)), in.x().shape());
+        Shape b = in.a().shape().rank() == 3
                 ? Shape.of(table.dim(0), out, table.dim(1))
-                : Shape.of(in[2].shape().dim(0), table.dim(0), out, table.dim(1));
-        Check.same(op, b, in[3].shape());
-        Check.same(op, Shape.of(table.dim(0)), in[4].shape());
+                : Shape.of(in.a().shape().dim(0), table.dim(0), out, table.dim(1));
+        Check.same(op, b, in.b().shape());
+        Check.same(op, Shape.of(table.dim(0)), in.scales().shape());
     }
 
     /** [N, T]: the scale of the row's own adapter, negated, and zero for all others. */

@@ -5,6 +5,9 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TokenWeights;
+import dev.starforge.tensor.op.Operands.SampleInputs;
+import dev.starforge.tensor.op.Operands.StoreInt8Inputs;
+import java.util.List;
 
 /**
  * What decoding needs besides the model: the next token of every sequence, chosen where the logits are. As plain as
@@ -23,10 +26,11 @@ public sealed interface Decoding extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 4, in);
-            codes(this, in[0], in[1]);
-            Check.type(this, DType.I32, in[2]);
-            Check.isFloat(this, in[3]);
-            Check.same(this, in[0].shape().withFirst(in[2].shape().size()), in[3].shape());
+            StoreInt8Inputs<Spec> s = StoreInt8Inputs.of(in);
+            codes(this, s.values(), s.scales());
+            Check.type(this, DType.I32, s.rows());
+            Check.isFloat(this, s.x());
+            Check.same(this, s.values().shape().withFirst(s.rows().shape().size()), s.x().shape());
             return new Spec[0];
         }
 
@@ -107,25 +111,29 @@ public sealed interface Decoding extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 8, in);
-            Check.type(this, DType.F32, in[0], in[1], in[6]);
-            Check.type(this, DType.I32, in[2], in[3], in[USES], in[5], in[7]);
-            for (int i : new int[] {0, USES, 5, 7}) {
-                Check.rank(this, 2, in[i]);
+            SampleInputs<Spec> s = SampleInputs.of(in);
+            Check.type(this, DType.F32, s.logits(), s.settings(), s.bias());
+            Check.type(this, DType.I32, s.draws(), s.slots(), s.uses(), s.biased(), s.allowed());
+            for (Spec matrix : List.of(s.logits(), s.uses(), s.biased(), s.allowed())) {
+                Check.rank(this, 2, matrix);
             }
-            long rows = in[0].shape().dim(0);
-            long vocabulary = in[0].shape().last();
+            long rows = s.logits().shape().dim(0);
+            long vocabulary = s.logits().shape().last();
             if (vocabulary < 1 || vocabulary > TokenWeights.MAX_VOCABULARY || top > vocabulary) {
                 throw new ShapeException("Sample: " + vocabulary + " tokens, the likeliest " + top
                         + " wanted: expected 1 to " + TokenWeights.MAX_VOCABULARY + ", and no more wanted");
             }
-            Check.same(this, Shape.of(rows, Setting.COUNT), in[1].shape());
-            Check.same(this, Shape.of(rows, 3), in[2].shape());
-            Check.same(this, Shape.of(rows), in[3].shape());
-            Check.same(this, in[USES].shape().withLast(vocabulary), in[USES].shape());
-            Check.same(this, in[5].shape().withFirst(rows), in[5].shape());
-            Check.same(this, in[5].shape(), in[6].shape());
-            boolean masked = in[7].shape().last() > 0;
-            Check.same(this, Shape.of(rows, masked ? words(vocabulary) : 0), in[7].shape());
+            Check.same(this, Shape.of(rows, Setting.COUNT), s.settings().shape());
+            Check.same(this, Shape.of(rows, 3), s.draws().shape());
+            Check.same(this, Shape.of(rows), s.slots().shape());
+            Check.same(this, s.uses().shape().withLast(vocabulary), s.uses().shape());
+            Check.same(this, s.biased().shape().withFirst(rows), s.biased().shape());
+            Check.same(this, s.biased().shape(), s.bias().shape());
+            boolean masked = s.allowed().shape().last() > 0;
+            Check.same(
+                    this,
+                    Shape.of(rows, masked ? words(vocabulary) : 0),
+                    s.allowed().shape());
             return new Spec[] {Spec.i32(rows), Spec.f32(rows), Spec.i32(rows, top), Spec.f32(rows, top)};
         }
 

@@ -7,6 +7,11 @@ import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
 import dev.starforge.tensor.op.Plain.Affine;
 import dev.starforge.tensor.op.Plain.Cast;
 import dev.starforge.tensor.op.Plain.Concat;
@@ -54,10 +59,7 @@ public sealed interface Fused extends Op
 
     @Override
     default void gradient(Ops ops, Backward b) {
-        Tensor[] in = new Tensor[b.inputs()];
-        for (int i = 0; i < in.length; i++) {
-            in[i] = b.in(i);
-        }
+        Tensor[] in = inputs(b, b.inputs());
         Tensor[] gradients = Tape.gradientOfExpansion(this, ops, in, b.d(0), b);
         int next = 0;
         for (int i = 0; i < in.length; i++) {
@@ -65,6 +67,15 @@ public sealed interface Fused extends Op
                 b.give(i, gradients[next++]);
             }
         }
+    }
+
+    /** The first inputs, all of which are saved. */
+    private static Tensor[] inputs(Backward b, int count) {
+        Tensor[] in = new Tensor[count];
+        for (int i = 0; i < count; i++) {
+            in[i] = b.in(i);
+        }
+        return in;
     }
 
     private static Tensor[] take(Tensor[] from, int count) {
@@ -146,16 +157,24 @@ public sealed interface Fused extends Op
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 6, in);
-            new LayerNorm(eps).outputs(in[0], in[1], in[2]);
-            Check.type(this, DType.F32, in[3], in[4]);
-            Check.isFloat(this, in[5]);
-            Check.same(this, in[0].shape(), in[5].shape());
-            return weights ? new Spec[] {in[5], in[1], in[2]} : new Spec[] {in[5]};
+            LayerNormGradInputs<Spec> g = LayerNormGradInputs.of(in);
+            new LayerNorm(eps).outputs(g.x(), g.w(), g.b());
+            Check.type(this, DType.F32, g.mean(), g.rstd());
+            Check.isFloat(this, g.dy());
+            Check.same(this, g.x().shape(), g.dy().shape());
+            return weights ? new Spec[] {g.dy(), g.w(), g.b()} : new Spec[] {g.dy()};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return taped(this, new LayerNorm(eps), ops, in, 3, in[5], input -> input == 0 || weights);
+            return taped(
+                    this,
+                    new LayerNorm(eps),
+                    ops,
+                    in,
+                    3,
+                    LayerNormGradInputs.of(in).dy(),
+                    input -> input == 0 || weights);
         }
     }
 
@@ -200,16 +219,18 @@ public sealed interface Fused extends Op
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 4, in);
-            new RmsNorm(eps).outputs(in[0], in[1]);
-            Check.type(this, DType.F32, in[2]);
-            Check.isFloat(this, in[3]);
-            Check.same(this, in[0].shape(), in[3].shape());
-            return weights ? new Spec[] {in[3], in[1]} : new Spec[] {in[3]};
+            RmsNormGradInputs<Spec> g = RmsNormGradInputs.of(in);
+            new RmsNorm(eps).outputs(g.x(), g.w());
+            Check.type(this, DType.F32, g.rstd());
+            Check.isFloat(this, g.dy());
+            Check.same(this, g.x().shape(), g.dy().shape());
+            return weights ? new Spec[] {g.dy(), g.w()} : new Spec[] {g.dy()};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return taped(this, new RmsNorm(eps), ops, in, 2, in[3], input -> input == 0 || weights);
+            return taped(
+                    this, new RmsNorm(eps), ops, in, 2, RmsNormGradInputs.of(in).dy(), input -> input == 0 || weights);
         }
     }
 
@@ -355,15 +376,23 @@ public sealed interface Fused extends Op
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 5, in);
-            Spec[] forward = new CrossEntropy().outputs(in[0], in[1], in[2]);
-            Check.same(this, forward[1].shape(), in[3].shape());
-            Check.same(this, forward[0].shape(), in[4].shape());
-            return new Spec[] {new Spec(to, in[0].shape())};
+            CrossEntropyGradInputs<Spec> g = CrossEntropyGradInputs.of(in);
+            Spec[] forward = new CrossEntropy().outputs(g.logits(), g.labels(), g.weights());
+            Check.same(this, forward[1].shape(), g.lse().shape());
+            Check.same(this, forward[0].shape(), g.dlosses().shape());
+            return new Spec[] {new Spec(to, g.logits().shape())};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return taped(this, new CrossEntropy(), ops, in, 3, in[4], input -> input == 0);
+            return taped(
+                    this,
+                    new CrossEntropy(),
+                    ops,
+                    in,
+                    3,
+                    CrossEntropyGradInputs.of(in).dlosses(),
+                    input -> input == 0);
         }
     }
 
@@ -385,60 +414,65 @@ public sealed interface Fused extends Op
 
         @Override
         public Spec[] outputs(Spec... in) {
-            boolean codes = in.length > 1 && in[1].dtype() == DType.I8;
-            Check.count(this, codes ? 8 : 6, in);
-            Check.isFloat(this, in[0]);
-            Check.rank(this, 3, in[0]);
-            Check.rank(this, 3, in[1]);
-            if (codes) {
-                Decoding.codes(this, in[1], in[6]);
-                Decoding.codes(this, in[2], in[7]);
+            boolean int8 = in.length > 1 && in[1].dtype() == DType.I8;
+            Check.count(this, int8 ? 8 : 6, in);
+            AttentionInputs<Spec> a = AttentionInputs.of(in);
+            Check.isFloat(this, a.q());
+            Check.rank(this, 3, a.q());
+            Check.rank(this, 3, a.k());
+            if (int8) {
+                Decoding.codes(this, a.k(), a.kScales());
+                Decoding.codes(this, a.v(), a.vScales());
             } else {
-                Check.isFloat(this, in[1]);
+                Check.isFloat(this, a.k());
             }
-            Check.type(this, in[1].dtype(), in[2]);
-            Check.same(this, in[1].shape(), in[2].shape());
-            Shape q = in[0].shape();
-            Shape k = in[1].shape();
+            Check.type(this, a.k().dtype(), a.v());
+            Check.same(this, a.k().shape(), a.v().shape());
+            Shape q = a.q().shape();
+            Shape k = a.k().shape();
             if (q.dim(2) != k.dim(2) || k.dim(1) == 0 || q.dim(1) % k.dim(1) != 0) {
                 throw new ShapeException("Attention: heads " + q + " do not group over keys " + k);
             }
             if (k.dim(0) % block != 0) {
                 throw new ShapeException("Attention: " + k.dim(0) + " rows of keys are not whole blocks of " + block);
             }
-            Check.ragged(this, q.dim(0), in[3], in[4], in[5]);
-            return new Spec[] {in[0], Spec.f32(q.dim(0), q.dim(1))};
+            Check.ragged(this, q.dim(0), a.starts(), a.positions(), a.tables());
+            return new Spec[] {a.q(), Spec.f32(q.dim(0), q.dim(1))};
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            long n = in[0].dim(0);
-            long h = in[0].dim(1);
-            long d = in[0].dim(2);
-            long hk = in[1].dim(1);
+            AttentionInputs<Tensor> a = AttentionInputs.of(in);
+            long n = a.q().dim(0);
+            long h = a.q().dim(1);
+            long d = a.q().dim(2);
+            long hk = a.k().dim(1);
             long group = h / hk;
-            long rows = in[1].dim(0);
-            long keys = in[5].shape().size() * block; // S * L
+            long rows = a.k().dim(0);
+            long keys = a.tables().shape().size() * block; // S * L
             Shape blocks = Shape.of(rows / block, block * hk * d);
-            Tensor table = ops.reshape(in[5], Shape.of(in[5].shape().size()));
+            Tensor table = ops.reshape(a.tables(), Shape.of(a.tables().shape().size()));
             Tensor q = ops.reshape(
-                    ops.run(Permute.of(1, 2, 0, 3), ops.reshape(wide(ops, in[0]), Shape.of(n, hk, group, d))),
+                    ops.run(Permute.of(1, 2, 0, 3), ops.reshape(wide(ops, a.q()), Shape.of(n, hk, group, d))),
                     Shape.of(hk, group * n, d));
             Shape perKey = Shape.of(keys, hk, d);
-            boolean codes = in[1].dtype() == DType.I8;
-            Tensor cachedK = codes ? ops.decoded(in[1], in[6]) : in[1];
-            Tensor cachedV = codes ? ops.decoded(in[2], in[7]) : in[2];
+            Tensor cachedK = a.isInt8() ? ops.decoded(a.k(), a.kScales()) : a.k();
+            Tensor cachedV = a.isInt8() ? ops.decoded(a.v(), a.vScales()) : a.v();
             Tensor k = ops.reshape(ops.run(new Gather(), ops.reshape(cachedK, blocks), table), perKey);
             Tensor v = ops.reshape(ops.run(new Gather(), ops.reshape(cachedV, blocks), table), perKey);
             Tensor scores = ops.scale(ops.run(new MatMul(false, true), q, ops.run(Permute.of(1, 0, 2), k)), scale);
-            Tensor masked =
-                    ops.run(new Mask(window, block), ops.reshape(scores, Shape.of(h, n, keys)), in[3], in[4], in[5]);
+            Tensor masked = ops.run(
+                    new Mask(window, block),
+                    ops.reshape(scores, Shape.of(h, n, keys)),
+                    a.starts(),
+                    a.positions(),
+                    a.tables());
             Tensor p = ops.reshape(ops.run(new Softmax(), masked), Shape.of(hk, group * n, keys));
             Tensor y = ops.run(new MatMul(false, false), p, ops.run(Permute.of(1, 0, 2), v));
             Tensor back = ops.run(Permute.of(2, 0, 1, 3), ops.reshape(y, Shape.of(hk, group, n, d)));
             Tensor lse = ops.reshape(ops.run(new LogSumExp(), masked), Shape.of(h, n));
             return new Tensor[] {
-                ops.cast(ops.reshape(back, Shape.of(n, h, d)), in[0].dtype()), ops.run(Permute.of(1, 0), lse)
+                ops.cast(ops.reshape(back, Shape.of(n, h, d)), a.q().dtype()), ops.run(Permute.of(1, 0), lse)
             };
         }
 
@@ -449,17 +483,11 @@ public sealed interface Fused extends Op
 
         @Override
         public void gradient(Ops ops, Backward b) {
-            Tensor[] d = ops.runAll(
-                    new AttentionGrad(scale, window, block),
-                    b.in(0),
-                    b.in(1),
-                    b.in(2),
-                    b.in(3),
-                    b.in(4),
-                    b.in(5),
-                    b.out(0),
-                    b.out(1),
-                    b.d(0));
+            Tensor[] in = Arrays.copyOf(inputs(b, 6), 9);
+            in[6] = b.out(0);
+            in[7] = b.out(1);
+            in[8] = b.d(0);
+            Tensor[] d = ops.runAll(new AttentionGrad(scale, window, block), in);
             for (int i = 0; i < 3; i++) {
                 b.give(i, d[i]);
             }
@@ -471,18 +499,30 @@ public sealed interface Fused extends Op
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 9, in);
+            AttentionGradInputs<Spec> g = AttentionGradInputs.of(in);
             Spec[] forward = new Attention(scale, window, block).outputs(Arrays.copyOf(in, 6));
-            Check.type(this, DType.F32, in[7]);
-            Check.isFloat(this, in[6], in[8]);
-            Check.same(this, forward[0].shape(), in[6].shape());
-            Check.same(this, forward[1].shape(), in[7].shape());
-            Check.same(this, forward[0].shape(), in[8].shape());
-            return new Spec[] {like(in[0], in[8]), like(in[1], in[8]), like(in[2], in[8])};
+            Check.type(this, DType.F32, g.lse());
+            Check.isFloat(this, g.y(), g.dy());
+            Check.same(this, forward[0].shape(), g.y().shape());
+            Check.same(this, forward[1].shape(), g.lse().shape());
+            Check.same(this, forward[0].shape(), g.dy().shape());
+            return new Spec[] {
+                like(g.forward().q(), g.dy()),
+                like(g.forward().k(), g.dy()),
+                like(g.forward().v(), g.dy())
+            };
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            return taped(this, new Attention(scale, window, block), ops, in, 6, in[8], input -> input < 3);
+            return taped(
+                    this,
+                    new Attention(scale, window, block),
+                    ops,
+                    in,
+                    6,
+                    AttentionGradInputs.of(in).dy(),
+                    input -> input < 3);
         }
     }
 }

@@ -6,6 +6,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
 import dev.starforge.tensor.op.Plain.Map;
 import dev.starforge.tensor.op.Plain.MatMul;
 import dev.starforge.tensor.op.Plain.Sum;
@@ -161,13 +162,15 @@ public sealed interface Layers extends Fused {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 4, in);
-            return sumAnd(this, new LayerNorm(eps).outputs(in[0], in[2], in[3]), in);
+            AddLayerNormInputs<Spec> a = AddLayerNormInputs.of(in);
+            return sumAnd(this, new LayerNorm(eps).outputs(a.x(), a.w(), a.b()), in);
         }
 
         @Override
         public Tensor[] expand(Ops ops, Tensor... in) {
-            Tensor h = ops.add(in[0], in[1]);
-            Tensor[] norm = ops.runAll(new LayerNorm(eps), h, in[2], in[3]);
+            AddLayerNormInputs<Tensor> a = AddLayerNormInputs.of(in);
+            Tensor h = ops.add(a.x(), a.y());
+            Tensor[] norm = ops.runAll(new LayerNorm(eps), h, a.w(), a.b());
             return new Tensor[] {h, norm[0], norm[1], norm[2]};
         }
     }

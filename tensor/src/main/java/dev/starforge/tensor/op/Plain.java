@@ -6,6 +6,8 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Operands.AdamWInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
@@ -549,16 +551,17 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 4, in);
-            Check.type(this, DType.F32, in[0]);
-            Check.ragged(this, in[0].shape().dim(1), in[1], in[2], in[3]);
+            MaskInputs<Spec> m = MaskInputs.of(in);
+            Check.type(this, DType.F32, m.scores());
+            Check.ragged(this, m.scores().shape().dim(1), m.starts(), m.positions(), m.tables());
             Check.same(
                     this,
                     Shape.of(
-                            in[0].shape().dim(0),
-                            in[2].shape().size(),
-                            in[3].shape().size() * block),
-                    in[0].shape());
-            return new Spec[] {in[0]};
+                            m.scores().shape().dim(0),
+                            m.positions().shape().size(),
+                            m.tables().shape().size() * block),
+                    m.scores().shape());
+            return new Spec[] {m.scores()};
         }
 
         @Override
@@ -617,12 +620,13 @@ public sealed interface Plain extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 6, in);
+            AdamWInputs<Spec> a = AdamWInputs.of(in);
             Check.type(this, DType.F32, in);
-            Check.same(this, in[0].shape(), in[1].shape());
-            Check.same(this, in[0].shape(), in[2].shape());
-            Check.same(this, in[0].shape(), in[3].shape());
-            Check.same(this, Shape.of(1), in[4].shape());
-            Check.same(this, Shape.of(3), in[5].shape());
+            Check.same(this, a.parameter().shape(), a.m().shape());
+            Check.same(this, a.parameter().shape(), a.v().shape());
+            Check.same(this, a.parameter().shape(), a.gradient().shape());
+            Check.same(this, Shape.of(1), a.norm().shape());
+            Check.same(this, Shape.of(3), a.rate().shape());
             return new Spec[0];
         }
 

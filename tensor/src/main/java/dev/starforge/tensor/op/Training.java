@@ -5,6 +5,8 @@ import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.op.Operands.AdamW8Inputs;
+import dev.starforge.tensor.op.Operands.NoiseInputs;
 
 /**
  * What only training needs: summing gradients, noise, and an optimizer whose state is small. As plain as {@link Plain}:
@@ -52,7 +54,7 @@ public sealed interface Training extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 4, in);
-            noise(this, in);
+            noise(this, NoiseInputs.of(in));
             return new Spec[] {in[0]};
         }
 
@@ -75,9 +77,10 @@ public sealed interface Training extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 5, in);
-            noise(this, in);
-            Check.type(this, DType.F32, in[4]);
-            Check.same(this, in[1].shape(), in[4].shape());
+            Spec magnitudes = in[4];
+            noise(this, NoiseInputs.of(in));
+            Check.type(this, DType.F32, magnitudes);
+            Check.same(this, in[1].shape(), magnitudes.shape());
             return new Spec[] {in[0]};
         }
 
@@ -114,14 +117,15 @@ public sealed interface Training extends Op {
         @Override
         public Spec[] outputs(Spec... in) {
             Check.count(this, 7, in);
-            Check.type(this, DType.F32, in[0], in[3], in[4], in[5], in[6]);
-            Check.type(this, DType.I32, in[1], in[2]);
-            Check.same(this, codes(in[0].shape()).shape(), in[1].shape());
-            Check.same(this, codes(in[0].shape()).shape(), in[2].shape());
-            Check.same(this, scales(in[0].shape()).shape(), in[3].shape());
-            Check.same(this, in[0].shape(), in[4].shape());
-            Check.same(this, Shape.of(1), in[5].shape());
-            Check.same(this, Shape.of(3), in[6].shape());
+            AdamW8Inputs<Spec> a = AdamW8Inputs.of(in);
+            Check.type(this, DType.F32, a.parameter(), a.scales(), a.gradient(), a.norm(), a.rate());
+            Check.type(this, DType.I32, a.m(), a.v());
+            Check.same(this, codes(a.parameter().shape()).shape(), a.m().shape());
+            Check.same(this, codes(a.parameter().shape()).shape(), a.v().shape());
+            Check.same(this, scales(a.parameter().shape()).shape(), a.scales().shape());
+            Check.same(this, a.parameter().shape(), a.gradient().shape());
+            Check.same(this, Shape.of(1), a.norm().shape());
+            Check.same(this, Shape.of(3), a.rate().shape());
             return new Spec[0];
         }
 
@@ -131,12 +135,12 @@ public sealed interface Training extends Op {
         }
     }
 
-    private static void noise(Op op, Spec... in) {
-        Check.isFloat(op, in[0]);
-        Check.rank(op, 2, in[0]);
-        Check.type(op, DType.I32, in[1], in[2], in[3]);
-        Check.same(op, Shape.of(in[0].shape().dim(0)), in[1].shape());
-        Check.same(op, in[1].shape(), in[2].shape());
-        Check.same(op, Shape.of(2), in[3].shape());
+    private static void noise(Op op, NoiseInputs<Spec> in) {
+        Check.isFloat(op, in.x());
+        Check.rank(op, 2, in.x());
+        Check.type(op, DType.I32, in.samples(), in.positions(), in.key());
+        Check.same(op, Shape.of(in.x().shape().dim(0)), in.samples().shape());
+        Check.same(op, in.samples().shape(), in.positions().shape());
+        Check.same(op, Shape.of(2), in.key().shape());
     }
 }

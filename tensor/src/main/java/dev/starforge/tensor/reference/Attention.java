@@ -1,6 +1,9 @@
 package dev.starforge.tensor.reference;
 
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
 
 /** Attention as the definition reads: for every query and head, over the keys it may see. */
 final class Attention {
@@ -11,14 +14,9 @@ final class Attention {
     private final int group;
     private final int d;
     private final int kvHeads;
-    private final View[] in;
-    private final View starts;
-    private final View positions;
-    private final View tables;
-    private final boolean codes;
+    private final AttentionInputs<View> in;
 
-    Attention(double scale, int window, int block, Shape q, Shape k, View[] in) {
-        this.codes = in.length == 8;
+    Attention(double scale, int window, int block, Shape q, Shape k, AttentionInputs<View> in) {
         this.scale = scale;
         this.window = window;
         this.block = block;
@@ -27,9 +25,6 @@ final class Attention {
         this.group = heads / kvHeads;
         this.d = (int) q.dim(2);
         this.in = in;
-        this.starts = in[3];
-        this.positions = in[4];
-        this.tables = in[5];
     }
 
     static int first(int window, int position) {
@@ -37,26 +32,21 @@ final class Attention {
     }
 
     private long key(long s, int position, int head) {
-        long row = (long) tables.index(s * tables.last + position / block) * block + position % block;
+        long row = (long) in.tables().index(s * in.tables().last + position / block) * block + position % block;
         return (row * kvHeads + head / group) * d;
-    }
-
-    /** What codes of eight bits are worth: the scale of their row and head, if they are such. */
-    private double scaleOf(int input, long key) {
-        return codes ? in[input].at(key / d) : 1;
     }
 
     private double score(long n, int head, long key) {
         double dot = 0;
         for (int i = 0; i < d; i++) {
-            dot += in[0].at((n * heads + head) * d + i) * in[1].at(key + i);
+            dot += in.q().at((n * heads + head) * d + i) * in.k().at(key + i);
         }
-        return dot * scale * scaleOf(6, key);
+        return dot * scale * (in.isInt8() ? in.kScales().at(key / d) : 1);
     }
 
     void forward(View y, View lse) {
-        for (long s = 0; s + 1 < starts.size; s++) {
-            for (long n = starts.index(s); n < starts.index(s + 1); n++) {
+        for (long s = 0; s + 1 < in.starts().size; s++) {
+            for (long n = in.starts().index(s); n < in.starts().index(s + 1); n++) {
                 for (int head = 0; head < heads; head++) {
                     forward(s, n, head, y, lse);
                 }
@@ -65,7 +55,7 @@ final class Attention {
     }
 
     private void forward(long s, long n, int head, View y, View lse) {
-        int last = positions.index(n);
+        int last = in.positions().index(n);
         int first = first(window, last);
         double max = Double.NEGATIVE_INFINITY;
         for (int t = first; t <= last; t++) {
@@ -76,9 +66,10 @@ final class Attention {
         for (int t = first; t <= last; t++) {
             long key = key(s, t, head);
             double p = Math.exp(score(n, head, key) - max);
+            double vScale = in.isInt8() ? in.vScales().at(key / d) : 1;
             sum += p;
             for (int i = 0; i < d; i++) {
-                weighted[i] += p * scaleOf(7, key) * in[2].at(key + i);
+                weighted[i] += p * vScale * in.v().at(key + i);
             }
         }
         for (int i = 0; i < d; i++) {
@@ -87,19 +78,19 @@ final class Attention {
         lse.set(n * heads + head, max + Math.log(sum));
     }
 
-    void gradient(View y, View lse, View dy, View[] out) {
-        double[] dk = new double[Math.toIntExact(out[1].size)];
-        double[] dv = new double[Math.toIntExact(out[2].size)];
-        for (long s = 0; s + 1 < starts.size; s++) {
-            for (long n = starts.index(s); n < starts.index(s + 1); n++) {
+    void gradient(View y, View lse, View dy, AttentionGradOutputs<View> out) {
+        double[] dk = new double[Math.toIntExact(out.dk().size)];
+        double[] dv = new double[Math.toIntExact(out.dv().size)];
+        for (long s = 0; s + 1 < in.starts().size; s++) {
+            for (long n = in.starts().index(s); n < in.starts().index(s + 1); n++) {
                 for (int head = 0; head < heads; head++) {
-                    gradient(s, n, head, y, lse, dy, out[0], dk, dv);
+                    gradient(s, n, head, y, lse, dy, out.dq(), dk, dv);
                 }
             }
         }
         for (int i = 0; i < dk.length; i++) {
-            out[1].set(i, dk[i]);
-            out[2].set(i, dv[i]);
+            out.dk().set(i, dk[i]);
+            out.dv().set(i, dv[i]);
         }
     }
 
@@ -110,17 +101,17 @@ final class Attention {
             delta += dy.at(at + i) * y.at(at + i);
         }
         double[] sum = new double[d];
-        for (int t = first(window, positions.index(n)); t <= positions.index(n); t++) {
+        for (int t = first(window, in.positions().index(n)); t <= in.positions().index(n); t++) {
             long key = key(s, t, head);
             double p = Math.exp(score(n, head, key) - lse.at(n * heads + head));
             double dp = 0;
             for (int i = 0; i < d; i++) {
-                dp += dy.at(at + i) * in[2].at(key + i);
+                dp += dy.at(at + i) * in.v().at(key + i);
             }
             double ds = p * (dp - delta) * scale;
             for (int i = 0; i < d; i++) {
-                sum[i] += ds * in[1].at(key + i);
-                dk[Math.toIntExact(key) + i] += ds * in[0].at(at + i);
+                sum[i] += ds * in.k().at(key + i);
+                dk[Math.toIntExact(key) + i] += ds * in.q().at(at + i);
                 dv[Math.toIntExact(key) + i] += p * dy.at(at + i);
             }
         }
@@ -129,18 +120,20 @@ final class Attention {
         }
     }
 
-    /** (scores[G, N, S * L], starts, positions, tables). */
-    static void mask(int window, int block, View[] in, View y) {
-        long tokens = in[2].size;
-        long keys = in[3].last * block; // L
+    /** scores[G, N, S * L]. */
+    static void mask(int window, int block, MaskInputs<View> in, View y) {
+        long tokens = in.positions().size;
+        long keys = in.tables().last * block; // L
         for (long i = 0; i < y.size; i++) {
             long n = i / y.last % tokens;
             long s = i % y.last / keys;
             long t = i % keys;
-            int position = in[2].index(n);
-            boolean seen =
-                    n >= in[1].index(s) && n < in[1].index(s + 1) && t <= position && t >= first(window, position);
-            y.set(i, seen ? in[0].at(i) : Double.NEGATIVE_INFINITY);
+            int position = in.positions().index(n);
+            boolean seen = n >= in.starts().index(s)
+                    && n < in.starts().index(s + 1)
+                    && t <= position
+                    && t >= first(window, position);
+            y.set(i, seen ? in.scores().at(i) : Double.NEGATIVE_INFINITY);
         }
     }
 }

@@ -1,5 +1,7 @@
 package dev.starforge.tensor.reference;
 
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
+
 final class CrossEntropy {
     private CrossEntropy() {}
 
@@ -16,13 +18,13 @@ final class CrossEntropy {
     }
 
     /** (logits, labels, weights, lse, dlosses) -> dlogits. */
-    static void gradient(View[] in, View out) {
-        View logits = in[0];
+    static void gradient(CrossEntropyGradInputs<View> in, View out) {
+        View logits = in.logits();
         for (long row = 0; row < logits.rows; row++) {
-            double scale = in[2].at(row) * in[4].at(row);
+            double scale = in.weights().at(row) * in.dlosses().at(row);
             for (long i = 0; i < logits.last; i++) {
-                double p = Math.exp(logits.at(row * logits.last + i) - in[3].at(row));
-                double target = in[1].index(row) == i ? 1 : 0;
+                double p = Math.exp(logits.at(row * logits.last + i) - in.lse().at(row));
+                double target = in.labels().index(row) == i ? 1 : 0;
                 out.set(row * logits.last + i, scale * (p - target));
             }
         }

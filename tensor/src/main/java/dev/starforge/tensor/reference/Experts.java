@@ -1,6 +1,7 @@
 package dev.starforge.tensor.reference;
 
 import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.op.Operands.GroupOutputs;
 import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
 
@@ -58,24 +59,23 @@ final class Experts {
         return best;
     }
 
-    /** experts -> order, tokens, offsets. */
-    static void group(View experts, View[] out) {
+    static void group(View experts, GroupOutputs<View> out) {
         for (long i = 0; i < experts.size; i++) {
-            if (experts.index(i) < 0 || experts.index(i) >= out[2].size - 1) {
-                throw new TensorException("Group: expert " + experts.index(i) + " of " + (out[2].size - 1));
+            if (experts.index(i) < 0 || experts.index(i) >= out.offsets().size - 1) {
+                throw new TensorException("Group: expert " + experts.index(i) + " of " + (out.offsets().size - 1));
             }
         }
         int at = 0;
-        for (int e = 0; e + 1 < out[2].size; e++) {
-            out[2].set(e, at);
+        for (int e = 0; e + 1 < out.offsets().size; e++) {
+            out.offsets().set(e, at);
             for (long i = 0; i < experts.size; i++) {
                 if (experts.index(i) == e) {
-                    out[0].set(at, i);
-                    out[1].set(at++, i / experts.last);
+                    out.order().set(at, i);
+                    out.tokens().set(at++, i / experts.last);
                 }
             }
         }
-        out[2].set(out[2].size - 1, at);
+        out.offsets().set(out.offsets().size - 1, at);
     }
 
     static void checkOffsets(String op, View offsets, long rows) {

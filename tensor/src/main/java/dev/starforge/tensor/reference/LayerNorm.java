@@ -1,9 +1,13 @@
 package dev.starforge.tensor.reference;
 
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradOutputs;
+import dev.starforge.tensor.op.Operands.LayerNormOutputs;
+
 final class LayerNorm {
     private LayerNorm() {}
 
-    static void forward(double eps, View[] in, View[] out) {
+    static void forward(double eps, View[] in, LayerNormOutputs<View> out) {
         View x = in[0];
         long c = x.last;
         for (long row = 0; row < x.rows; row++) {
@@ -18,41 +22,44 @@ final class LayerNorm {
             }
             double rstd = 1 / Math.sqrt(variance + eps);
             for (long i = 0; i < c; i++) {
-                out[0].set(row * c + i, (x.at(row * c + i) - mean) * rstd * in[1].at(i) + in[2].at(i));
+                out.y().set(row * c + i, (x.at(row * c + i) - mean) * rstd * in[1].at(i) + in[2].at(i));
             }
-            out[1].set(row, mean);
-            out[2].set(row, rstd);
+            out.mean().set(row, mean);
+            out.rstd().set(row, rstd);
         }
     }
 
     /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]. */
-    static void gradient(View[] in, View[] out) {
-        View x = in[0];
-        View dy = in[5];
+    static void gradient(LayerNormGradInputs<View> in, View[] out) {
+        View x = in.x();
+        View dy = in.dy();
         long c = x.last;
         double[] dw = new double[Math.toIntExact(c)];
         double[] db = new double[Math.toIntExact(c)];
         for (long row = 0; row < x.rows; row++) {
-            double mean = in[3].at(row);
-            double rstd = in[4].at(row);
+            double mean = in.mean().at(row);
+            double rstd = in.rstd().at(row);
             double sum = 0;
             double dot = 0;
             for (int i = 0; i < c; i++) {
                 double normal = (x.at(row * c + i) - mean) * rstd;
                 double d = dy.at(row * c + i);
-                sum += d * in[1].at(i) / c;
-                dot += d * in[1].at(i) * normal / c;
+                sum += d * in.w().at(i) / c;
+                dot += d * in.w().at(i) * normal / c;
                 dw[i] += d * normal;
                 db[i] += d;
             }
             for (int i = 0; i < c; i++) {
                 double normal = (x.at(row * c + i) - mean) * rstd;
-                out[0].set(row * c + i, rstd * (dy.at(row * c + i) * in[1].at(i) - sum - normal * dot));
+                out[0].set(row * c + i, rstd * (dy.at(row * c + i) * in.w().at(i) - sum - normal * dot));
             }
         }
-        for (int i = 0; i < c && out.length > 1; i++) {
-            out[1].set(i, dw[i]);
-            out[2].set(i, db[i]);
+        if (out.length > 1) {
+            LayerNormGradOutputs<View> weights = LayerNormGradOutputs.of(out);
+            for (int i = 0; i < c; i++) {
+                weights.dw().set(i, dw[i]);
+                weights.db().set(i, db[i]);
+            }
         }
     }
 }

@@ -14,6 +14,26 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Operands.AdamW8Inputs;
+import dev.starforge.tensor.op.Operands.AdamWInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormOutputs;
+import dev.starforge.tensor.op.Operands.AddRmsNormOutputs;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
+import dev.starforge.tensor.op.Operands.ExpertLoraInputs;
+import dev.starforge.tensor.op.Operands.GroupOutputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormOutputs;
+import dev.starforge.tensor.op.Operands.LoraInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
+import dev.starforge.tensor.op.Operands.NoiseInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
+import dev.starforge.tensor.op.Operands.SampleInputs;
+import dev.starforge.tensor.op.Operands.SampleOutputs;
+import dev.starforge.tensor.op.Operands.StoreInt8Inputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
@@ -99,7 +119,7 @@ final class ReferenceDevice implements Device {
             case Plain.Columns o -> Rows.columns(o.from(), in[0], out[0]);
             case Plain.Pad o -> Rows.pad(o.from(), in[0], out[0]);
             case Routing.Route o -> Experts.route(o, in[0], out[0]);
-            case Routing.Group o -> Experts.group(in[0], out);
+            case Routing.Group o -> Experts.group(in[0], GroupOutputs.of(out));
             case Routing.ExpertMatMul o -> Experts.matmul(o.transposeB(), in, out[0]);
             case Routing.ExpertOuter o -> Experts.outer(in, out[0]);
             case Plain.Concat o -> Rows.concat(in, out[0]);
@@ -108,45 +128,56 @@ final class ReferenceDevice implements Device {
             case Plain.SoftmaxGrad o -> Softmax.softmaxGrad(in[0], in[1], out[0]);
             case Plain.LogSumExp o -> Softmax.logSumExp(in[0], out[0]);
             case Plain.Argmax o -> Softmax.argmax(in[0], out[0]);
-            case Plain.Mask o -> Attention.mask(o.window(), o.block(), in, out[0]);
+            case Plain.Mask o -> Attention.mask(o.window(), o.block(), MaskInputs.of(in), out[0]);
             case Plain.Norm o -> AdamW.norm(in, out[0]);
-            case Plain.AdamW o -> AdamW.step(o, in);
-            case Decoding.Sample o -> Sample.run(in, out);
-            case Decoding.StoreInt8 o -> Rows.storeInt8(in, inputs[0].dim(0));
+            case Plain.AdamW o -> AdamW.step(o, AdamWInputs.of(in));
+            case Decoding.Sample o -> Sample.run(SampleInputs.of(in), SampleOutputs.of(out));
+            case Decoding.StoreInt8 o -> Rows.storeInt8(StoreInt8Inputs.of(in), inputs[0].dim(0));
             case Training.Accumulate o -> Elementwise.accumulate(in[0], in[1]);
-            case Training.Dropout o -> Dropout.run(o, in, out[0]);
-            case Training.Noise o -> Dropout.noise(o, in, out[0]);
-            case Training.AdamW8 o -> AdamW8.step(o, in);
-            case Fused.LayerNorm o -> LayerNorm.forward(o.eps(), in, out);
-            case Fused.LayerNormGrad o -> LayerNorm.gradient(in, out);
+            case Training.Dropout o -> Dropout.run(o, NoiseInputs.of(in), out[0]);
+            case Training.Noise o -> Dropout.noise(o, NoiseInputs.of(in), in[4], out[0]);
+            case Training.AdamW8 o -> AdamW8.step(o, AdamW8Inputs.of(in));
+            case Fused.LayerNorm o -> LayerNorm.forward(o.eps(), in, LayerNormOutputs.of(out));
+            case Fused.LayerNormGrad o -> LayerNorm.gradient(LayerNormGradInputs.of(in), out);
             case Fused.RmsNorm o -> RmsNorm.forward(o.eps(), in, out);
-            case Fused.RmsNormGrad o -> RmsNorm.gradient(in, out);
+            case Fused.RmsNormGrad o -> RmsNorm.gradient(RmsNormGradInputs.of(in), out);
             case Fused.Rope o -> Rope.run(o.magnitude(), o.inverse(), inputs[0].shape(), in, out[0]);
             case Fused.Gated o -> Gated.forward(o.fn(), in[0], in[1], out[0]);
             case Fused.GatedGrad o -> Gated.gradient(o.fn(), in, out);
             case Fused.CrossEntropy o -> CrossEntropy.forward(in, out);
-            case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(in, out[0]);
+            case Fused.CrossEntropyGrad o -> CrossEntropy.gradient(CrossEntropyGradInputs.of(in), out[0]);
             case Fused.Attention o ->
-                new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
+                new Attention(
+                                o.scale(),
+                                o.window(),
+                                o.block(),
+                                inputs[0].shape(),
+                                inputs[1].shape(),
+                                AttentionInputs.of(in))
                         .forward(out[0], out[1]);
-            case Fused.AttentionGrad o ->
-                new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), in)
-                        .gradient(in[6], in[7], in[8], out);
+            case Fused.AttentionGrad o -> {
+                AttentionGradInputs<View> g = AttentionGradInputs.of(in);
+                new Attention(o.scale(), o.window(), o.block(), inputs[0].shape(), inputs[1].shape(), g.forward())
+                        .gradient(g.y(), g.lse(), g.dy(), AttentionGradOutputs.of(out));
+            }
             case Layers.Linear o -> linear(o, inputs, in, out);
             case Layers.AddMatMul o -> {
                 run(o.product(), new Tensor[] {inputs[0], inputs[1]}, outputs);
                 Elementwise.add(in[2], out[0], Broadcast.SAME, out[0]);
             }
             case Layers.AddRmsNorm o -> {
-                Elementwise.add(in[0], in[1], Broadcast.SAME, out[0]);
-                RmsNorm.forward(o.eps(), new View[] {out[0], in[2]}, new View[] {out[1], out[2]});
+                AddRmsNormOutputs<View> sum = AddRmsNormOutputs.of(out);
+                Elementwise.add(in[0], in[1], Broadcast.SAME, sum.h());
+                RmsNorm.forward(o.eps(), new View[] {sum.h(), in[2]}, new View[] {sum.y(), sum.rstd()});
             }
             case Layers.AddLayerNorm o -> {
-                Elementwise.add(in[0], in[1], Broadcast.SAME, out[0]);
-                LayerNorm.forward(o.eps(), new View[] {out[0], in[2], in[3]}, new View[] {out[1], out[2], out[3]});
+                AddLayerNormInputs<View> a = AddLayerNormInputs.of(in);
+                AddLayerNormOutputs<View> sum = AddLayerNormOutputs.of(out);
+                Elementwise.add(a.x(), a.y(), Broadcast.SAME, sum.h());
+                LayerNorm.forward(o.eps(), new View[] {sum.h(), a.w(), a.b()}, sum.norm());
             }
-            case Adapters.Lora o -> Lora.rows(in, out[0]);
-            case Adapters.ExpertLora o -> Lora.experts(in, out[0]);
+            case Adapters.Lora o -> Lora.rows(LoraInputs.of(in), out[0]);
+            case Adapters.ExpertLora o -> Lora.experts(ExpertLoraInputs.of(in), out[0]);
         }
     }
 

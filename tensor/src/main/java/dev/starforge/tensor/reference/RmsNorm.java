@@ -1,5 +1,7 @@
 package dev.starforge.tensor.reference;
 
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
+
 final class RmsNorm {
     private RmsNorm() {}
 
@@ -20,22 +22,22 @@ final class RmsNorm {
     }
 
     /** (x, w, rstd, dy) -> dx[, dw]. */
-    static void gradient(View[] in, View[] out) {
-        View x = in[0];
-        View dy = in[3];
+    static void gradient(RmsNormGradInputs<View> in, View[] out) {
+        View x = in.x();
+        View dy = in.dy();
         long c = x.last;
         double[] dw = new double[Math.toIntExact(c)];
         for (long row = 0; row < x.rows; row++) {
-            double rstd = in[2].at(row);
+            double rstd = in.rstd().at(row);
             double dot = 0;
             for (int i = 0; i < c; i++) {
                 double normal = x.at(row * c + i) * rstd;
-                dot += dy.at(row * c + i) * in[1].at(i) * normal / c;
+                dot += dy.at(row * c + i) * in.w().at(i) * normal / c;
                 dw[i] += dy.at(row * c + i) * normal;
             }
             for (int i = 0; i < c; i++) {
                 double normal = x.at(row * c + i) * rstd;
-                out[0].set(row * c + i, rstd * (dy.at(row * c + i) * in[1].at(i) - normal * dot));
+                out[0].set(row * c + i, rstd * (dy.at(row * c + i) * in.w().at(i) - normal * dot));
             }
         }
         for (int i = 0; i < c && out.length > 1; i++) {

@@ -3,6 +3,7 @@ package dev.starforge.tensor.reference;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Operands.StoreInt8Inputs;
 import dev.starforge.tensor.op.Plain.Sum;
 import java.util.List;
 
@@ -139,14 +140,14 @@ final class Rows {
     }
 
     /** Scales are float32 until they are stored, as the operation says. */
-    static void storeInt8(View[] in, long height) {
-        View codes = in[0];
-        View scales = in[1];
-        View x = in[3];
+    static void storeInt8(StoreInt8Inputs<View> in, long height) {
+        View codes = in.values();
+        View scales = in.scales();
+        View x = in.x();
         long heads = scales.last;
         long d = codes.last;
-        for (long n = 0; n < in[2].size; n++) {
-            long row = row("StoreInt8", in[2], n, height);
+        for (long n = 0; n < in.rows().size; n++) {
+            long row = row("StoreInt8", in.rows(), n, height);
             for (long h = 0; h < heads; h++) {
                 long from = (n * heads + h) * d;
                 float most = 0;

@@ -4,31 +4,33 @@ import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.TokenWeights;
 import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Operands.SampleInputs;
+import dev.starforge.tensor.op.Operands.SampleOutputs;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.stream.IntStream;
 
 /** One row at a time, with full sorts. A token that a step leaves out has weight 0 from then on. */
 final class Sample {
-    private final View[] in;
-    private final View[] out;
+    private final SampleInputs<View> in;
+    private final SampleOutputs<View> out;
     private final int row;
     private final int vocabulary;
     private final int slot;
 
-    private Sample(View[] in, View[] out, int row) {
+    private Sample(SampleInputs<View> in, SampleOutputs<View> out, int row) {
         this.in = in;
         this.out = out;
         this.row = row;
-        this.vocabulary = (int) in[0].last;
-        this.slot = in[3].index(row);
-        if (slot >= in[4].rows) {
-            throw new TensorException("Sample: slot " + slot + " of " + in[4].rows);
+        this.vocabulary = (int) in.logits().last;
+        this.slot = in.slots().index(row);
+        if (slot >= in.uses().rows) {
+            throw new TensorException("Sample: slot " + slot + " of " + in.uses().rows);
         }
     }
 
-    static void run(View[] in, View[] out) {
-        for (int row = 0; row < in[0].rows; row++) {
+    static void run(SampleInputs<View> in, SampleOutputs<View> out) {
+        for (int row = 0; row < in.logits().rows; row++) {
             new Sample(in, out, row).run();
         }
     }
@@ -40,9 +42,9 @@ final class Sample {
             return;
         }
         if (slot >= 0) {
-            in[4].setIndex(use(token), Math.max(0, in[4].index(use(token))) + 1);
+            in.uses().setIndex(use(token), Math.max(0, in.uses().index(use(token))) + 1);
         }
-        report(token, Softmax.logSumExp(in[0], row), ordered(logits(), Comparator.naturalOrder()));
+        report(token, Softmax.logSumExp(in.logits(), row), ordered(logits(), Comparator.naturalOrder()));
     }
 
     private long use(int id) {
@@ -50,25 +52,26 @@ final class Sample {
     }
 
     private float setting(Setting setting) {
-        return (float) in[1].at((long) row * Setting.COUNT + setting.ordinal());
+        return (float) in.settings().at((long) row * Setting.COUNT + setting.ordinal());
     }
 
     /** No ids: no token, and nothing to say of the others. */
     private void report(int token, double lse, int[] likeliest) {
-        int top = (int) out[2].last;
-        out[0].set(row, token);
-        out[1].set(row, token < 0 ? 0 : in[0].at((long) row * vocabulary + token) - lse);
+        int top = (int) out.topIds().last;
+        out.token().set(row, token);
+        out.logProbability().set(row, token < 0 ? 0 : in.logits().at((long) row * vocabulary + token) - lse);
         for (int i = 0; i < top; i++) {
             boolean any = likeliest.length > 0;
-            out[2].set((long) row * top + i, any ? likeliest[i] : Decoding.NO_TOKEN);
-            out[3].set((long) row * top + i, any ? in[0].at((long) row * vocabulary + likeliest[i]) - lse : 0);
+            out.topIds().set((long) row * top + i, any ? likeliest[i] : Decoding.NO_TOKEN);
+            out.topLogProbabilities()
+                    .set((long) row * top + i, any ? in.logits().at((long) row * vocabulary + likeliest[i]) - lse : 0);
         }
     }
 
     private float[] logits() {
         float[] logits = new float[vocabulary];
         for (int id = 0; id < vocabulary; id++) {
-            logits[id] = (float) in[0].at((long) row * vocabulary + id);
+            logits[id] = (float) in.logits().at((long) row * vocabulary + id);
         }
         return logits;
     }
@@ -100,25 +103,25 @@ final class Sample {
 
     private float[] scores(float[] logits) {
         float[] scores = logits.clone();
-        for (long i = row * in[5].last; i < (row + 1) * in[5].last; i++) {
-            int id = in[5].index(i);
+        for (long i = row * in.biased().last; i < (row + 1) * in.biased().last; i++) {
+            int id = in.biased().index(i);
             if (id >= vocabulary) {
                 throw new TensorException("Sample: a bias for token " + id + " of " + vocabulary);
             }
             if (id >= 0) {
-                scores[id] += (float) in[6].at(i);
+                scores[id] += (float) in.bias().at(i);
             }
         }
         for (int id = 0; id < vocabulary; id++) {
-            if (slot >= 0 && in[4].index(use(id)) != Decoding.NEVER) {
+            if (slot >= 0 && in.uses().index(use(id)) != Decoding.NEVER) {
                 scores[id] = TokenWeights.penalize(
                         scores[id],
-                        in[4].index(use(id)),
+                        in.uses().index(use(id)),
                         setting(Setting.REPETITION_PENALTY),
                         setting(Setting.PRESENCE_PENALTY),
                         setting(Setting.FREQUENCY_PENALTY));
             }
-            if (in[7].last > 0 && (in[7].index(row * in[7].last + id / 32) >> id % 32 & 1) == 0) {
+            if (in.allowed().last > 0 && (in.allowed().index(row * in.allowed().last + id / 32) >> id % 32 & 1) == 0) {
                 scores[id] = Float.NEGATIVE_INFINITY;
             }
         }
@@ -136,9 +139,9 @@ final class Sample {
         keepTopP(scores, weights);
         keepMinP(weights);
         keepTypical(z, weights);
-        long seed = in[2].index(3L * row) & 0xffffffffL | (long) in[2].index(3L * row + 1) << 32;
+        long seed = in.draws().index(3L * row) & 0xffffffffL | (long) in.draws().index(3L * row + 1) << 32;
         long target = TokenWeights.draw(
-                seed, in[2].index(3L * row + 2), Arrays.stream(weights).sum());
+                seed, in.draws().index(3L * row + 2), Arrays.stream(weights).sum());
         int id = 0;
         for (long sum = weights[0]; sum <= target; sum += weights[id]) {
             id++;
