@@ -13,6 +13,11 @@ module dev.starforge.model {
             dev.starforge.cli,
             dev.starforge.serve,
             dev.starforge.train;
+    exports dev.starforge.model.convert to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
     exports dev.starforge.model.file to
             dev.starforge.api,
             dev.starforge.cli,
@@ -29,6 +34,11 @@ module dev.starforge.model {
             dev.starforge.serve,
             dev.starforge.train;
     exports dev.starforge.model.kv to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.model.load to
             dev.starforge.api,
             dev.starforge.cli,
             dev.starforge.serve,

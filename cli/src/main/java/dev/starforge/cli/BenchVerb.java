@@ -2,8 +2,8 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -41,13 +41,14 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Measures throughput: tokens/s of prefill and of decode, beside what the machine can do at best.",
             "",
-            "Prefill is bound by arithmetic, so it is compared with multiply-adds in registers. Decode is bound by memory, "
-                    + "since every token reads all weights, so it is compared with reading as many bytes. Attention is not "
-                    + "counted in either.",
+            "Prefill is bound by arithmetic, so it is compared with multiply-adds in registers. Decode is bound by"
+                    + " memory, since every token reads all weights, so it is compared with reading as many bytes."
+                    + " Attention is not counted in either.",
             "",
-            "Before it times, logits are compared with the reference device's, or with the CPU's where a GPU has a model that "
-                    + "would take the reference minutes; a wrong answer is not timed. With --batch, the logits of all its sequences "
-                    + "are compared, too, each with its text alone. Figures are medians over the repeats, after one run to warm up.",
+            "Before it times, logits are compared with the reference device's, or with the CPU's where a GPU has a"
+                + " model that would take the reference minutes; a wrong answer is not timed. With --batch, the logits"
+                + " of all its sequences are compared, too, each with its text alone. Figures are medians over the"
+                + " repeats, after one run to warm up.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -58,7 +59,8 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge bench --random llama-3.2-1b --format Q4_K_M      (no file needed)",
             "  starforge bench --random starcoder2-3b --depth 4096        (with a long text before)",
             "  starforge bench --random starcoder2-3b --batch 32          (many texts at once)",
-            "  starforge bench --random starcoder2-3b --train 2x2048 --quantized nf4-double --checkpointing full --profile",
+            "  starforge bench --random starcoder2-3b --train 2x2048 --quantized nf4-double --checkpointing full"
+                    + " --profile",
         })
 final class BenchVerb implements Callable<Integer> {
     private static final long MOST_READ = 2L << 30;
@@ -176,7 +178,8 @@ final class BenchVerb implements Callable<Integer> {
                 required = true,
                 paramLabel = "BxT",
                 description =
-                        "Time training steps instead, of B sequences of T tokens: an adapter of rank 32, not compared with the reference.")
+                        "Time training steps instead, of B sequences of T tokens: an adapter of rank 32, not compared"
+                                + " with the reference.")
         private String size;
 
         @Option(
@@ -218,7 +221,8 @@ final class BenchVerb implements Callable<Integer> {
         if (promptTokens < 1 || genTokens < 1 || repeat < 1 || depth < 0 || replays < 0) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--prompt-tokens, --gen-tokens and --repeat: expected at least 1, --depth and --replays: at least 0");
+                    "--prompt-tokens, --gen-tokens and --repeat: expected at least 1, --depth and --replays: at"
+                            + " least 0");
         }
         if (batch < 1 || batch > MOST_SEQUENCES) {
             throw new ParameterException(

@@ -1,9 +1,9 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -43,8 +43,10 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = Main.Version.class,
         sortOptions = false,
         description = {
-            "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks between their",
-            "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side. Every",
+            "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks"
+                    + " between their",
+            "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side."
+                    + " Every",
             "figure has its 95 %% bootstrap interval. A large split is sampled: see --max-tokens.",
             "The base is quantized as the adapter was trained on it, unless load_in_4bit or load_in_8bit are set.",
             "",
@@ -194,8 +196,8 @@ final class EvalVerb implements Callable<Integer> {
         JsonNode scale = result.path("orientation");
         out.printf(
                 Locale.ROOT,
-                "%nFor orientation, bits per byte: Kneser-Ney of order 3 %.3f, PPM of order 5 %.3f, xz -9 %s, xz -9 after the "
-                        + "training text %s%n",
+                "%nFor orientation, bits per byte: Kneser-Ney of order 3 %.3f, PPM of order 5 %.3f, xz -9 %s, xz -9"
+                        + " after the training text %s%n",
                 scale.path("kneser_ney_3_bits_per_byte").doubleValue(),
                 scale.path("ppm_5_bits_per_byte").doubleValue(),
                 measured(scale.path("xz_9_bits_per_byte")),

@@ -1,12 +1,12 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.PagedKvCache;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.kv.PagedKvCache;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;

@@ -2,8 +2,8 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;
 import dev.starforge.train.run.TunedModel;
@@ -31,7 +31,8 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Writes the logits of every position of some texts, for comparison with other programs.",
             "",
-            "The file is safetensors: logits.0 [tokens, vocabulary], logits.1, ..., one for each --ids. Weights are float32",
+            "The file is safetensors: logits.0 [tokens, vocabulary], logits.1, ..., one for each --ids. Weights are"
+                    + " float32",
             "unless --weights says otherwise, and every product is exact.",
             "",
         },

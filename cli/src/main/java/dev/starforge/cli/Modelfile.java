@@ -2,7 +2,7 @@ package dev.starforge.cli;
 
 import dev.starforge.data.FimMarkers;
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.train.text.ChatTemplates;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;

@@ -2,9 +2,9 @@ package dev.starforge.cli;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Checkpointing;

@@ -2,8 +2,8 @@ package dev.starforge.cli;
 
 import dev.starforge.data.report.Shell;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
@@ -43,10 +43,12 @@ import picocli.CommandLine.Spec;
         description = {
             "Trains an adapter for a model, a whole model, or a new one, on a dataset.",
             "",
-            "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step, saves and",
+            "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step,"
+                    + " saves and",
             "exits with 130; --resume continues from there with the losses an uninterrupted run would have had.",
             "",
-            "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized stays as",
+            "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized"
+                    + " stays as",
             "it is.",
             "",
         },
@@ -99,7 +101,8 @@ final class TrainVerb implements Callable<Integer> {
     @Option(
             names = "--profile",
             description =
-                    "Measure the operations of all steps after the fourth, each by itself, which makes them slower, and print a table in the end.")
+                    "Measure the operations of all steps after the fourth, each by itself, which makes them slower,"
+                            + " and print a table in the end.")
     private boolean profile;
 
     @Option(names = "--json", description = "Print one JSON object a line.")
@@ -109,7 +112,8 @@ final class TrainVerb implements Callable<Integer> {
             names = "--ui",
             paramLabel = "PORT",
             description =
-                    "Show the run on a page of this machine while it trains: http://127.0.0.1:PORT. 0 takes a free port and prints it.")
+                    "Show the run on a page of this machine while it trains: http://127.0.0.1:PORT. 0 takes a free"
+                            + " port and prints it.")
     private Integer port;
 
     @Override
@@ -172,7 +176,8 @@ final class TrainVerb implements Callable<Integer> {
         if (port != null && (port < 0 || port > 65535 || init != null || printConfig || profile)) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--ui: expected a port from 0 to 65535, and a run to show: not --init, --print-config or --profile; got "
+                    "--ui: expected a port from 0 to 65535, and a run to show: not --init, --print-config or"
+                            + " --profile; got "
                             + port);
         }
     }

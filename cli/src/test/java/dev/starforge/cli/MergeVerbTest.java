@@ -3,13 +3,13 @@ package dev.starforge.cli;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;

@@ -2,8 +2,8 @@ package dev.starforge.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
@@ -23,37 +23,37 @@ import org.junit.jupiter.api.io.TempDir;
  */
 final class PerplexityTest {
     private static final String TEXT = """
-            import java.util.ArrayList;
-            import java.util.List;
+        import java.util.ArrayList;
+        import java.util.List;
 
-            /** Keeps the largest of many numbers. */
-            public final class Largest {
-                private final int count;
-                private final List<Integer> values = new ArrayList<>();
+        /** Keeps the largest of many numbers. */
+        public final class Largest {
+            private final int count;
+            private final List<Integer> values = new ArrayList<>();
 
-                public Largest(int count) {
-                    if (count < 1) {
-                        throw new IllegalArgumentException("count: expected at least 1, got " + count);
-                    }
-                    this.count = count;
+            public Largest(int count) {
+                if (count < 1) {
+                    throw new IllegalArgumentException("count: expected at least 1, got " + count);
                 }
+                this.count = count;
+            }
 
-                public void add(int value) {
-                    int at = values.size();
-                    while (at > 0 && values.get(at - 1) < value) {
-                        at--;
-                    }
-                    values.add(at, value);
-                    if (values.size() > count) {
-                        values.remove(count);
-                    }
+            public void add(int value) {
+                int at = values.size();
+                while (at > 0 && values.get(at - 1) < value) {
+                    at--;
                 }
-
-                public List<Integer> values() {
-                    return List.copyOf(values);
+                values.add(at, value);
+                if (values.size() > count) {
+                    values.remove(count);
                 }
             }
-            """;
+
+            public List<Integer> values() {
+                return List.copyOf(values);
+            }
+        }
+        """;
 
     @TempDir
     Path home;

@@ -7,8 +7,8 @@ import dev.starforge.data.Dataset;
 import dev.starforge.data.Hashes;
 import dev.starforge.data.Split;
 import dev.starforge.data.dataset.Progress;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
@@ -41,12 +41,12 @@ import tools.jackson.databind.JsonNode;
 /** A whole tune of a model so small that it takes seconds: ended between all steps and continued, and again after new commits. */
 final class TuneTest {
     private static final String CONFIG = """
-            {"architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "vocab_size": 640, "hidden_size": 32,
-             "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
-             "max_position_embeddings": 128, "norm_epsilon": 1e-05, "use_bias": true, "hidden_act": "gelu_pytorch_tanh",
-             "tie_word_embeddings": true, "sliding_window": null, "rope_theta": 10000.0, "bos_token_id": 0,
-             "eos_token_id": 0, "dtype": "float32", "initializer_range": 0.05}
-            """;
+        {"architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "vocab_size": 640, "hidden_size": 32,
+         "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+         "max_position_embeddings": 128, "norm_epsilon": 1e-05, "use_bias": true, "hidden_act": "gelu_pytorch_tanh",
+         "tie_word_embeddings": true, "sliding_window": null, "rope_theta": 10000.0, "bos_token_id": 0,
+         "eos_token_id": 0, "dtype": "float32", "initializer_range": 0.05}
+        """;
 
     @TempDir
     Path folder;

@@ -58,10 +58,10 @@ class ArchitectureTest {
             Map.entry("conformance", Set.of("tensor", "model", "data", "train")));
 
     /**
-     * Modules whose packages know each other: the vocabulary of {@code tensor} and its SPI, a model and its architectures, a
-     * run and what is planned for it; chat templates and the exceptions of {@code data}. The others stay without.
+     * Modules whose packages know each other: the vocabulary of {@code tensor} and its SPI, a run
+     * and what is planned for it; chat templates and the exceptions of {@code data}. The others stay without.
      */
-    private static final Set<String> WITH_CYCLES = Set.of("data", "model", "tensor", "train");
+    private static final Set<String> WITH_CYCLES = Set.of("data", "tensor", "train");
 
     /** JGit asks for the properties of the JVM through this class, which answers nothing else. */
     private static final Set<String> MAY_READ_PROPERTIES = Set.of("dev.starforge.data.git.Sealed");

@@ -5,11 +5,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.conformance.emulator.EmulatedBackend;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Choice;
 import dev.starforge.model.generate.Engine.Piece;
 import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;

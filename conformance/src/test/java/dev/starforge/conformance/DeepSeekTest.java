@@ -3,12 +3,12 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsFile.Entry;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -32,13 +32,13 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 final class DeepSeekTest {
     private static final String COMMON = """
-            "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-            "num_key_value_heads": 2, "vocab_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-6}
-            """;
+        "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-6}
+        """;
     private static final String DEEPSEEK = """
-            {"model_type": "deepseek", "first_k_dense_replace": 1, "n_routed_experts": 4, "num_experts_per_tok": 2,
-             "moe_intermediate_size": 32, "n_shared_experts": 2, "norm_topk_prob": %b,
-            """ + COMMON;
+        {"model_type": "deepseek", "first_k_dense_replace": 1, "n_routed_experts": 4, "num_experts_per_tok": 2,
+         "moe_intermediate_size": 32, "n_shared_experts": 2, "norm_topk_prob": %b,
+        """ + COMMON;
     private static final int[] IDS = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
     private static final int C = 64;
     private static final int EXPERT = 32;

@@ -1,7 +1,7 @@
 package dev.starforge.conformance;
 
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Philox;

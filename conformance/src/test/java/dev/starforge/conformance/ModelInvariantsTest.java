@@ -3,10 +3,10 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.model.Batches;
-import dev.starforge.model.PagedKvCache;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.kv.Batches;
 import dev.starforge.model.kv.BlockPool;
+import dev.starforge.model.kv.PagedKvCache;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;

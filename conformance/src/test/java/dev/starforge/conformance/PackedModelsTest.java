@@ -4,18 +4,18 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.convert.LoraMerger;
 import dev.starforge.model.file.BitsAndBytes;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
-import dev.starforge.model.lora.Merger;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
@@ -51,10 +51,10 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 final class PackedModelsTest {
     private static final String LLAMA = """
-            {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1,
-             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 64,
-             "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": true%s}
-            """;
+        {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 64,
+         "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": true%s}
+        """;
     private static final String MIXTRAL = LLAMA.replace("\"llama\"", "\"mixtral\"")
             .replace("\"vocab_size\"", "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"vocab_size\"");
     private static final Precision STORED = Precision.FLOAT32.withWeightsAsStored();
@@ -268,8 +268,8 @@ final class PackedModelsTest {
         write(folder.resolve("plain"), config, plain);
         try (Device device = open("cpu")) {
             for (String base : List.of("packed", "plain")) {
-                try (Merger merger =
-                        new Merger(folder.resolve(base), golden.resolve("adapter"), Quantization.NONE, device)) {
+                try (LoraMerger merger =
+                        new LoraMerger(folder.resolve(base), golden.resolve("adapter"), Quantization.NONE, device)) {
                     merger.writeFolder(folder.resolve(base + "-merged"), "F32", Long.MAX_VALUE);
                 }
             }
@@ -322,7 +322,8 @@ final class PackedModelsTest {
                 "{\"quant_method\": \"exl3\"} | quant_method: expected gptq or bitsandbytes, got \"exl3\"",
                 "{\"quant_method\": \"gptq\", \"bits\": 8, \"group_size\": 128} | bits: expected 4, the only width",
                 "{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 0} | group_size: expected -1",
-                "{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 32, \"checkpoint_format\": \"gptq_v2\"} | checkpoint_format",
+                "{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 32, \"checkpoint_format\": \"gptq_v2\"} |"
+                        + " checkpoint_format",
                 "{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true} | load_in_4bit: expected true",
                 "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true} | bnb_4bit_quant_type: expected nf4"
             })

@@ -3,12 +3,12 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsFile.Entry;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -37,17 +37,17 @@ final class QwenTest {
     private static final int C = 64;
     private static final int INNER = 96;
     private static final String QWEN = """
-            {"model_type": "qwen", "hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2,
-             "num_attention_heads": 4, "kv_channels": 16, "vocab_size": 48, "seq_length": 64,
-             "max_position_embeddings": 128, "layer_norm_epsilon": 1e-5, "rotary_emb_base": 500000, "rotary_pct": 1.0,
-             "no_bias": true, "use_dynamic_ntk": true, "use_logn_attn": true, "scale_attn_weights": true,
-             "tie_word_embeddings": false}
-            """;
+        {"model_type": "qwen", "hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "kv_channels": 16, "vocab_size": 48, "seq_length": 64,
+         "max_position_embeddings": 128, "layer_norm_epsilon": 1e-5, "rotary_emb_base": 500000, "rotary_pct": 1.0,
+         "no_bias": true, "use_dynamic_ntk": true, "use_logn_attn": true, "scale_attn_weights": true,
+         "tie_word_embeddings": false}
+        """;
     private static final String QWEN2 = """
-            {"model_type": "qwen2", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-             "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 48, "max_position_embeddings": 64,
-             "rms_norm_eps": 1e-5, "rope_theta": 500000, "tie_word_embeddings": false}
-            """;
+        {"model_type": "qwen2", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 48, "max_position_embeddings": 64,
+         "rms_norm_eps": 1e-5, "rope_theta": 500000, "tie_word_embeddings": false}
+        """;
     private static final int[] IDS = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
 
     @TempDir

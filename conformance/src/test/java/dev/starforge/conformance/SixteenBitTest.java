@@ -2,9 +2,9 @@ package dev.starforge.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.kv.Batches;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;

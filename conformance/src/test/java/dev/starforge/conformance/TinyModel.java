@@ -1,10 +1,10 @@
 package dev.starforge.conformance;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.EagerOps;

@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.serve.engine.EngineRefusal;
 import dev.starforge.serve.engine.EngineStatus;

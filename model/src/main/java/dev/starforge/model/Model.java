@@ -1,6 +1,5 @@
 package dev.starforge.model;
 
-import dev.starforge.model.kv.LayerCache;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
@@ -73,8 +72,8 @@ public interface Model {
         }
 
         /** What each layer keeps of a position. */
-        public List<LayerCache> caches() {
-            return Collections.nCopies(layers, new LayerCache(kvHeads, headDim, window, latent));
+        public List<KvCacheSpec> caches() {
+            return Collections.nCopies(layers, new KvCacheSpec(kvHeads, headDim, window, latent));
         }
     }
 }

@@ -2,6 +2,8 @@ package dev.starforge.model;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;

@@ -1,8 +1,8 @@
 package dev.starforge.train;
 
 import dev.starforge.data.config.Key;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Shape;

@@ -1,6 +1,6 @@
 package dev.starforge.train;
 
-import dev.starforge.model.ModelSpec;
+import dev.starforge.model.load.ModelSpec;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;

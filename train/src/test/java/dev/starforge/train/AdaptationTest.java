@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.config.ConfigException;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
@@ -58,15 +58,15 @@ final class AdaptationTest {
     /** {@code auto} is the first type that the device declares; any other is obeyed where it is declared at all. */
     @ParameterizedTest
     @CsvSource(textBlock = """
-                    # asked, declared,      computed in
-                    auto,    BF16 F16 F32,  bf16
-                    auto,    F16 F32,       fp16
-                    auto,    F32 BF16 F16,  no
-                    auto,    F32,           no
-                    bf16,    F32 BF16 F16,  bf16
-                    fp16,    BF16 F16 F32,  fp16
-                    no,      BF16 F16 F32,  no
-                    """)
+        # asked, declared,      computed in
+        auto,    BF16 F16 F32,  bf16
+        auto,    F16 F32,       fp16
+        auto,    F32 BF16 F16,  no
+        auto,    F32,           no
+        bf16,    F32 BF16 F16,  bf16
+        fp16,    BF16 F16 F32,  fp16
+        no,      BF16 F16 F32,  no
+        """)
     void activationsHaveATypeThatTheDeviceDeclares(String asked, String declared, String expected) {
         DType[] computes = Stream.of(declared.split(" ")).map(DType::valueOf).toArray(DType[]::new);
         Adaptation adapted = fixed(machine("cuda", 80, 78, computes), "optimization.mixed_precision=" + asked);

@@ -2,7 +2,7 @@ package dev.starforge.bench.fuzz;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Philox;

@@ -4,6 +4,7 @@ import dev.starforge.model.Model;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.KvTensors;
 import dev.starforge.model.kv.OutOfBlocksException;
+import dev.starforge.model.kv.PagedKvCache;
 import dev.starforge.model.kv.PrefixRoot;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
@@ -47,7 +48,8 @@ import org.jspecify.annotations.Nullable;
  * again. For one thread.
  */
 public final class Engine implements AutoCloseable {
-    public static final int BLOCK = 16;
+    /** Tokens of a KV block. */
+    public static final int BLOCK = PagedKvCache.BLOCK;
 
     /** The most sequences of a recorded step. */
     private static final int RECORDED = 64;

@@ -9,8 +9,8 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * The metadata of a GGUF file as the {@code config.json} it was made from, as far as the file carries it. llama.cpp's
- * converter drops the sliding windows of StarCoder2 and Mistral, so a model read from such a file has none; {@link
- * GgufExport} writes them.
+ * converter drops the sliding windows of StarCoder2 and Mistral, so a model read from such a file has none; our exporter
+ * writes them.
  */
 public final class GgufConfig {
     private final GgufFile file;

@@ -196,7 +196,7 @@ public final class GgufFile implements AutoCloseable {
                 + metadata.get(ALIGNMENT_KEY);
     }
 
-    static long align(long offset, int alignment) {
+    public static long align(long offset, int alignment) {
         return Math.ceilDiv(offset, alignment) * alignment;
     }
 

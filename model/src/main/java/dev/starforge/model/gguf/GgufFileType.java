@@ -27,7 +27,7 @@ public enum GgufFileType {
     }
 
     /** The number that stands for it under {@code general.file_type}. */
-    int id() {
+    public int id() {
         return id;
     }
 
@@ -37,11 +37,11 @@ public enum GgufFileType {
      * @param experts of a block; 0 where it has none
      * @param tied whether the embeddings are the output, too
      */
-    record Mixture(GgufFileType type, int layers, int experts, boolean tied) {
+    public record Mixture(GgufFileType type, int layers, int experts, boolean tied) {
         private static final int EIGHT = 8;
 
         /** The type of a tensor, were its rows whole blocks of it; empty tensors of no matter. */
-        BlockFormat wanted(String name, Shape shape) {
+        public BlockFormat wanted(String name, Shape shape) {
             if (name.equals("output.weight") || tied && name.equals("token_embd.weight")) {
                 boolean fits = shape.last() % type.format.blockElements() == 0;
                 return fits && type != Q8_0 ? BlockFormat.Q6_K : BlockFormat.Q8_0;
@@ -73,7 +73,7 @@ public enum GgufFileType {
     }
 
     /** Whether a tensor is quantized at all. */
-    static boolean quantizes(String name, Shape shape) {
+    public static boolean quantizes(String name, Shape shape) {
         return shape.rank() > 1
                 && name.endsWith("weight")
                 && !name.contains("_norm.weight")

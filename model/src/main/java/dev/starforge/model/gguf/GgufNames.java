@@ -9,7 +9,7 @@ import java.util.regex.Pattern;
 
 /**
  * HF's names and llama.cpp's for the same things: architectures, settings and tensors. {@link GgufConfig} and {@link
- * GgufSource} read by these tables and {@link GgufExport} writes by them. A new architecture adds rows for what no other
+ * GgufSource} read by these tables and the exporter writes by them. A new architecture adds rows for what no other
  * has; where both sides use one name there is no row.
  */
 public final class GgufNames {
@@ -30,7 +30,7 @@ public final class GgufNames {
             new Architecture("qwen3moe", "qwen3_moe", file -> true));
 
     /** What a setting is in a GGUF file; llama.cpp takes no other. */
-    enum Kind {
+    public enum Kind {
         WHOLE,
         REAL,
         FLAG
@@ -41,7 +41,7 @@ public final class GgufNames {
      *
      * @param only the architectures that have it, by HF's names; empty for all
      */
-    record Setting(String hf, String gguf, Kind kind, Set<String> only) {
+    public record Setting(String hf, String gguf, Kind kind, Set<String> only) {
         static Setting of(String hf, String gguf, Kind kind, String... only) {
             return new Setting(hf, gguf, kind, Set.of(only));
         }
@@ -186,12 +186,12 @@ public final class GgufNames {
     }
 
     /** Whether llama.cpp stores the two of a rotated pair side by side, by its name for the architecture. */
-    static boolean pairsAreAdjacent(String architecture) {
+    public static boolean pairsAreAdjacent(String architecture) {
         return architecture.equals("llama") || architecture.equals("deepseek");
     }
 
     /** The settings of an architecture. */
-    static List<Setting> settings(String modelType) {
+    public static List<Setting> settings(String modelType) {
         return SETTINGS.stream()
                 .filter(setting -> setting.only().isEmpty() || setting.only().contains(modelType))
                 .toList();

@@ -231,7 +231,7 @@ public final class GgufSource implements WeightSource {
      * The projection from the latent, [heads * (nopeDim + value), latent], as a part for keys, [heads, latent, nopeDim], and one
      * for values, [heads, value, latent].
      */
-    static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int nopeDim) {
+    public static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int nopeDim) {
         int latent = forKeys.length / heads / nopeDim;
         int value = forValues.length / heads / latent;
         for (int h = 0; h < heads; h++) {

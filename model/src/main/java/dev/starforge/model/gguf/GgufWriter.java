@@ -74,13 +74,13 @@ public final class GgufWriter {
             });
         }
 
-        long bytes() {
+        public long bytes() {
             return format.bytes(shape.size());
         }
     }
 
     /** So many elements of a tensor are in memory at once: rows of about a million in all. */
-    static int piece(Shape shape) {
+    public static int piece(Shape shape) {
         long rows = Math.max(1, PIECE / shape.last());
         return Math.toIntExact(Math.min(shape.size(), rows * shape.last()));
     }
@@ -124,12 +124,12 @@ public final class GgufWriter {
         }
     }
 
-    static int alignment(Path path, Map<String, GgufValue> metadata) {
+    public static int alignment(Path path, Map<String, GgufValue> metadata) {
         return GgufFile.alignment(metadata)
                 .orElseThrow(() -> new ModelException(path, GgufFile.wrongAlignment(metadata)));
     }
 
-    static void write(Path path, FileChannel out, Entry entry) throws IOException {
+    public static void write(Path path, FileChannel out, Entry entry) throws IOException {
         long begin = out.position();
         try {
             entry.body().write(out);
@@ -145,7 +145,7 @@ public final class GgufWriter {
     }
 
     /** What is before the data, not yet padded; refuses what cannot be in a file. */
-    static byte[] head(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
+    public static byte[] head(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
         int alignment = alignment(path, metadata);
         check(path, entries);
         Head head = new Head();
@@ -171,7 +171,7 @@ public final class GgufWriter {
         return head.out.toByteArray();
     }
 
-    static void pad(FileChannel out, int alignment) throws IOException {
+    public static void pad(FileChannel out, int alignment) throws IOException {
         long missing = GgufFile.align(out.position(), alignment) - out.position();
         WholeFile.put(out, ByteBuffer.allocate((int) missing));
     }

@@ -1,5 +1,6 @@
 package dev.starforge.model.kv;
 
+import dev.starforge.model.KvCacheSpec;
 import dev.starforge.model.kv.PrefixIndex.Entry;
 import dev.starforge.model.kv.PrefixIndex.Parent;
 import java.util.ArrayDeque;
@@ -58,14 +59,14 @@ public final class BlockPool {
     public record Figures(int free, int held, int cached, long queries, long hits, long evictions) {}
 
     /** A pool of {@code blocks} blocks of {@code blockSize} rows for layers that share a table. */
-    public BlockPool(int blocks, int blockSize, List<LayerCache> layers) {
+    public BlockPool(int blocks, int blockSize, List<KvCacheSpec> layers) {
         if (blocks < 1 || blockSize < 1 || layers.isEmpty() || (long) blocks * blockSize > Integer.MAX_VALUE) {
             throw new IllegalArgumentException(
                     "block pool: expected at least one block, row and layer and fewer than 2^31 " + "rows, got "
                             + blocks + " blocks of " + blockSize + " rows for " + layers.size() + " layers");
         }
         this.blockSize = blockSize;
-        window = LayerCache.window(layers);
+        window = KvCacheSpec.window(layers);
         references = new int[blocks];
         index = new PrefixIndex(blocks);
         for (int block = 0; block < blocks; block++) {

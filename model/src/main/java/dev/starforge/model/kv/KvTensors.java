@@ -1,6 +1,7 @@
 package dev.starforge.model.kv;
 
 import dev.starforge.model.KvCache;
+import dev.starforge.model.KvCacheSpec;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
@@ -23,12 +24,12 @@ public final class KvTensors implements KvCache {
     private final int blockSize;
     private final boolean latent;
 
-    public KvTensors(List<LayerCache> layers, int blocks, int blockSize, DType type, Scope scope) {
+    public KvTensors(List<KvCacheSpec> layers, int blocks, int blockSize, DType type, Scope scope) {
         this.blocks = blocks;
         this.blockSize = blockSize;
-        latent = layers.stream().allMatch(LayerCache::latent);
+        latent = layers.stream().allMatch(KvCacheSpec::latent);
         long rows = (blocks + 1L) * blockSize;
-        for (LayerCache layer : layers) {
+        for (KvCacheSpec layer : layers) {
             Shape shape = Shape.of(rows, layer.kvHeads(), layer.headDim());
             keys.add(CacheRows.allocate(scope, type, shape));
             values.add(layer.latent() ? keys.getLast() : CacheRows.allocate(scope, type, shape));
@@ -45,7 +46,7 @@ public final class KvTensors implements KvCache {
     }
 
     /** Bytes of one block over all layers. */
-    public static long blockBytes(List<LayerCache> layers, int blockSize, DType type) {
+    public static long blockBytes(List<KvCacheSpec> layers, int blockSize, DType type) {
         return layers.stream()
                 .mapToLong(layer -> (layer.latent() ? 1 : 2)
                         * CacheRows.bytes(type, (long) blockSize * layer.kvHeads(), layer.headDim()))

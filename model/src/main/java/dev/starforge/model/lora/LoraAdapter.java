@@ -82,14 +82,14 @@ public final class LoraAdapter implements AutoCloseable {
      * @param experts how many are stacked in it; 0 for a plain projection
      * @param outer of a stack, whether it is that of down, and not of gate and up
      */
-    record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {
+    public record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {
         /** The rank of each of its products. */
-        int rank() {
+        public int rank() {
             return Math.toIntExact(a.dim(0) / Math.max(1, experts));
         }
 
         /** Of a stack's b, which has the outputs of {@code parts} matrices: that of one, as [experts, out, rank]. */
-        float[] ups(float[] all, int part, int parts) {
+        public float[] ups(float[] all, int part, int parts) {
             int rows = Math.toIntExact(b.dim(0)) / parts;
             float[] ups = new float[experts * rows * rank()];
             int to = 0;
@@ -223,25 +223,25 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     /** The updates so far, but for those with lengths of their own. */
-    List<Update> made() {
+    public List<Update> made() {
         return made;
     }
 
-    boolean dora() {
+    public boolean dora() {
         return origin.dora();
     }
 
-    boolean has(String path) {
+    public boolean has(String path) {
         return origin.has(path);
     }
 
     /** What updates are scaled by, before the rank. */
-    double alpha() {
+    public double alpha() {
         return origin.alpha();
     }
 
     /** The same adapter with nothing taken yet, in the same scope; it is closed with this one. */
-    LoraAdapter again() {
+    public LoraAdapter again() {
         return new LoraAdapter(origin, scope);
     }
 

@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.layer.Adapter;
 import dev.starforge.model.layer.Weights;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;

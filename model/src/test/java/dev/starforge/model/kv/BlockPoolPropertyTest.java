@@ -3,6 +3,7 @@ package dev.starforge.model.kv;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.KvCacheSpec;
 import dev.starforge.model.kv.BlockPool.Append;
 import dev.starforge.model.kv.BlockPool.Copy;
 import dev.starforge.model.kv.BlockPool.Figures;
@@ -69,7 +70,7 @@ class BlockPoolPropertyTest {
     private final List<Oracle> open = new ArrayList<>();
     private final List<int[]> texts = new ArrayList<>();
     private Random random = new Random();
-    private BlockPool pool = new BlockPool(1, 1, List.of(new LayerCache(1, 1, 0, false)));
+    private BlockPool pool = new BlockPool(1, 1, List.of(new KvCacheSpec(1, 1, 0, false)));
     private int[] rows = {};
     private int blockSize;
     private int window;
@@ -80,7 +81,7 @@ class BlockPoolPropertyTest {
         this.blockSize = blockSize;
         this.window = window;
         random = new Random(seed);
-        pool = new BlockPool(BLOCKS, blockSize, List.of(new LayerCache(1, 1, window, false)));
+        pool = new BlockPool(BLOCKS, blockSize, List.of(new KvCacheSpec(1, 1, window, false)));
         rows = new int[BLOCKS * blockSize];
         int[] text = random.ints(8 * blockSize, 0, 3).toArray();
         for (int common = 2; common < 5; common++) {

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
+import dev.starforge.model.KvCacheSpec;
 import dev.starforge.model.kv.BlockPool.Append;
 import dev.starforge.model.kv.BlockPool.Copy;
 import dev.starforge.model.kv.BlockPool.Figures;
@@ -22,12 +23,12 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** Each rule of the pool by itself, with blocks of four rows. */
 class BlockPoolTest {
     private static final PrefixRoot ROOT = new PrefixRoot("", 0, DType.F16, "");
-    private static final LayerCache FULL = new LayerCache(2, 8, 0, false);
+    private static final KvCacheSpec FULL = new KvCacheSpec(2, 8, 0, false);
 
     private final List<Sequence> open = new ArrayList<>();
     private BlockPool pool = pool(8, FULL);
 
-    private static BlockPool pool(int blocks, LayerCache... layers) {
+    private static BlockPool pool(int blocks, KvCacheSpec... layers) {
         return new BlockPool(blocks, 4, List.of(layers));
     }
 
@@ -278,7 +279,7 @@ class BlockPoolTest {
 
     @Test
     void theWindowGivesBlocksBackAndPositionsStay() {
-        pool = pool(4, new LayerCache(2, 8, 5, false), new LayerCache(4, 8, 3, false));
+        pool = pool(4, new KvCacheSpec(2, 8, 5, false), new KvCacheSpec(4, 8, 3, false));
         Sequence one = open();
         one.append(tokens(0, 13));
         one.releaseBefore(7);
@@ -296,7 +297,7 @@ class BlockPoolTest {
 
     @Test
     void truncateKeepsWhatTheNextTokenSees() {
-        pool = pool(4, new LayerCache(2, 8, 5, false));
+        pool = pool(4, new KvCacheSpec(2, 8, 5, false));
         Sequence one = open();
         one.append(tokens(0, 13));
         one.releaseBefore(8);
@@ -308,7 +309,7 @@ class BlockPoolTest {
 
     @Test
     void aLayerThatSeesEverythingKeepsEverything() {
-        pool = pool(4, new LayerCache(2, 8, 5, false), FULL);
+        pool = pool(4, new KvCacheSpec(2, 8, 5, false), FULL);
         Sequence one = open();
         one.append(tokens(0, 13));
         assertThatThrownBy(() -> one.releaseBefore(4)).isInstanceOf(IllegalArgumentException.class);
@@ -316,7 +317,7 @@ class BlockPoolTest {
 
     @Test
     void aReleasedPrefixStaysFoundUntilItIsEvicted() {
-        pool = pool(4, new LayerCache(2, 8, 4, false));
+        pool = pool(4, new KvCacheSpec(2, 8, 4, false));
         Sequence one = published(tokens(0, 12));
         one.releaseBefore(8);
         expect(1, 1, 2);
@@ -358,7 +359,7 @@ class BlockPoolTest {
         assertThatThrownBy(() -> pool(0, FULL)).hasMessageContaining("got 0 blocks of 4 rows for 1 layers");
         assertThatThrownBy(() -> pool(1 << 29, FULL)).hasMessageContaining("fewer than 2^31 rows");
         assertThatThrownBy(() -> pool(8)).hasMessageContaining("for 0 layers");
-        assertThatThrownBy(() -> new LayerCache(0, 8, -1, false)).hasMessageContaining("got 0, 8 and -1");
+        assertThatThrownBy(() -> new KvCacheSpec(0, 8, -1, false)).hasMessageContaining("got 0, 8 and -1");
         assertThatThrownBy(() -> open().append()).hasMessage("append: expected at least one token, got none");
     }
 }

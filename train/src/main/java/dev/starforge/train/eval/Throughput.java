@@ -2,10 +2,10 @@ package dev.starforge.train.eval;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;

@@ -1,7 +1,7 @@
 package dev.starforge.train.merge;
 
 import dev.starforge.model.Quantization;
-import dev.starforge.model.lora.Merger;
+import dev.starforge.model.convert.LoraMerger;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.text.Tokenizers;
@@ -20,7 +20,7 @@ public final class Merge implements AutoCloseable {
     private final Path adapter;
     private final Quantization onto;
     private final Device device;
-    private final Merger merger;
+    private final LoraMerger merger;
 
     /** What was written and how it was proved; {@code notes} are for a person. */
     public record Result(MergeProof proof, List<String> notes) {}
@@ -31,7 +31,7 @@ public final class Merge implements AutoCloseable {
         this.adapter = adapter;
         this.onto = onto;
         this.device = device;
-        this.merger = new Merger(base, adapter, onto, device);
+        this.merger = new LoraMerger(base, adapter, onto, device);
     }
 
     /** The format of the base. */

@@ -1,12 +1,12 @@
 package dev.starforge.train.merge;
 
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.convert.GgufConversion;
+import dev.starforge.model.convert.LoraMerger;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsWriter;
-import dev.starforge.model.gguf.GgufConversion;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.Merger;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
@@ -85,7 +85,7 @@ public record ModelExport(Path model, String type, long shardBytes, Device devic
             }
             SafetensorsWriter.writeModel(folder, entries, shardBytes);
         }
-        for (String name : Merger.COMPANIONS) {
+        for (String name : LoraMerger.COMPANIONS) {
             if (Files.isRegularFile(model.resolve(name))) {
                 Files.copy(model.resolve(name), folder.resolve(name));
             }

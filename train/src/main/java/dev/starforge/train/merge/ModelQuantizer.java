@@ -2,9 +2,9 @@ package dev.starforge.train.merge;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.convert.GgufQuantizer;
+import dev.starforge.model.convert.QuantizedTensor;
 import dev.starforge.model.gguf.GgufFileType;
-import dev.starforge.model.gguf.GgufQuantizer;
-import dev.starforge.model.gguf.QuantizedTensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;

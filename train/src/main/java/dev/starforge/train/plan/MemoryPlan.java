@@ -1,8 +1,8 @@
 package dev.starforge.train.plan;
 
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Parameter;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;

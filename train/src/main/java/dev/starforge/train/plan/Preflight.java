@@ -6,9 +6,9 @@ import dev.starforge.data.TokenizerException;
 import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.TensorException;
@@ -257,7 +257,8 @@ public final class Preflight {
                 "memory",
                 String.format(
                         Locale.ROOT,
-                        "planned %.2f GiB of %.2f GiB: weights %.2f (%s), trained %.2f, optimizer %.2f, a batch of %d x %d %.2f, workspace %.2f",
+                        "planned %.2f GiB of %.2f GiB: weights %.2f (%s), trained %.2f, optimizer %.2f, a batch of %d"
+                                + " x %d %.2f, workspace %.2f",
                         needed.total() / 0x1p30,
                         adapted.get().budget() / 0x1p30,
                         needed.weights() / 0x1p30,

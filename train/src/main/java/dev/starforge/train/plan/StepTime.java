@@ -1,9 +1,9 @@
 package dev.starforge.train.plan;
 
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Parameter;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Philox;

@@ -5,7 +5,7 @@ import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.TrainedTokenizer;
 import dev.starforge.data.config.ConfigException;
-import dev.starforge.model.ModelSpec;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
@@ -96,7 +96,8 @@ public final class Scratch {
         if (!Files.isRegularFile(texts) || !texts.toString().endsWith(".jsonl")) {
             throw config.wrong(
                     Keys.TRAIN,
-                    "a new model's tokenizer is trained on text: set data.path to a dataset, or data.train to a .jsonl file");
+                    "a new model's tokenizer is trained on text: set data.path to a dataset, or data.train to a .jsonl"
+                            + " file");
         }
         TrainedTokenizer trained = BpeTrainer.train(
                         texts(texts).iterator(),

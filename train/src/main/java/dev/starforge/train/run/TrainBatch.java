@@ -1,7 +1,7 @@
 package dev.starforge.train.run;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.Model;
+import dev.starforge.model.kv.Batches;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Scope;

@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.config.Key;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
@@ -237,7 +237,8 @@ public final class TrainRun implements AutoCloseable {
                 .sum();
         return String.format(
                 Locale.ROOT,
-                "%s on %s, %,d parameters trained, %.2f %% of all; %,d tokens count in the loss of an epoch; %,d steps of %d sequences%s",
+                "%s on %s, %,d parameters trained, %.2f %% of all; %,d tokens count in the loss of an epoch; %,d steps"
+                        + " of %d sequences%s",
                 files.architecture(),
                 device.name(),
                 trained,

@@ -2,15 +2,15 @@ package dev.starforge.train.run;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.convert.LoraMerger;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.LoraSettings;
-import dev.starforge.model.lora.Merger;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -279,7 +279,7 @@ public sealed interface Trainable extends AutoCloseable {
     }
 
     static void copyCompanions(Path from, Path to) {
-        for (String name : Merger.COMPANIONS) {
+        for (String name : LoraMerger.COMPANIONS) {
             if (Files.isRegularFile(from.resolve(name))) {
                 try {
                     Files.copy(from.resolve(name), to.resolve(name), StandardCopyOption.REPLACE_EXISTING);

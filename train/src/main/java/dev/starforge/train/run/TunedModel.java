@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import dev.starforge.model.Config;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;

@@ -7,7 +7,7 @@ import dev.starforge.data.Jackson;
 import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.data.dataset.ParserStarter;
 import dev.starforge.data.dataset.RepositoryFacts;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.train.TrainException;

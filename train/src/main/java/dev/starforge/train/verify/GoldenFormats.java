@@ -2,16 +2,16 @@ package dev.starforge.train.verify;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
-import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;

@@ -1,14 +1,14 @@
 package dev.starforge.train.verify;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.model.Batches;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Checkpointing;

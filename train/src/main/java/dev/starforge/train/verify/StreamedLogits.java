@@ -1,9 +1,9 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.file.SafetensorsWriter;
+import dev.starforge.model.kv.Batches;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Scope;

@@ -2,9 +2,9 @@ package dev.starforge.train.plan;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.ModelSpec;
 import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.train.KnownModels;

@@ -1,7 +1,7 @@
 package dev.starforge.train.run;
 
 import dev.starforge.model.Model;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Checkpointing;

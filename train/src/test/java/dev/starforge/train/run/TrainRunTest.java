@@ -9,9 +9,9 @@ import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.data.config.ConfigException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -327,8 +327,8 @@ final class TrainRunTest {
         String splits = "{\"train\": {\"documents\": 3}, \"val\": {\"documents\": 3}, \"test\": {\"documents\": 3}}";
         Files.writeString(
                 dataset.resolve(Dataset.MANIFEST),
-                "{\"format\": \"starforge-dataset\", \"version\": 1, \"tokenizer\": {\"sha256\": \"\", \"vocabulary\": 640},"
-                        + " \"generations\": [{\"directory\": \".\", \"splits\": " + splits + "}]}");
+                "{\"format\": \"starforge-dataset\", \"version\": 1, \"tokenizer\": {\"sha256\": \"\", \"vocabulary\":"
+                        + " 640}, \"generations\": [{\"directory\": \".\", \"splits\": " + splits + "}]}");
         return dataset;
     }
 

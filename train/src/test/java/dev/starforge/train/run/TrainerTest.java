@@ -3,12 +3,12 @@ package dev.starforge.train.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.model.Batches;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Parameter;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.Precision;

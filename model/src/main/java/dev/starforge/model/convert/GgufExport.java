@@ -1,8 +1,13 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.SafetensorsWriter.Values;
+import dev.starforge.model.gguf.GgufConfig;
+import dev.starforge.model.gguf.GgufNames;
+import dev.starforge.model.gguf.GgufSource;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;

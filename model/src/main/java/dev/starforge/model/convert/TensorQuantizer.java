@@ -1,6 +1,7 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.file.WholeFile;
+import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -1,7 +1,12 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
+import dev.starforge.model.gguf.GgufFileType;
+import dev.starforge.model.gguf.GgufNames;
+import dev.starforge.model.gguf.GgufSource;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.gguf.GgufWriter;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.device.Device;
 import java.io.IOException;

@@ -1,5 +1,7 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufValue;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;

@@ -1,8 +1,8 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
-import dev.starforge.model.lora.Merger;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Shape;
@@ -15,7 +15,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A model's folder as a GGUF file, weights as they are: what {@link Merger} does with an adapter, without one. */
+/** A model's folder as a GGUF file, weights as they are: what {@link LoraMerger} does with an adapter, without one. */
 public final class GgufConversion {
     private GgufConversion() {}
 

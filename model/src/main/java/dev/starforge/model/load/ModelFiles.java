@@ -1,5 +1,10 @@
-package dev.starforge.model;
+package dev.starforge.model.load;
 
+import dev.starforge.model.Config;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.Parameter;
+import dev.starforge.model.Quantization;
 import dev.starforge.model.arch.Architectures;
 import dev.starforge.model.file.PackedSource;
 import dev.starforge.model.file.QuantizedSource;

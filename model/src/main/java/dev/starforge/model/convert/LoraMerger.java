@@ -1,20 +1,18 @@
-package dev.starforge.model.lora;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.ModelFiles;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsWriter;
-import dev.starforge.model.gguf.GgufConversion;
-import dev.starforge.model.gguf.GgufExport;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufNames;
 import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
-import dev.starforge.model.gguf.HfConfig;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Weights;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Ops;
@@ -48,7 +46,7 @@ import java.util.regex.Pattern;
  * definition the model computes with. One matrix is in memory at a time. Where the adapter was trained on a quantized base,
  * the base here may be those very numbers, decoded: then every projection is written with them, updated or not.
  */
-public final class Merger implements AutoCloseable {
+public final class LoraMerger implements AutoCloseable {
     /** What lies beside the weights in a model's folder and goes with them. */
     public static final List<String> COMPANIONS = List.of(
             "config.json",
@@ -76,7 +74,7 @@ public final class Merger implements AutoCloseable {
      *
      * @param onto how the numbers of the base are rounded before they are updated
      */
-    public Merger(Path base, Path adapter, Quantization onto, Device device) {
+    public LoraMerger(Path base, Path adapter, Quantization onto, Device device) {
         this.base = base;
         this.device = device;
         files = ModelFiles.open(base).asBase(onto);

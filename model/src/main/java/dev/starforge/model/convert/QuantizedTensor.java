@@ -1,5 +1,6 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
+import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.util.Locale;
 import tools.jackson.databind.JsonNode;

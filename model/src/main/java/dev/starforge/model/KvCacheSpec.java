@@ -1,4 +1,4 @@
-package dev.starforge.model.kv;
+package dev.starforge.model;
 
 import java.util.List;
 
@@ -11,8 +11,8 @@ import java.util.List;
  * @param window how many positions a token sees, itself included; 0 is all of them
  * @param latent whether values are part of the cached keys, as in multi-head latent attention
  */
-public record LayerCache(int kvHeads, int headDim, int window, boolean latent) {
-    public LayerCache {
+public record KvCacheSpec(int kvHeads, int headDim, int window, boolean latent) {
+    public KvCacheSpec {
         if (kvHeads < 1 || headDim < 1 || window < 0) {
             throw new IllegalArgumentException(
                     "layer cache: expected heads and head dim of at least 1 and a window of 0 " + "or more, got "
@@ -21,9 +21,9 @@ public record LayerCache(int kvHeads, int headDim, int window, boolean latent) {
     }
 
     /** The window of a group: the largest of its layers, or 0 when one of them sees everything. */
-    static int window(List<LayerCache> group) {
+    public static int window(List<KvCacheSpec> group) {
         int largest = 0;
-        for (LayerCache layer : group) {
+        for (KvCacheSpec layer : group) {
             if (layer.window == 0) {
                 return 0;
             }

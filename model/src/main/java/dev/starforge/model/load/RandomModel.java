@@ -1,5 +1,7 @@
-package dev.starforge.model;
+package dev.starforge.model.load;
 
+import dev.starforge.model.Config;
+import dev.starforge.model.ModelException;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.tensor.DType;

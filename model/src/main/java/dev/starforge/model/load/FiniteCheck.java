@@ -1,5 +1,6 @@
-package dev.starforge.model;
+package dev.starforge.model.load;
 
+import dev.starforge.model.ModelException;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.BlockFormat;

@@ -1,6 +1,6 @@
-package dev.starforge.model;
+package dev.starforge.model.kv;
 
-import dev.starforge.model.kv.BlockPool;
+import dev.starforge.model.Model;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;

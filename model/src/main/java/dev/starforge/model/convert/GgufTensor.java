@@ -1,6 +1,8 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.file.SafetensorsWriter.Values;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 

@@ -1,18 +1,17 @@
-package dev.starforge.model;
+package dev.starforge.model.kv;
 
-import dev.starforge.model.generate.Engine;
-import dev.starforge.model.kv.BlockPool;
-import dev.starforge.model.kv.KvTensors;
-import dev.starforge.model.kv.PrefixRoot;
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
 
-/** Storage and bookkeeping of a cache together, for plans and tests that lay out their steps by hand; see {@link Engine}. */
+/** A paged KV cache, storage and block pool together, for plans and tests that build their batches themselves. */
 public final class PagedKvCache implements KvCache {
-    public static final int BLOCK = Engine.BLOCK;
+    /** Tokens of a KV block. */
+    public static final int BLOCK = 16;
 
     private final BlockPool pool;
     private final KvTensors tensors;

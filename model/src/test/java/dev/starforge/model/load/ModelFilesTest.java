@@ -1,8 +1,9 @@
-package dev.starforge.model;
+package dev.starforge.model.load;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.ModelException;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -75,17 +76,24 @@ final class ModelFilesTest {
                 "config.json | \"starcoder2\" | \"gpt9\" | starcoder2, got \"gpt9\"",
                 "config.json | \"hidden_size\": 64 | \"hidden_size\": -64 | hidden_size: expected a number above 0",
                 "config.json | \"hidden_size\": 64 | \"hidden_size\": \"64\" | hidden_size: expected a whole number",
-                "config.json | \"hidden_size\": 64 | \"hidden_sise\": 64 | hidden_size: expected a whole number, got nothing",
-                "config.json | \"hidden_size\": 64 | \"hidden_size\": 128 | asks for [640, 128], the file has [640, 64]",
+                "config.json | \"hidden_size\": 64 | \"hidden_sise\": 64 | hidden_size: expected a whole number, got"
+                        + " nothing",
+                "config.json | \"hidden_size\": 64 | \"hidden_size\": 128 | asks for [640, 128], the file has [640,"
+                        + " 64]",
                 "config.json | \"num_hidden_layers\": 2 | \"num_hidden_layers\": 3 | has no tensor model.layers.2",
                 "config.json | gelu_pytorch_tanh | relu | hidden_act: expected gelu_pytorch_tanh, got \"relu\"",
-                "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default, linear",
+                "config.json | \"rope_type\": \"default\" | \"rope_type\": \"spiral\" | rope_type: expected default,"
+                        + " linear",
                 "config.json | \"norm_epsilon\": 1e-05 | \"norm_epsilon\": 1e999 | norm_epsilon: expected a number",
                 "config.json | { | { { | is not JSON",
-                "config.json | { | {\"quantization_config\": {\"bits\": 8}, | quantization_config.quant_method: expected a string",
-                "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | has no tensor base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
-                "adapter/adapter_config.json | \"peft_type\": \"LORA\" | \"peft_type\": \"IA3\" | peft_type: expected LORA",
-                "adapter/adapter_config.json | \"init_lora_weights\": true | \"init_lora_weights\": \"pissa\" | init_lora_weights",
+                "config.json | { | {\"quantization_config\": {\"bits\": 8}, | quantization_config.quant_method:"
+                        + " expected a string",
+                "adapter/adapter_config.json | \"use_dora\": false | \"use_dora\": true | has no tensor"
+                        + " base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
+                "adapter/adapter_config.json | \"peft_type\": \"LORA\" | \"peft_type\": \"IA3\" | peft_type: expected"
+                        + " LORA",
+                "adapter/adapter_config.json | \"init_lora_weights\": true | \"init_lora_weights\": \"pissa\" |"
+                        + " init_lora_weights",
                 "adapter/adapter_config.json | \"bias\": \"none\" | \"bias\": \"all\" | bias: expected none",
                 "adapter/adapter_config.json | \"r\": 4 | \"r\": 8 | asks for [8, 64], the file has [4, 64]",
             })

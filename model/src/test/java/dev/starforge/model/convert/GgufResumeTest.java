@@ -1,8 +1,11 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.IOException;

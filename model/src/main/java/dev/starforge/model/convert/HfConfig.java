@@ -1,4 +1,4 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;

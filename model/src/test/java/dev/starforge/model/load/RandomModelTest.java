@@ -1,8 +1,11 @@
-package dev.starforge.model;
+package dev.starforge.model.load;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.Quantization;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;

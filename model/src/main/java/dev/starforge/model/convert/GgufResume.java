@@ -1,7 +1,10 @@
-package dev.starforge.model.gguf;
+package dev.starforge.model.convert;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.WholeFile;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.model.gguf.GgufWriter;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
