@@ -1,9 +1,9 @@
 package dev.starforge.cli;
 
 import dev.starforge.data.config.ConfigException;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.log.Narration.Form;
-import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogFormat;
+import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.serve.pool.Pool;
 import dev.starforge.serve.pool.PoolKeys;
 import dev.starforge.serve.pool.config.PoolConfig;
@@ -52,7 +52,7 @@ final class PoolVerb implements Callable<Integer> {
             defaultValue = "info",
             paramLabel = "LEVEL",
             description = "debug, info, warn or error. Default: info.")
-    private Level level;
+    private LogLevel level;
 
     @Option(names = "--verbose", description = "The same as --log-level debug.")
     private boolean verbose;
@@ -64,13 +64,13 @@ final class PoolVerb implements Callable<Integer> {
         PoolKeys keys =
                 new PoolKeys(keys("api_key_file", config.apiKeyFile()), keys("admin_key_file", config.adminKeyFile()));
         PrintWriter err = spec.commandLine().getErr();
-        Narration log = new Narration(
+        EventLog log = new EventLog(
                 line -> {
                     err.println(line);
                     err.flush();
                 },
-                System.console() != null ? Form.PLAIN : Form.JSON,
-                verbose ? Level.DEBUG : level,
+                System.console() != null ? LogFormat.PLAIN : LogFormat.JSON,
+                verbose ? LogLevel.DEBUG : level,
                 Clock.systemUTC(),
                 keys.all(),
                 Map.of("pool_id", config.id()));

@@ -5,10 +5,10 @@ import dev.starforge.model.ModelException;
 import dev.starforge.serve.Callback;
 import dev.starforge.serve.Worker;
 import dev.starforge.serve.WorkerOptions;
-import dev.starforge.serve.engine.EngineRefusal;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.log.Narration.Form;
-import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.engine.EngineException;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogFormat;
+import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.serve.scheduler.Scheduler;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
@@ -46,7 +46,7 @@ final class Serving {
     private final WorkerFlags options;
     private final Optional<URI> callback;
     private final List<String> keys;
-    private final Narration log;
+    private final EventLog log;
 
     Serving(String workerId, TunedModel tuned, int port, WorkerFlags options, Optional<URI> callback) {
         this.workerId = workerId;
@@ -56,12 +56,12 @@ final class Serving {
         this.callback = callback;
         this.keys = ApiKeys.read("--api-key-file", options.keys, options::wrong);
         PrintWriter err = options.commandLine().getErr();
-        this.log = new Narration(
+        this.log = new EventLog(
                 line -> {
                     err.println(line);
                     err.flush();
                 },
-                System.console() != null ? Form.PLAIN : Form.JSON,
+                System.console() != null ? LogFormat.PLAIN : LogFormat.JSON,
                 options.level(),
                 Clock.systemUTC(),
                 keys,
@@ -97,7 +97,7 @@ final class Serving {
                 hint(worker, id);
                 return serve(worker, scheduler);
             }
-        } catch (EngineRefusal | ModelException | TokenizerException | TrainException refused) {
+        } catch (EngineException | ModelException | TokenizerException | TrainException refused) {
             return end(MODEL_REFUSED, refused);
         } catch (MemoryException full) {
             return end(OUT_OF_MEMORY, full);
@@ -146,9 +146,9 @@ final class Serving {
     }
 
     private int end(int code, Throwable why) {
-        log.line(Level.ERROR, "worker", "end", workerId)
+        log.line(LogLevel.ERROR, "worker", "end", workerId)
                 .with("error_kind", String.valueOf(code))
-                .say(String.valueOf(why.getMessage() == null ? why : why.getMessage()));
+                .log(String.valueOf(why.getMessage() == null ? why : why.getMessage()));
         return code;
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.log.EventLog.LogLevel;
 import java.nio.file.Path;
 import java.util.Map;
 import picocli.CommandLine;
@@ -116,13 +116,13 @@ final class WorkerFlags {
             defaultValue = "info",
             paramLabel = "LEVEL",
             description = "debug, info, warn or error. Default: info.")
-    Level level;
+    LogLevel level;
 
     @Option(names = "--verbose", description = "The same as --log-level debug.")
     private boolean verbose;
 
-    Level level() {
-        return verbose ? Level.DEBUG : level;
+    LogLevel level() {
+        return verbose ? LogLevel.DEBUG : level;
     }
 
     /** Bytes that a flag says, or none. */

@@ -1,7 +1,7 @@
 package dev.starforge.conformance;
 
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.TokenSink;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -13,9 +13,9 @@ import java.util.function.IntPredicate;
 
 /** What came of a request. What must not happen, such as a token after the end, is kept to be seen. */
 final class Heard implements TokenSink {
-    final List<Token> tokens = new CopyOnWriteArrayList<>();
-    final List<Ending> endings = new CopyOnWriteArrayList<>();
-    private final CompletableFuture<Ending> ended = new CompletableFuture<>();
+    final List<GeneratedToken> tokens = new CopyOnWriteArrayList<>();
+    final List<FinishReason> endings = new CopyOnWriteArrayList<>();
+    private final CompletableFuture<FinishReason> ended = new CompletableFuture<>();
     private final IntPredicate goesOn;
 
     /** @param goesOn asked with the number of tokens so far */
@@ -28,19 +28,19 @@ final class Heard implements TokenSink {
     }
 
     @Override
-    public boolean token(Token token) {
+    public boolean token(GeneratedToken token) {
         tokens.add(token);
         return goesOn.test(tokens.size());
     }
 
     @Override
-    public void end(Ending ending) {
+    public void end(FinishReason ending) {
         endings.add(ending);
         ended.complete(ending);
     }
 
     /** How it ended; waits for it. */
-    Ending ending() {
+    FinishReason ending() {
         try {
             return ended.get(20, TimeUnit.SECONDS);
         } catch (TimeoutException | InterruptedException | ExecutionException never) {
@@ -49,12 +49,12 @@ final class Heard implements TokenSink {
     }
 
     int[] ids() {
-        return tokens.stream().mapToInt(Token::id).toArray();
+        return tokens.stream().mapToInt(GeneratedToken::id).toArray();
     }
 
     /** The tokens of a text that has come to its own end. */
     int[] finished() {
-        if (ending() instanceof Ending.Finished) {
+        if (ending() instanceof FinishReason.Completed) {
             return ids();
         }
         throw new AssertionError("ended by " + endings);

@@ -11,10 +11,10 @@ import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.model.lora.LoraSettings;
 import dev.starforge.serve.engine.AdapterCard;
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.EngineRefusal;
-import dev.starforge.serve.engine.EngineRefusal.Kind;
-import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.EngineException;
+import dev.starforge.serve.engine.EngineException.EngineErrorKind;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
@@ -117,7 +117,7 @@ final class SchedulerAdapterTest {
             for (String name : NAMES) {
                 for (int cached : new int[] {0, 32}) {
                     assertThat(server.submit(of(text(2, 40), 1, name, "")).ending())
-                            .isEqualTo(new Ending.Finished(StopReason.MAX_TOKENS, cached));
+                            .isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, cached));
                 }
             }
         }
@@ -159,15 +159,15 @@ final class SchedulerAdapterTest {
         try (TinyServer server = withTwo()) {
             server.device.pause();
             Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
-            Job other = server.submit(of(text(2, 4), 200, "one", ""), new Heard());
+            SequenceHandle other = server.submit(of(text(2, 4), 200, "one", ""), new Heard());
             await("a held step", server.device::isHeld);
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
             await("the command", () -> unloading.getState() == Thread.State.WAITING);
             Heard late = server.submit(of(text(1, 40), 20, "one", "")); // found before it was unloaded, and still there
             server.device.resume();
             unloading.join(20_000);
-            refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "one", "")));
-            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("one"));
+            refused(EngineErrorKind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "one", "")));
+            refused(EngineErrorKind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("one"));
             assertThat(heard.finished()).isEqualTo(ALONE.get("one"));
             assertThat(late.finished()).isEqualTo(ALONE.get("one"));
             other.cancel();
@@ -187,9 +187,9 @@ final class SchedulerAdapterTest {
             CompletableFuture<List<float[]>> embedding = server.scheduler.embed(List.of(text(1, 4)), "one");
             server.device.resume();
             unloading.join(20_000);
-            assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+            assertThat(heard.ending()).isInstanceOf(FinishReason.EngineFailed.class);
             assertThat(heard.tokens).isEmpty();
-            assertThatThrownBy(embedding::join).hasCauseInstanceOf(EngineRefusal.class);
+            assertThatThrownBy(embedding::join).hasCauseInstanceOf(EngineException.class);
         }
     }
 
@@ -205,7 +205,7 @@ final class SchedulerAdapterTest {
                 for (String name : List.of("one", "three")) {
                     try {
                         server.scheduler.loadAdapter(name, path(3));
-                    } catch (EngineRefusal refusal) {
+                    } catch (EngineException refusal) {
                         refusals.add(refusal);
                     }
                 }
@@ -217,8 +217,8 @@ final class SchedulerAdapterTest {
             server.device.resume();
             commanding.join(20_000);
             heard.finished();
-            assertThat(refusals.stream().map(each -> ((EngineRefusal) each).kind()))
-                    .containsExactly(Kind.ADAPTER_EXISTS, Kind.ADAPTER_UNUSABLE);
+            assertThat(refusals.stream().map(each -> ((EngineException) each).kind()))
+                    .containsExactly(EngineErrorKind.ADAPTER_EXISTS, EngineErrorKind.ADAPTER_UNUSABLE);
         }
     }
 
@@ -227,25 +227,27 @@ final class SchedulerAdapterTest {
         Path broken = Files.createDirectories(folder.resolve("broken"));
         Files.writeString(broken.resolve("adapter_config.json"), "{");
         try (TinyServer server = withTwo()) {
-            refused(Kind.ADAPTER_EXISTS, () -> server.scheduler.loadAdapter("one", path(1)));
-            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("three", path(3))); // no place
-            refused(Kind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("three"));
-            refused(Kind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "three", "")));
+            refused(EngineErrorKind.ADAPTER_EXISTS, () -> server.scheduler.loadAdapter("one", path(1)));
+            refused(EngineErrorKind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("three", path(3))); // no place
+            refused(EngineErrorKind.UNKNOWN_ADAPTER, () -> server.scheduler.unloadAdapter("three"));
+            refused(EngineErrorKind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "three", "")));
             refused(
-                    Kind.UNKNOWN_ADAPTER,
+                    EngineErrorKind.UNKNOWN_ADAPTER,
                     () -> server.scheduler.embed(List.of(text(1, 4)), "three").join());
             server.scheduler.unloadAdapter("two");
-            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", folder.resolve("nothing")));
-            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", broken));
+            refused(
+                    EngineErrorKind.ADAPTER_UNUSABLE,
+                    () -> server.scheduler.loadAdapter("two", folder.resolve("nothing")));
+            refused(EngineErrorKind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("two", broken));
             for (String other : List.of("phi3", "deepseek_v2")) {
                 refused(
-                        Kind.ADAPTER_UNUSABLE,
+                        EngineErrorKind.ADAPTER_UNUSABLE,
                         () -> server.scheduler.loadAdapter("two", TinyModel.GOLDEN.resolve(other + "/adapter")));
             }
             server.scheduler.loadAdapter("two", path(2));
         }
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
-            refused(Kind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("one", path(1)));
+            refused(EngineErrorKind.ADAPTER_UNUSABLE, () -> server.scheduler.loadAdapter("one", path(1)));
         }
     }
 }

@@ -8,9 +8,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.EngineRefusal;
-import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.EngineException;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.SequenceHandle;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.Parameter;
@@ -30,7 +30,7 @@ final class SchedulerCancelTest {
     }
 
     private void cancelled(TinyServer server, Heard heard, int tokens) throws Exception {
-        assertThat(heard.ending()).isEqualTo(new Ending.Cancelled());
+        assertThat(heard.ending()).isEqualTo(new FinishReason.Cancelled());
         server.idle(setup());
         assertThat(heard.endings).hasSize(1);
         assertThat(heard.tokens).hasSize(tokens);
@@ -47,7 +47,7 @@ final class SchedulerCancelTest {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             Heard heard = new Heard();
-            Job job = server.submit(request(text(5, 90), 9), heard);
+            SequenceHandle job = server.submit(request(text(5, 90), 9), heard);
             job.cancel();
             job.cancel();
             server.device.resume();
@@ -64,7 +64,7 @@ final class SchedulerCancelTest {
             server.device.steps.clear();
             server.device.pause();
             Heard heard = new Heard();
-            Job job = server.submit(request(text(6, 90), 9), heard);
+            SequenceHandle job = server.submit(request(text(6, 90), 9), heard);
             await("the first piece", server.device::isHeld);
             server.device.allow(2);
             job.cancel();
@@ -81,7 +81,7 @@ final class SchedulerCancelTest {
         try (TinyServer server = new TinyServer(setup())) {
             server.device.pause();
             Heard heard = new Heard();
-            Job job = server.submit(request(text(7, 10), 40), heard);
+            SequenceHandle job = server.submit(request(text(7, 10), 40), heard);
             Heard beside = server.submit(request(text(8, 3), 12));
             await("a held step", server.device::isHeld);
             while (heard.tokens.size() < count) {
@@ -138,7 +138,7 @@ final class SchedulerCancelTest {
             assertThat(closing.isAlive()).isFalse();
             for (Heard heard : List.of(running, waiting, queued)) {
                 assertThat(heard.endings).hasSize(1);
-                assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+                assertThat(heard.ending()).isInstanceOf(FinishReason.EngineFailed.class);
             }
             assertThat(server.scheduler.status().alive()).isFalse();
             assertThat(server.scheduler.status().kvUsage()).isZero();
@@ -150,12 +150,12 @@ final class SchedulerCancelTest {
 
     /** Whatever needs the thread that is gone says so, rather than wait for it. */
     static void refusesAll(TinyServer server) {
-        refused(EngineRefusal.Kind.DEAD, () -> server.submit(request(text(1, 5), 5)));
+        refused(EngineException.EngineErrorKind.DEAD, () -> server.submit(request(text(1, 5), 5)));
         refused(
-                EngineRefusal.Kind.DEAD,
+                EngineException.EngineErrorKind.DEAD,
                 () -> server.scheduler.embed(List.of(text(1, 5)), "").join());
-        refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN));
-        refused(EngineRefusal.Kind.DEAD, () -> server.scheduler.unloadAdapter("a"));
+        refused(EngineException.EngineErrorKind.DEAD, () -> server.scheduler.loadAdapter("a", TinyModel.GOLDEN));
+        refused(EngineException.EngineErrorKind.DEAD, () -> server.scheduler.unloadAdapter("a"));
     }
 
     /** A long prompt comes in pieces: whoever runs has a token in every step of it. */

@@ -9,11 +9,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.GenerationRequest;
-import dev.starforge.serve.engine.Job;
-import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
@@ -34,10 +34,11 @@ final class SchedulerLimitsTest {
     @Parameter
     private boolean asynchronous;
 
-    private static void failed(Heard heard, Ending.Kind kind) throws Exception {
+    private static void failed(Heard heard, FinishReason.FailureKind kind) throws Exception {
         assertThat(heard.ending())
                 .isInstanceOfSatisfying(
-                        Ending.Failed.class, failed -> assertThat(failed.kind()).isEqualTo(kind));
+                        FinishReason.EngineFailed.class,
+                        failed -> assertThat(failed.kind()).isEqualTo(kind));
         assertThat(heard.endings).hasSize(1);
     }
 
@@ -99,11 +100,12 @@ final class SchedulerLimitsTest {
                     Heard heard = crowd.heard.get(i);
                     int[] said = alone.say(request.prompt(), request.maxTokens(), request.sampling())
                             .ids();
-                    int expected = heard.ending() instanceof Ending.Finished
+                    int expected = heard.ending() instanceof FinishReason.Completed
                             ? Math.min(said.length, ENOUGH)
                             : heard.tokens.size();
                     assertThat(heard.ids()).isEqualTo(Arrays.copyOf(said, expected));
-                    assertThat(heard.ending()).isInstanceOfAny(Ending.Finished.class, Ending.Cancelled.class);
+                    assertThat(heard.ending())
+                            .isInstanceOfAny(FinishReason.Completed.class, FinishReason.Cancelled.class);
                 }
             }
             server.idle(setup);
@@ -119,7 +121,7 @@ final class SchedulerLimitsTest {
         @Override
         public void run() {
             for (int round = 0; round < 4; round++) {
-                List<Job> jobs = new ArrayList<>();
+                List<SequenceHandle> jobs = new ArrayList<>();
                 for (int i = 0; i < 10; i++) {
                     int[] prompt = text(random.nextInt(4), 1 + random.nextInt(70));
                     Sampling sampling = random.nextBoolean()
@@ -131,7 +133,7 @@ final class SchedulerLimitsTest {
                     heard.add(new Heard(count -> count < ENOUGH));
                     jobs.add(server.submit(requests.getLast(), heard.getLast()));
                 }
-                for (Job job : jobs) {
+                for (SequenceHandle job : jobs) {
                     if (random.nextInt(3) == 0) {
                         job.cancel();
                     }
@@ -146,16 +148,18 @@ final class SchedulerLimitsTest {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(4);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
-            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), 25)));
-            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 40), Integer.MAX_VALUE)));
+            refused(EngineException.EngineErrorKind.NEVER_FITS, () -> server.submit(request(text(1, 40), 25)));
             refused(
-                    EngineRefusal.Kind.NEVER_FITS,
+                    EngineException.EngineErrorKind.NEVER_FITS,
+                    () -> server.submit(request(text(1, 40), Integer.MAX_VALUE)));
+            refused(
+                    EngineException.EngineErrorKind.NEVER_FITS,
                     () -> server.scheduler.embed(List.of(text(1, 65)), "").join());
             assertThat(server.submit(request(text(1, 40), 24)).finished()).isEqualTo(alone.greedy(text(1, 40), 24));
         }
         try (TinyServer server =
                 new TinyServer(Setup.of("llama3", asynchronous))) { // has room for more than the context of 256
-            refused(EngineRefusal.Kind.NEVER_FITS, () -> server.submit(request(text(1, 200), 57)));
+            refused(EngineException.EngineErrorKind.NEVER_FITS, () -> server.submit(request(text(1, 200), 57)));
         }
     }
 
@@ -166,9 +170,9 @@ final class SchedulerLimitsTest {
             server.hold(); // has one place
             Heard one = server.submit(request(text(1, 4), 3));
             Heard two = server.submit(request(text(2, 4), 3));
-            refused(EngineRefusal.Kind.QUEUE_FULL, () -> server.submit(request(text(3, 4), 3)));
+            refused(EngineException.EngineErrorKind.QUEUE_FULL, () -> server.submit(request(text(3, 4), 3)));
             refused(
-                    EngineRefusal.Kind.QUEUE_FULL,
+                    EngineException.EngineErrorKind.QUEUE_FULL,
                     () -> server.scheduler.embed(List.of(text(3, 4)), "").join());
             server.device.resume();
             one.finished();
@@ -189,7 +193,7 @@ final class SchedulerLimitsTest {
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
             Heard large = server.submit(request(text(1, 30), 40));
-            failed(large, Ending.Kind.OUT_OF_MEMORY);
+            failed(large, FinishReason.FailureKind.OUT_OF_MEMORY);
             assertThat(large.tokens).hasSize(19);
             assertThat(server.submit(request(text(2, 30), 10)).finished()).isEqualTo(alone.greedy(text(2, 30), 10));
             server.status(status -> status.running() == 0 && status.kvUsage() == 0.5);
@@ -198,11 +202,11 @@ final class SchedulerLimitsTest {
 
     @Test
     void aStepThatFailsEndsTheEngineAndEverybodyIsTold() throws Exception {
-        dies(new DeviceException("a device that is lost"), Ending.Kind.INFERENCE_FAILED);
-        dies(new MemoryException("no memory is left"), Ending.Kind.OUT_OF_MEMORY);
+        dies(new DeviceException("a device that is lost"), FinishReason.FailureKind.INFERENCE_FAILED);
+        dies(new MemoryException("no memory is left"), FinishReason.FailureKind.OUT_OF_MEMORY);
     }
 
-    private void dies(RuntimeException failure, Ending.Kind kind) throws Exception {
+    private void dies(RuntimeException failure, FinishReason.FailureKind kind) throws Exception {
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous).withSequences(2))) {
             server.hold();
             List<Heard> all = new ArrayList<>();
@@ -244,18 +248,18 @@ final class SchedulerLimitsTest {
             server.submit(request(text(2, 4), 9), broken);
             server.scheduler.submit(request(text(3, 4), 2), new TokenSink() {
                 @Override
-                public boolean token(Token token) {
+                public boolean token(GeneratedToken token) {
                     return true;
                 }
 
                 @Override
-                public void end(Ending ending) {
+                public void end(FinishReason ending) {
                     throw new IllegalStateException("a sink that throws at its end");
                 }
             });
             Heard after = server.submit(request(text(4, 4), 9));
             server.device.resume();
-            failed(broken, Ending.Kind.INFERENCE_FAILED);
+            failed(broken, FinishReason.FailureKind.INFERENCE_FAILED);
             assertThat(broken.tokens).hasSize(1);
             assertThat(before.finished()).isEqualTo(alone.greedy(text(1, 4), 9));
             assertThat(after.finished()).isEqualTo(alone.greedy(text(4, 4), 9));

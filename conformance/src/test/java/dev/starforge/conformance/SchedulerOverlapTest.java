@@ -7,8 +7,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.StopReason;
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.Job;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.tensor.device.DeviceException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -75,7 +75,7 @@ final class SchedulerOverlapTest {
             Heard beside = server.submit(request(text(5, 20), 12));
             server.device.resume();
             assertThat(enough.finished()).isEqualTo(Arrays.copyOf(said(prompt, 12), 4));
-            assertThat(enough.ending()).isEqualTo(new Ending.Finished(StopReason.STOP_SEQUENCE, 0));
+            assertThat(enough.ending()).isEqualTo(new FinishReason.Completed(StopReason.STOP_SEQUENCE, 0));
             assertThat(beside.finished()).isEqualTo(said(text(5, 20), 12));
             server.idle(setup());
             assertThat(enough.tokens).hasSize(4);
@@ -91,14 +91,14 @@ final class SchedulerOverlapTest {
             server.submit(request(text(4, 20), 3), enough);
             assertThat(enough.finished()).hasSize(3);
             server.idle(setup());
-            assertThat(enough.endings).containsExactly(new Ending.Finished(StopReason.STOP_SEQUENCE, 0));
+            assertThat(enough.endings).containsExactly(new FinishReason.Completed(StopReason.STOP_SEQUENCE, 0));
         }
     }
 
     @Test
     void aTextCancelledWhileItIsToldATokenHearsNoMore() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
-            CompletableFuture<Job> job = new CompletableFuture<>();
+            CompletableFuture<SequenceHandle> job = new CompletableFuture<>();
             Heard heard = new Heard(count -> {
                 if (count == 3) {
                     job.join().cancel();
@@ -106,7 +106,7 @@ final class SchedulerOverlapTest {
                 return true;
             });
             job.complete(server.submit(request(text(6, 9), 12), heard));
-            assertThat(heard.ending()).isEqualTo(new Ending.Cancelled());
+            assertThat(heard.ending()).isEqualTo(new FinishReason.Cancelled());
             server.idle(setup());
             assertThat(heard.ids()).isEqualTo(said(text(6, 9), 3));
             assertThat(heard.endings).hasSize(1);
@@ -144,7 +144,7 @@ final class SchedulerOverlapTest {
 
     private static void failsAfterThree(TinyServer server, Heard heard) {
         server.device.resume();
-        assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+        assertThat(heard.ending()).isInstanceOf(FinishReason.EngineFailed.class);
         assertThat(heard.ids()).isEqualTo(said(text(7, 9), 3));
         assertThat(heard.endings).hasSize(1);
     }
@@ -157,7 +157,7 @@ final class SchedulerOverlapTest {
             await("the end of the step", () -> closing.getState() == Thread.State.WAITING);
             server.device.resume();
             closing.join(20_000);
-            assertThat(heard.ending()).isInstanceOf(Ending.Failed.class);
+            assertThat(heard.ending()).isInstanceOf(FinishReason.EngineFailed.class);
             assertThat(heard.ids()).isEqualTo(said(text(7, 9), 4));
             assertThat(server.scheduler.status().kvUsage()).isZero();
         }

@@ -11,8 +11,8 @@ import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.generate.StopReason;
-import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GenerationRequest;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -112,11 +112,11 @@ final class SchedulerTest {
             assertThat(server.device.computed()).isEqualTo(100);
             Heard again = server.submit(of(prompt, 1, "", "a"));
             assertThat(again.finished()).isEqualTo(first);
-            assertThat(again.ending()).isEqualTo(new Ending.Finished(StopReason.MAX_TOKENS, shared));
+            assertThat(again.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, shared));
             assertThat(server.device.computed()).isEqualTo(200 - shared);
             Heard stranger = server.submit(of(prompt, 1, "", "b"));
             assertThat(stranger.finished()).isEqualTo(first);
-            assertThat(stranger.ending()).isEqualTo(new Ending.Finished(StopReason.MAX_TOKENS, 0));
+            assertThat(stranger.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, 0));
             assertThat(server.device.computed()).isEqualTo(300 - shared);
             server.idle(setup);
             EngineStatus status = server.scheduler.status();
@@ -135,12 +135,12 @@ final class SchedulerTest {
             Heard beside = server.submit(request(text(3, 9), 5));
             Heard filling = server.submit(request(prompt, 0));
             server.device.resume();
-            assertThat(filling.ending()).isEqualTo(new Ending.Finished(StopReason.MAX_TOKENS, 0));
+            assertThat(filling.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, 0));
             assertThat(filling.tokens).isEmpty();
             assertThat(beside.finished()).isEqualTo(alone.greedy(text(3, 9), 5));
             Heard filled = server.submit(request(prompt, 3));
             assertThat(filled.finished()).isEqualTo(alone.greedy(prompt, 3));
-            assertThat(filled.ending()).isEqualTo(new Ending.Finished(StopReason.MAX_TOKENS, 48));
+            assertThat(filled.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, 48));
         }
     }
 
@@ -157,11 +157,11 @@ final class SchedulerTest {
             Heard stopped = server.submit(new GenerationRequest(
                     prompt, 12, Sampling.GREEDY, Set.of(stop), GenerationRequest.NO_LOGPROBS, "", ""));
             assertThat(stopped.finished()).isEqualTo(before);
-            assertThat(stopped.ending()).isEqualTo(new Ending.Finished(StopReason.EOS, 0));
+            assertThat(stopped.ending()).isEqualTo(new FinishReason.Completed(StopReason.EOS, 0));
             Heard enough = new Heard(count -> count < 4);
             server.submit(request(prompt, 12), enough);
             assertThat(enough.finished()).isEqualTo(Arrays.copyOf(whole, 4));
-            assertThat(enough.ending()).isEqualTo(new Ending.Finished(StopReason.STOP_SEQUENCE, 16));
+            assertThat(enough.ending()).isEqualTo(new FinishReason.Completed(StopReason.STOP_SEQUENCE, 16));
             server.idle(setup);
             assertThat(enough.endings).hasSize(1);
         }
@@ -176,7 +176,7 @@ final class SchedulerTest {
             for (int seed = 0; seed < 20; seed++) {
                 Heard heard = server.submit(request(text(seed, 5), 120, plain.withSeed(seed), -1));
                 assertThat(heard.finished()).doesNotContain(1);
-                if (((Ending.Finished) heard.ending()).reason() == StopReason.EOS) {
+                if (((FinishReason.Completed) heard.ending()).reason() == StopReason.EOS) {
                     ended++;
                     assertThat(server.submit(withoutEnd(text(seed, 5), plain.withSeed(seed)))
                                     .finished())

@@ -8,7 +8,7 @@ import dev.starforge.data.Tokenizer;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.Worker;
 import dev.starforge.serve.WorkerOptions;
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.EventLog;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.net.Socket;
@@ -59,8 +59,8 @@ final class ServedModelTest {
     @BeforeEach
     void start() throws Exception {
         server = new TinyServer(setup());
-        Narration quiet = new Narration(
-                line -> {}, Narration.Form.JSON, Narration.Level.ERROR, Clock.systemUTC(), List.of(), Map.of());
+        EventLog quiet = new EventLog(
+                line -> {}, EventLog.LogFormat.JSON, EventLog.LogLevel.ERROR, Clock.systemUTC(), List.of(), Map.of());
         worker = Worker.start(WorkerOptions.local("worker-1", MODEL, 0), quiet, Clock.systemUTC(), new Random(7));
         worker.open(server.scheduler);
     }

@@ -8,11 +8,11 @@ import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.AdapterTable;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.GenerationRequest;
-import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.scheduler.Scheduler;
 import dev.starforge.serve.scheduler.ServedModel;
@@ -159,7 +159,7 @@ final class TinyServer implements AutoCloseable {
                 prompt, maxTokens, Sampling.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, adapter, tenant);
     }
 
-    Job submit(GenerationRequest request, Heard heard) {
+    SequenceHandle submit(GenerationRequest request, Heard heard) {
         return scheduler.submit(request, heard);
     }
 
@@ -169,10 +169,10 @@ final class TinyServer implements AutoCloseable {
         return heard;
     }
 
-    static void refused(EngineRefusal.Kind kind, Runnable asked) {
+    static void refused(EngineException.EngineErrorKind kind, Runnable asked) {
         assertThatThrownBy(asked::run)
                 .isInstanceOfSatisfying(
-                        EngineRefusal.class,
+                        EngineException.class,
                         refusal -> assertThat(refusal.kind()).isEqualTo(kind));
     }
 
@@ -186,7 +186,7 @@ final class TinyServer implements AutoCloseable {
     /** Waits for a status that follows what was heard so far: texts hear their ends a moment before it. */
     EngineStatus status(Predicate<EngineStatus> expected) throws InterruptedException {
         assertThatThrownBy(() -> scheduler.unloadAdapter("nobody"))
-                .isInstanceOf(EngineRefusal.class); // after that step
+                .isInstanceOf(EngineException.class); // after that step
         await("the status, now " + scheduler.status(), () -> expected.test(scheduler.status()));
         return scheduler.status();
     }

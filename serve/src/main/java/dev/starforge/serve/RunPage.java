@@ -1,14 +1,14 @@
 package dev.starforge.serve;
 
-import dev.starforge.serve.api.Access;
+import dev.starforge.serve.api.AccessControl;
 import dev.starforge.serve.api.Api;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Router;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.page.Feed;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.page.LiveFeed;
 import dev.starforge.serve.page.PageRoutes;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -31,14 +31,19 @@ public final class RunPage implements AutoCloseable {
     private static final Duration LAST_WRITES = Duration.ofSeconds(2);
     private static final int WATCHERS = 32;
 
-    private final Feed feed = new Feed(LOOK);
+    private final LiveFeed feed = new LiveFeed(LOOK);
     private final HttpServer server;
 
     private RunPage(int port, String script, Clock clock, Supplier<String> ids) throws IOException {
-        List<Route> routes = new ArrayList<>(PageRoutes.ofRun(script).routes());
-        routes.add(new Route("GET", "/run", Api.NATIVE, Weight.WORK, feed::stream));
-        Router router =
-                new Router(routes, new Access(List.of()), WATCHERS, Narration.silent(), ids, Router.Refusals.UNCOUNTED);
+        List<ApiRoute> routes = new ArrayList<>(PageRoutes.ofRun(script).routes());
+        routes.add(new ApiRoute("GET", "/run", Api.NATIVE, Weight.WORK, feed::stream));
+        Router router = new Router(
+                routes,
+                new AccessControl(List.of()),
+                WATCHERS,
+                EventLog.silent(),
+                ids,
+                Router.RejectionCounter.UNCOUNTED);
         server = HttpServer.start(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), port), router, HttpLimits.DEFAULT, clock);
     }

@@ -1,22 +1,22 @@
 package dev.starforge.serve;
 
-import dev.starforge.serve.api.Access;
-import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.AccessControl;
+import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Router;
 import dev.starforge.serve.engine.InferenceEngine;
-import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.http.HttpServer;
 import dev.starforge.serve.llama.InfillRoutes;
 import dev.starforge.serve.llama.TokenRoutes;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.log.Narration.Level;
-import dev.starforge.serve.metrics.WorkerMetrics.Outcome;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogLevel;
+import dev.starforge.serve.metrics.WorkerMetrics.RequestOutcome;
 import dev.starforge.serve.openai.CompletionRoutes;
 import dev.starforge.serve.openai.EmbeddingRoutes;
 import dev.starforge.serve.openai.ModelRoutes;
 import dev.starforge.serve.page.PageRoutes;
 import dev.starforge.serve.worker.ExecuteRoutes;
-import dev.starforge.serve.worker.LifeRoutes;
+import dev.starforge.serve.worker.LifecycleRoutes;
 import java.io.IOException;
 import java.net.URI;
 import java.time.Clock;
@@ -38,22 +38,28 @@ public final class Worker implements AutoCloseable {
     private static final Duration LAST_WRITES = Duration.ofSeconds(2);
 
     private final WorkerOptions options;
-    private final Narration log;
-    private final Inference inference;
-    private final List<Route> routes;
+    private final EventLog log;
+    private final InferenceService inference;
+    private final List<ApiRoute> routes;
     private final HttpServer server;
     private final AtomicBoolean draining = new AtomicBoolean();
     private final CountDownLatch ended = new CountDownLatch(1);
 
-    private Worker(WorkerOptions options, Narration log, Clock clock, RandomGenerator random) throws IOException {
-        Access.checkAddress(options.address().getAddress(), options.keys());
+    private Worker(WorkerOptions options, EventLog log, Clock clock, RandomGenerator random) throws IOException {
+        AccessControl.checkAddress(options.address().getAddress(), options.keys());
         this.options = options;
         this.log = log;
         Instant begin = clock.instant();
-        inference = new Inference(options.model(), options.timeout(), () -> Duration.between(begin, clock.instant()));
+        inference = new InferenceService(
+                options.model(), options.timeout(), () -> Duration.between(begin, clock.instant()));
         routes = routes(clock, random, () -> Duration.between(begin, clock.instant()));
         Router router = new Router(
-                routes, new Access(options.keys()), options.requests(), log, () -> id(random), refusals(inference));
+                routes,
+                new AccessControl(options.keys()),
+                options.requests(),
+                log,
+                () -> id(random),
+                refusals(inference));
         server = HttpServer.start(options.address(), router, options.limits(), clock);
     }
 
@@ -62,30 +68,30 @@ public final class Worker implements AutoCloseable {
      *
      * @param random for ids and seeds; used by many threads, as {@link java.security.SecureRandom} allows
      */
-    public static Worker start(WorkerOptions options, Narration log, Clock clock, RandomGenerator random)
+    public static Worker start(WorkerOptions options, EventLog log, Clock clock, RandomGenerator random)
             throws IOException {
         Worker worker = new Worker(options, log, clock, random);
-        log.line(Level.INFO, "worker", "listen", worker.uri().toString()).say("listening on " + worker.uri());
+        log.line(LogLevel.INFO, "worker", "listen", worker.uri().toString()).log("listening on " + worker.uri());
         return worker;
     }
 
-    private static Router.Refusals refusals(Inference inference) {
-        return new Router.Refusals() {
+    private static Router.RejectionCounter refusals(InferenceService inference) {
+        return new Router.RejectionCounter() {
             @Override
             public void invalid() {
-                inference.metrics().refused(Outcome.INVALID);
+                inference.metrics().refused(RequestOutcome.INVALID);
             }
 
             @Override
             public void rejected() {
-                inference.metrics().refused(Outcome.REJECTED);
+                inference.metrics().refused(RequestOutcome.REJECTED);
             }
         };
     }
 
-    private List<Route> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {
-        List<Route> all = new ArrayList<>();
-        all.addAll(new LifeRoutes(options.workerId(), inference, uptime, this::beginToDrain).routes());
+    private List<ApiRoute> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {
+        List<ApiRoute> all = new ArrayList<>();
+        all.addAll(new LifecycleRoutes(options.workerId(), inference, uptime, this::beginToDrain).routes());
         all.addAll(new ExecuteRoutes(inference, log, clock, random::nextLong).routes());
         all.addAll(new CompletionRoutes(inference, clock, random::nextLong, () -> id(random)).routes());
         all.addAll(new ModelRoutes(inference, options.adapterRoot()).routes());
@@ -118,10 +124,10 @@ public final class Worker implements AutoCloseable {
     /** The model is loaded: serves requests. */
     public void open(InferenceEngine engine) {
         inference.open(engine);
-        log.line(Level.INFO, "worker", "ready", engine.card().id())
+        log.line(LogLevel.INFO, "worker", "ready", engine.card().id())
                 .with("model_ref", engine.card().id())
                 .with("device", engine.card().device())
-                .say("the model is loaded, requests are served");
+                .log("the model is loaded, requests are served");
     }
 
     /** Connections that are open, for whoever looks for a leak. */
@@ -138,14 +144,15 @@ public final class Worker implements AutoCloseable {
     public void drain() {
         inference.drain();
         if (draining.compareAndSet(false, true)) {
-            log.line(Level.INFO, "worker", "drain", options.workerId()).say("shutting down: running requests finish");
+            log.line(LogLevel.INFO, "worker", "drain", options.workerId())
+                    .log("shutting down: running requests finish");
             try {
                 inference.awaitRuns(options.drainTime());
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
             } finally {
                 server.close(LAST_WRITES);
-                log.line(Level.INFO, "worker", "end", options.workerId()).say("all requests have ended");
+                log.line(LogLevel.INFO, "worker", "end", options.workerId()).log("all requests have ended");
                 ended.countDown();
             }
         }

@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.http.HttpLimits;
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.EventLog;
 import java.net.InetSocketAddress;
 import java.time.Clock;
 import java.util.ArrayList;
@@ -83,7 +83,7 @@ final class AccessTest {
     @Test
     void anotherAddressNeedsAKey() {
         WorkerOptions open = WorkerOptions.local("w", "m", 0).withAddress(new InetSocketAddress("0.0.0.0", 0));
-        assertThatThrownBy(() -> Worker.start(open, Narration.silent(), Clock.systemUTC(), new Random(1)))
+        assertThatThrownBy(() -> Worker.start(open, EventLog.silent(), Clock.systemUTC(), new Random(1)))
                 .hasMessageContaining("--api-key-file")
                 .hasMessageContaining("0.0.0.0");
         assertThatThrownBy(() -> open.withKeys(List.of(" "))).hasMessageContaining("blank");
@@ -94,7 +94,7 @@ final class AccessTest {
         WorkerOptions open = WorkerOptions.local("w", "m", 0)
                 .withAddress(new InetSocketAddress("0.0.0.0", 0))
                 .withKeys(List.of(KEY));
-        try (Worker worker = Worker.start(open, Narration.silent(), Clock.systemUTC(), new Random(1));
+        try (Worker worker = Worker.start(open, EventLog.silent(), Clock.systemUTC(), new Random(1));
                 RawClient client = new RawClient(worker.uri().getPort())) {
             assertThat(client.get("/health").reply().status()).isEqualTo(200);
         }

@@ -6,10 +6,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.http.Exchange;
 import dev.starforge.serve.http.Handler;
-import dev.starforge.serve.http.Head;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
+import dev.starforge.serve.http.RequestHead;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.URI;
@@ -47,7 +47,7 @@ final class CallbackTest {
         }
 
         @Override
-        public Permit admit(Head head) {
+        public Permit admit(RequestHead head) {
             return () -> {};
         }
 
@@ -58,13 +58,13 @@ final class CallbackTest {
         }
 
         @Override
-        public Failed describe(Head head, HttpFailure failure) {
+        public ErrorResponse describe(RequestHead head, HttpException failure) {
             return describe(failure);
         }
 
         @Override
-        public Failed describe(HttpFailure failure) {
-            return new Failed(new byte[0], Map.of());
+        public ErrorResponse describe(HttpException failure) {
+            return new ErrorResponse(new byte[0], Map.of());
         }
 
         HttpServer start() throws IOException {

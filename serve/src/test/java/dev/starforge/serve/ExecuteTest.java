@@ -3,7 +3,7 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.FinishReason;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
@@ -131,7 +131,8 @@ final class ExecuteTest {
         try (Fixture fixture = new Fixture()) {
             Fixture.Reply reply = fixture.post(
                     "/execute",
-                    "{'prompt':'my secret prompt','prompt_tokens':[1],'max_tokens':0,'temperature':9,'top_p':0,'top_k':1.5,"
+                    "{'prompt':'my secret"
+                            + " prompt','prompt_tokens':[1],'max_tokens':0,'temperature':9,'top_p':0,'top_k':1.5,"
                             + "'seed':'x','stop':['',5],'adapter':'nobody','tempratur':1}");
             assertThat(reply.status()).isEqualTo(400);
             assertThat(reply.response().body()).doesNotContain("secret prompt");
@@ -236,7 +237,7 @@ final class ExecuteTest {
 
     @Test
     void failuresOfTheEngineHaveACodeAndNoInsides() throws Exception {
-        for (Ending.Kind kind : Ending.Kind.values()) {
+        for (FinishReason.FailureKind kind : FinishReason.FailureKind.values()) {
             for (int at : new int[] {0, 3}) {
                 try (Fixture fixture = new Fixture()) {
                     fixture.engine.failAt(at, kind);
@@ -244,7 +245,8 @@ final class ExecuteTest {
                     JsonNode error = Jackson.JSON.readTree(events.getLast());
                     assertThat(error.get("type").stringValue()).isEqualTo("error");
                     assertThat(error.get("code").stringValue()).isEqualTo(kind.name());
-                    assertThat(error.get("retriable").booleanValue()).isEqualTo(kind == Ending.Kind.OUT_OF_MEMORY);
+                    assertThat(error.get("retriable").booleanValue())
+                            .isEqualTo(kind == FinishReason.FailureKind.OUT_OF_MEMORY);
                     assertThat(events.toString()).doesNotContain("secret");
                     assertThat(events).hasSize(at + 2);
                 }

@@ -4,14 +4,14 @@ import dev.starforge.data.Tokenizer;
 import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.engine.AdapterCard;
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
-import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.serve.engine.ToolFormat;
 import java.nio.file.Files;
@@ -49,7 +49,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     private Duration step = Duration.ZERO;
     private int hold = Integer.MAX_VALUE;
     private int failAt = Integer.MAX_VALUE;
-    private Ending.Kind failure = Ending.Kind.INFERENCE_FAILED;
+    private FinishReason.FailureKind failure = FinishReason.FailureKind.INFERENCE_FAILED;
     private boolean full;
     private boolean neverFits;
     private boolean dead;
@@ -107,7 +107,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
         notifyAll();
     }
 
-    synchronized FakeEngine failAt(int index, Ending.Kind kind) {
+    synchronized FakeEngine failAt(int index, FinishReason.FailureKind kind) {
         failAt = index;
         failure = kind;
         return this;
@@ -173,30 +173,30 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
         }
 
         /** One token; how it ended, if it did. */
-        Optional<Ending> step() {
+        Optional<FinishReason> step() {
             if (cancelled) {
-                return Optional.of(new Ending.Cancelled());
+                return Optional.of(new FinishReason.Cancelled());
             }
             if (tokens == failAt) {
-                return Optional.of(new Ending.Failed(failure, "as the test wants it, at /secret/path"));
+                return Optional.of(new FinishReason.EngineFailed(failure, "as the test wants it, at /secret/path"));
             }
             if (tokens == request.maxTokens()) {
-                return Optional.of(new Ending.Finished(StopReason.MAX_TOKENS, 2));
+                return Optional.of(new FinishReason.Completed(StopReason.MAX_TOKENS, 2));
             }
             if (tokens == reply.length) {
-                return Optional.of(new Ending.Finished(StopReason.EOS, 2));
+                return Optional.of(new FinishReason.Completed(StopReason.EOS, 2));
             }
             computed++;
             boolean more = sink.token(token(reply[tokens++]));
-            return more ? Optional.empty() : Optional.of(new Ending.Finished(StopReason.STOP_SEQUENCE, 2));
+            return more ? Optional.empty() : Optional.of(new FinishReason.Completed(StopReason.STOP_SEQUENCE, 2));
         }
 
-        private Token token(int id) {
-            List<Token.Candidate> top = new ArrayList<>();
+        private GeneratedToken token(int id) {
+            List<GeneratedToken.TopLogprob> top = new ArrayList<>();
             for (int i = 0; i < request.logprobs(); i++) {
-                top.add(new Token.Candidate(id + i, -0.5f - i));
+                top.add(new GeneratedToken.TopLogprob(id + i, -0.5f - i));
             }
-            return new Token(id, request.logprobs() < 0 ? 0 : -0.5f, top);
+            return new GeneratedToken(id, request.logprobs() < 0 ? 0 : -0.5f, top);
         }
     }
 
@@ -216,7 +216,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
                 Thread.sleep(time);
                 synchronized (this) {
                     sequences.removeIf(sequence -> {
-                        Optional<Ending> ending = sequence.isHeld() ? Optional.empty() : sequence.step();
+                        Optional<FinishReason> ending = sequence.isHeld() ? Optional.empty() : sequence.step();
                         ending.ifPresent(sequence.sink::end);
                         return ending.isPresent();
                     });
@@ -247,12 +247,13 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     @Override
-    public synchronized Job submit(GenerationRequest request, TokenSink sink) {
+    public synchronized SequenceHandle submit(GenerationRequest request, TokenSink sink) {
         if (full) {
-            throw new EngineRefusal(EngineRefusal.Kind.QUEUE_FULL, "the queue is full", Duration.ofSeconds(7));
+            throw new EngineException(
+                    EngineException.EngineErrorKind.QUEUE_FULL, "the queue is full", Duration.ofSeconds(7));
         }
         if (neverFits) {
-            throw new EngineRefusal(EngineRefusal.Kind.NEVER_FITS, "what fits into the KV memory");
+            throw new EngineException(EngineException.EngineErrorKind.NEVER_FITS, "what fits into the KV memory");
         }
         requests.add(request);
         Sequence sequence = new Sequence(request, sink);
@@ -303,10 +304,12 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     @Override
     public void loadAdapter(String name, Path folder) {
         if (adapters.stream().anyMatch(adapter -> adapter.name().equals(name))) {
-            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_EXISTS, "an adapter of this name is loaded");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.ADAPTER_EXISTS, "an adapter of this name is loaded");
         }
         if (!Files.exists(folder.resolve("adapter_config.json"))) {
-            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_UNUSABLE, "expected adapter_config.json in the folder");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.ADAPTER_UNUSABLE, "expected adapter_config.json in the folder");
         }
         adapters.add(new AdapterCard(name, Instant.ofEpochSecond(1_700_000_001)));
     }
@@ -314,7 +317,8 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     @Override
     public void unloadAdapter(String name) {
         if (!adapters.removeIf(adapter -> adapter.name().equals(name))) {
-            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter of this name is loaded");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.UNKNOWN_ADAPTER, "no adapter of this name is loaded");
         }
     }
 

@@ -3,7 +3,7 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.EventLog;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -36,10 +36,10 @@ public final class Fixture implements AutoCloseable {
     public Fixture(FakeEngine engine, UnaryOperator<WorkerOptions> set) throws IOException {
         this.engine = engine;
         WorkerOptions options = set.apply(WorkerOptions.local("worker-1", "fake", 0));
-        Narration narration = new Narration(
+        EventLog narration = new EventLog(
                 log::add,
-                Narration.Form.JSON,
-                Narration.Level.DEBUG,
+                EventLog.LogFormat.JSON,
+                EventLog.LogLevel.DEBUG,
                 Clock.systemUTC(),
                 options.keys(),
                 Map.of("worker_id", "worker-1"));

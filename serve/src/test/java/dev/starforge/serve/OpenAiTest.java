@@ -2,7 +2,7 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.serve.engine.Ending;
+import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.ToolFormat;
 import java.time.Duration;
@@ -337,7 +337,7 @@ final class OpenAiTest {
         fixture.engine.full(false).neverFits(true);
         assertThat(refused("/v1/completions", "{'prompt':'x'}").get("code").stringValue())
                 .isEqualTo("context_length_exceeded");
-        fixture.engine.neverFits(false).failAt(2, Ending.Kind.OUT_OF_MEMORY);
+        fixture.engine.neverFits(false).failAt(2, FinishReason.FailureKind.OUT_OF_MEMORY);
         Fixture.Reply memory = fixture.post("/v1/completions", "{'prompt':'x'}");
         assertThat(memory.status()).isEqualTo(503);
         assertThat(memory.response().body()).contains("OUT_OF_MEMORY").doesNotContain("secret");

@@ -1,7 +1,7 @@
 package dev.starforge.serve;
 
 import dev.starforge.serve.engine.ToolFormat;
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.EventLog;
 import java.io.Reader;
 import java.net.URI;
 import java.nio.file.Files;
@@ -36,7 +36,7 @@ public final class StubWorker {
         if (given.contains("--api-key-file")) {
             options = options.withKeys(Files.readAllLines(Path.of(value(given, "--api-key-file"))));
         }
-        try (Worker worker = Worker.start(options, Narration.silent(), Clock.systemUTC(), new SecureRandom());
+        try (Worker worker = Worker.start(options, EventLog.silent(), Clock.systemUTC(), new SecureRandom());
                 FakeEngine engine = new FakeEngine(name, true, ToolFormat.NONE)) {
             Thread.sleep(number(model, "load_ms", 0));
             engine.reply(" a".repeat(number(model, "tokens", 8))).step(Duration.ofMillis(number(model, "step_ms", 0)));

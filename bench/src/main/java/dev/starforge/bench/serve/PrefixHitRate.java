@@ -2,7 +2,7 @@ package dev.starforge.bench.serve;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.pool.Pool;
 import dev.starforge.serve.pool.PoolKeys;
 import dev.starforge.serve.pool.config.ModelEntry;
@@ -56,7 +56,7 @@ final class PrefixHitRate {
                 List.of(model),
                 List.of());
         try {
-            Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, Narration.silent());
+            Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, EventLog.silent());
             try {
                 new PrefixHitRate(pool).run();
             } finally {

@@ -1,7 +1,7 @@
 package dev.starforge.serve.api;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import java.nio.charset.StandardCharsets;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -13,14 +13,14 @@ public enum Api {
     /** OpenAI's, and of those that answer errors as OpenAI does: one object, whose {@code param} is the first violation. */
     OPENAI;
 
-    byte[] body(InvalidRequest invalid) {
+    byte[] body(InvalidRequestException invalid) {
         return bytes(this == NATIVE ? violations(invalid) : error(invalid));
     }
 
-    private static ObjectNode violations(InvalidRequest invalid) {
+    private static ObjectNode violations(InvalidRequestException invalid) {
         ObjectNode body = Jackson.object();
         ArrayNode errors = body.putArray("errors");
-        for (Violation violation : invalid.violations()) {
+        for (FieldViolation violation : invalid.violations()) {
             ObjectNode error = errors.addObject();
             error.put("field", violation.field());
             error.put("constraint", violation.constraint());
@@ -32,14 +32,14 @@ public enum Api {
         return body;
     }
 
-    private static ObjectNode error(InvalidRequest invalid) {
+    private static ObjectNode error(InvalidRequestException invalid) {
         String param = invalid.violations().getFirst().field();
         ObjectNode body = error(400, invalid.code(), String.valueOf(invalid.getMessage()));
         ((ObjectNode) body.get("error")).put("param", param);
         return body;
     }
 
-    static byte[] body(HttpFailure failure) {
+    static byte[] body(HttpException failure) {
         return bytes(error(failure.status(), failure.code(), failure.text()));
     }
 

@@ -1,7 +1,7 @@
 package dev.starforge.serve.api;
 
 import dev.starforge.serve.http.Exchange;
-import dev.starforge.serve.http.Head;
+import dev.starforge.serve.http.RequestHead;
 import dev.starforge.serve.http.ResponseStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -12,24 +12,24 @@ public final class Call {
     public static final String CORRELATION = "X-Correlation-ID";
 
     private final Exchange exchange;
-    private final String rest;
+    private final String pathParameter;
     private final String tenant;
     private final String correlation;
     private volatile int status;
 
     Call(Exchange exchange, String rest, String tenant, String correlation) {
         this.exchange = exchange;
-        this.rest = rest;
+        this.pathParameter = rest;
         this.tenant = tenant;
         this.correlation = correlation;
     }
 
-    public Fields fields() {
-        return Fields.of(exchange.body());
+    public RequestFields fields() {
+        return RequestFields.of(exchange.body());
     }
 
     /** The request as it came, for whoever passes it on. */
-    public Head head() {
+    public RequestHead head() {
         return exchange.head();
     }
 
@@ -38,8 +38,8 @@ public final class Call {
     }
 
     /** What stands for {@code {id}} in the path. */
-    public String rest() {
-        return rest;
+    public String pathParameter() {
+        return pathParameter;
     }
 
     public String tenant() {
@@ -55,8 +55,8 @@ public final class Call {
         return status;
     }
 
-    public void onGone(Runnable action) {
-        exchange.onGone(action);
+    public void onDisconnect(Runnable action) {
+        exchange.onDisconnect(action);
     }
 
     public void header(String name, String value) {

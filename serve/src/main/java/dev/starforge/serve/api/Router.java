@@ -1,12 +1,12 @@
 package dev.starforge.serve.api;
 
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.http.Exchange;
 import dev.starforge.serve.http.Handler;
-import dev.starforge.serve.http.Head;
-import dev.starforge.serve.http.HttpFailure;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.http.HttpException;
+import dev.starforge.serve.http.RequestHead;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogLevel;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
@@ -21,12 +21,12 @@ import java.util.stream.Collectors;
 
 /** From a request to its route, with what all routes have in common: access, concurrency, correlation, errors, a line of log. */
 public final class Router implements Handler {
-    private final List<Route> routes;
-    private final Access access;
+    private final List<ApiRoute> routes;
+    private final AccessControl access;
     private final Semaphore places;
-    private final Narration log;
+    private final EventLog log;
     private final Supplier<String> ids;
-    private final Refusals refusals;
+    private final RejectionCounter refusals;
     private final ExecutorService workers = Executors.newCachedThreadPool(
             Thread.ofPlatform().name("request ", 0).daemon().factory());
 
@@ -36,7 +36,12 @@ public final class Router implements Handler {
      * @param refusals told of each request that was not served
      */
     public Router(
-            List<Route> routes, Access access, int requests, Narration log, Supplier<String> ids, Refusals refusals) {
+            List<ApiRoute> routes,
+            AccessControl access,
+            int requests,
+            EventLog log,
+            Supplier<String> ids,
+            RejectionCounter refusals) {
         this.routes = List.copyOf(routes);
         this.access = access;
         this.places = new Semaphore(requests);
@@ -46,8 +51,8 @@ public final class Router implements Handler {
     }
 
     /** Counts what was not served. */
-    public interface Refusals {
-        Refusals UNCOUNTED = new Refusals() {
+    public interface RejectionCounter {
+        RejectionCounter UNCOUNTED = new RejectionCounter() {
             @Override
             public void invalid() {}
 
@@ -62,7 +67,7 @@ public final class Router implements Handler {
     }
 
     @Override
-    public Permit admit(Head head) {
+    public Permit admit(RequestHead head) {
         if (routes.stream().noneMatch(route -> route.weight() == Weight.OPEN && route.matches(head.path()))) {
             access.check(head);
         }
@@ -75,28 +80,28 @@ public final class Router implements Handler {
         }
         if (!places.tryAcquire()) {
             refusals.rejected();
-            throw new HttpFailure(429, "too_many_requests", "too many requests at once", Map.of("Retry-After", "1"));
+            throw new HttpException(429, "too_many_requests", "too many requests at once", Map.of("Retry-After", "1"));
         }
         return places::release;
     }
 
-    private Route route(Head head) {
-        List<Route> there =
+    private ApiRoute route(RequestHead head) {
+        List<ApiRoute> there =
                 routes.stream().filter(route -> route.matches(head.path())).toList();
         if (there.isEmpty()) {
-            throw new HttpFailure(404, "not_found", "no such path; see docs/api.md for those there are");
+            throw new HttpException(404, "not_found", "no such path; see docs/api.md for those there are");
         }
-        Optional<Route> route =
+        Optional<ApiRoute> route =
                 there.stream().filter(each -> each.answers(head.method())).findFirst();
-        String allowed = there.stream().map(Route::method).collect(Collectors.joining(", "));
+        String allowed = there.stream().map(ApiRoute::method).collect(Collectors.joining(", "));
         return route.orElseThrow(() ->
-                new HttpFailure(405, "method_not_allowed", "this path takes " + allowed, Map.of("Allow", allowed)));
+                new HttpException(405, "method_not_allowed", "this path takes " + allowed, Map.of("Allow", allowed)));
     }
 
     @Override
     public void handle(Exchange exchange) throws IOException {
-        Head head = exchange.head();
-        Route route = route(head);
+        RequestHead head = exchange.head();
+        ApiRoute route = route(head);
         Call call = new Call(exchange, route.rest(head.path()), access.tenant(head), correlation(head));
         exchange.header(Call.CORRELATION, call.correlation());
         long begin = System.nanoTime();
@@ -107,21 +112,21 @@ public final class Router implements Handler {
                 onPlatformThread(() -> answer(route, exchange, call));
             }
         } finally {
-            Level level = route.weight().isQuick() ? Level.DEBUG : Level.INFO;
+            LogLevel level = route.weight().isQuick() ? LogLevel.DEBUG : LogLevel.INFO;
             log.line(level, "http", "answered", head.method() + " " + route.path())
                     .with("correlation_id", call.correlation())
                     .with("status", call.status())
                     .with("duration_ms", (System.nanoTime() - begin) / 1_000_000)
-                    .say(head.method() + " " + route.path() + " was answered with " + call.status());
+                    .log(head.method() + " " + route.path() + " was answered with " + call.status());
         }
     }
 
     @FunctionalInterface
-    private interface Work {
+    private interface RouteTask {
         void run() throws IOException;
     }
 
-    private void onPlatformThread(Work work) throws IOException {
+    private void onPlatformThread(RouteTask work) throws IOException {
         try {
             workers.submit(() -> {
                         work.run();
@@ -140,20 +145,20 @@ public final class Router implements Handler {
         }
     }
 
-    private void answer(Route route, Exchange exchange, Call call) throws IOException {
+    private void answer(ApiRoute route, Exchange exchange, Call call) throws IOException {
         try {
             route.action().answer(call);
-        } catch (InvalidRequest invalid) {
+        } catch (InvalidRequestException invalid) {
             refusals.invalid();
             call.respond(400, "application/json", route.api().body(invalid));
-        } catch (HttpFailure failure) {
+        } catch (HttpException failure) {
             failure.headers().forEach(exchange::header);
             call.respond(failure.status(), "application/json", Api.body(failure));
         } catch (RuntimeException | InterruptedException | StackOverflowError wrong) {
-            log.line(Level.ERROR, "http", "failed", route.path())
+            log.line(LogLevel.ERROR, "http", "failed", route.path())
                     .with("correlation_id", call.correlation())
                     .with("error_kind", wrong.getClass().getSimpleName())
-                    .say("a request failed inside: " + wrong.getMessage());
+                    .log("a request failed inside: " + wrong.getMessage());
             if (exchange.isAnswered()) {
                 throw new IOException("the answer broke off", wrong);
             }
@@ -162,28 +167,28 @@ public final class Router implements Handler {
     }
 
     @Override
-    public Failed describe(Head head, HttpFailure failure) {
+    public ErrorResponse describe(RequestHead head, HttpException failure) {
         Map<String, String> headers = new TreeMap<>(failure.headers());
         headers.put(Call.CORRELATION, correlation(head));
-        log.line(Level.WARN, "http", "refused", head.method())
+        log.line(LogLevel.WARN, "http", "refused", head.method())
                 .with("correlation_id", headers.getOrDefault(Call.CORRELATION, ""))
                 .with("status", failure.status())
                 .with("error_kind", failure.code())
-                .say("a request was refused: " + failure.text());
-        return new Failed(Api.body(failure), headers);
+                .log("a request was refused: " + failure.text());
+        return new ErrorResponse(Api.body(failure), headers);
     }
 
     @Override
-    public Failed describe(HttpFailure failure) {
-        log.line(Level.WARN, "http", "refused", "connection")
+    public ErrorResponse describe(HttpException failure) {
+        log.line(LogLevel.WARN, "http", "refused", "connection")
                 .with("status", failure.status())
                 .with("error_kind", failure.code())
-                .say("a request was refused: " + failure.text());
-        return new Failed(Api.body(failure), Map.of());
+                .log("a request was refused: " + failure.text());
+        return new ErrorResponse(Api.body(failure), Map.of());
     }
 
     /** The client's own id where it has one that may stand in a header and a log. */
-    private String correlation(Head head) {
+    private String correlation(RequestHead head) {
         return head.header("x-correlation-id")
                 .filter(id -> id.length() <= 128 && id.chars().allMatch(c -> c > ' ' && c < 127))
                 .orElseGet(ids);

@@ -17,14 +17,14 @@ public interface InferenceEngine {
     /**
      * Takes a sequence in; its tokens and its end go to the sink, on the engine's own thread.
      *
-     * @throws EngineRefusal when the queue is full, when the request could never fit, or when it names an unknown adapter
+     * @throws EngineException when the queue is full, when the request could never fit, or when it names an unknown adapter
      */
-    Job submit(GenerationRequest request, TokenSink sink);
+    SequenceHandle submit(GenerationRequest request, TokenSink sink);
 
     /**
      * For each text the mean of the last hidden states, of length 1 (L2). Cancelling the future cancels the work.
      *
-     * @throws EngineRefusal as {@link #submit}
+     * @throws EngineException as {@link #submit}
      */
     CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter);
 
@@ -36,14 +36,14 @@ public interface InferenceEngine {
     /**
      * Loads a LoRA adapter that requests can name from then on.
      *
-     * @throws EngineRefusal when the name is taken, there is no room for one more, or the files are no adapter of this model
+     * @throws EngineException when the name is taken, there is no room for one more, or the files are no adapter of this model
      */
     void loadAdapter(String name, Path folder);
 
     /**
      * Takes an adapter away once the sequences that use it have ended.
      *
-     * @throws EngineRefusal when nobody knows it
+     * @throws EngineException when nobody knows it
      */
     void unloadAdapter(String name);
 }

@@ -8,8 +8,8 @@ public interface TokenSink {
      *
      * @return false when the text is to end here; {@link #end} then follows
      */
-    boolean token(Token token);
+    boolean token(GeneratedToken token);
 
     /** The last call, exactly once. */
-    void end(Ending ending);
+    void end(FinishReason ending);
 }

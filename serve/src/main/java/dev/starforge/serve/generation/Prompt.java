@@ -9,8 +9,8 @@ import java.util.function.Supplier;
  *
  * @param limit made for each sequence
  */
-public record Prompt(GenerationRequest request, List<String> stops, Supplier<TextLimit> limit) {
+public record Prompt(GenerationRequest request, List<String> stops, Supplier<OutputLimit> limit) {
     public Prompt(GenerationRequest request, List<String> stops) {
-        this(request, stops, () -> TextLimit.NONE);
+        this(request, stops, () -> OutputLimit.NONE);
     }
 }

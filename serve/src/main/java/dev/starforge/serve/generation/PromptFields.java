@@ -1,7 +1,7 @@
 package dev.starforge.serve.generation;
 
 import dev.starforge.data.Tokenizer;
-import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.RequestFields;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -16,7 +16,7 @@ public final class PromptFields {
      *
      * @param most texts that one request may have
      */
-    public static List<int[]> read(Fields fields, String name, Tokenizer tokenizer, int vocabulary, int most) {
+    public static List<int[]> read(RequestFields fields, String name, Tokenizer tokenizer, int vocabulary, int most) {
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
         List<Optional<int[]>> prompts = items.limit(most + 1L)

@@ -3,18 +3,18 @@ package dev.starforge.serve.generation;
 import dev.starforge.model.generate.GenerationException;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.generate.StopStrings;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.Violation;
+import dev.starforge.serve.api.FieldViolation;
+import dev.starforge.serve.api.RequestFields;
 import java.util.List;
 import java.util.function.LongSupplier;
 
 /** How a request says what text it wants: sampling and stop strings, whose ranges the model's own classes know. */
 public final class SamplingFields {
-    private final Fields fields;
+    private final RequestFields fields;
     private Sampling sampling;
 
     /** @param defaults of what the request does not say */
-    public SamplingFields(Fields fields, Sampling defaults) {
+    public SamplingFields(RequestFields fields, Sampling defaults) {
         this.fields = fields;
         sampling = defaults;
     }
@@ -28,7 +28,7 @@ public final class SamplingFields {
         double minP = fields.number("min_p", sampling.minP());
         double repetition = fields.number(repetitionPenalty, sampling.repetitionPenalty());
         long seed = fields.has("seed") ? fields.integer("seed", Long.MIN_VALUE, Long.MAX_VALUE, 0) : seeds.getAsLong();
-        return set(new Draft(temperature, (int) topK, topP, minP, sampling.typicalP(), repetition, 0, 0, seed));
+        return set(new SamplingDraft(temperature, (int) topK, topP, minP, sampling.typicalP(), repetition, 0, 0, seed));
     }
 
     /** The penalties of OpenAI, and typical sampling. */
@@ -36,7 +36,7 @@ public final class SamplingFields {
         double typical = fields.number("typical_p", sampling.typicalP());
         double presence = fields.number("presence_penalty", sampling.presencePenalty());
         double frequency = fields.number("frequency_penalty", sampling.frequencyPenalty());
-        return set(new Draft(
+        return set(new SamplingDraft(
                 sampling.temperature(),
                 sampling.topK(),
                 sampling.topP(),
@@ -53,7 +53,7 @@ public final class SamplingFields {
     }
 
     /** The stop strings of the field {@code stop}. */
-    public static List<String> stops(Fields fields) {
+    public static List<String> stops(RequestFields fields) {
         List<String> stops = fields.strings("stop");
         try {
             StopStrings _ = new StopStrings(stops);
@@ -64,7 +64,7 @@ public final class SamplingFields {
         }
     }
 
-    private record Draft(
+    private record SamplingDraft(
             double temperature,
             int topK,
             double topP,
@@ -79,7 +79,7 @@ public final class SamplingFields {
         }
     }
 
-    private SamplingFields set(Draft draft) {
+    private SamplingFields set(SamplingDraft draft) {
         try {
             sampling = draft.sampling();
         } catch (GenerationException wrong) {
@@ -88,9 +88,9 @@ public final class SamplingFields {
         return this;
     }
 
-    private static List<Violation> violations(GenerationException wrong) {
+    private static List<FieldViolation> violations(GenerationException wrong) {
         return wrong.violations().stream()
-                .map(each -> new Violation(each.field(), each.constraint() + ", got " + each.value()))
+                .map(each -> new FieldViolation(each.field(), each.constraint() + ", got " + each.value()))
                 .toList();
     }
 }

@@ -12,24 +12,24 @@ final class BodyReader {
     private static final int MOST_TRAILERS = 32;
     private static final int FIRST_BUFFER = 64 << 10;
 
-    private final Inbox inbox;
+    private final ConnectionReader reader;
     private final int limit;
     private final long deadline;
 
-    BodyReader(Inbox inbox, int limit, long deadline) {
-        this.inbox = inbox;
+    BodyReader(ConnectionReader inbox, int limit, long deadline) {
+        this.reader = inbox;
         this.limit = limit;
         this.deadline = deadline;
     }
 
     /** A length beyond the limit is refused before a byte is read. */
-    static void check(Head head, int limit) {
+    static void check(RequestHead head, int limit) {
         if (!head.isChunked() && head.length() > limit) {
             throw tooLarge(limit);
         }
     }
 
-    byte[] read(Head head) throws IOException {
+    byte[] read(RequestHead head) throws IOException {
         return head.isChunked() ? chunks() : whole((int) head.length());
     }
 
@@ -41,7 +41,7 @@ final class BodyReader {
             if (done == body.length) {
                 body = Arrays.copyOf(body, Math.min(length, 2 * done));
             }
-            inbox.read(body, done, body.length - done, deadline);
+            reader.read(body, done, body.length - done, deadline);
             done = body.length;
         }
         return body;
@@ -54,15 +54,15 @@ final class BodyReader {
                 throw tooLarge(limit);
             }
             byte[] chunk = new byte[size];
-            inbox.read(chunk, 0, size, deadline);
+            reader.read(chunk, 0, size, deadline);
             body.write(chunk);
             if (line().length != 0) {
-                throw Head.malformed("a chunk is longer than its size");
+                throw RequestHead.malformed("a chunk is longer than its size");
             }
         }
         for (int i = 0; line().length > 0; i++) {
             if (i == MOST_TRAILERS) {
-                throw Head.malformed("more than " + MOST_TRAILERS + " trailers");
+                throw RequestHead.malformed("more than " + MOST_TRAILERS + " trailers");
             }
         }
         return body.toByteArray();
@@ -75,7 +75,7 @@ final class BodyReader {
         String digits = (end < 0 ? line : line.substring(0, end)).strip();
         boolean plain = digits.chars().allMatch(c -> Character.digit(c, 16) >= 0 && c < 128);
         if (digits.isEmpty() || !plain) {
-            throw Head.malformed("expected the size of a chunk in hex");
+            throw RequestHead.malformed("expected the size of a chunk in hex");
         }
         if (digits.length() > 7) {
             throw tooLarge(limit);
@@ -84,10 +84,10 @@ final class BodyReader {
     }
 
     private byte[] line() throws IOException {
-        return inbox.until(LINE, LONGEST_LINE, deadline, Head.malformed("a line of a chunk is too long"));
+        return reader.readUntil(LINE, LONGEST_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
     }
 
-    private static HttpFailure tooLarge(int limit) {
-        return new HttpFailure(413, "body_too_large", "the body is larger than " + limit + " bytes");
+    private static HttpException tooLarge(int limit) {
+        return new HttpException(413, "body_too_large", "the body is larger than " + limit + " bytes");
     }
 }

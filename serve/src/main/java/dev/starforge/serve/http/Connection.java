@@ -16,34 +16,34 @@ final class Connection {
     private final Socket socket;
     private final Handler handler;
     private final HttpLimits limits;
-    private final Inbox inbox;
+    private final ConnectionReader reader;
     private final ResponseWriter writer;
     private volatile boolean busy;
     private volatile boolean draining;
-    private volatile long waitsSince = System.nanoTime();
+    private volatile long idleSince = System.nanoTime();
 
     Connection(Socket socket, Handler handler, HttpLimits limits, Clock clock) throws IOException {
         this.socket = socket;
         this.handler = handler;
         this.limits = limits;
         socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        inbox = new Inbox(socket.getInputStream());
-        writer = new ResponseWriter(socket.getOutputStream(), clock, inbox::unwatch);
+        reader = new ConnectionReader(socket.getInputStream());
+        writer = new ResponseWriter(socket.getOutputStream(), clock, reader::clearOnEnd);
     }
 
     /** Serves the client until one of the two has had enough. */
     void serve() {
-        Thread reader = Thread.ofVirtual().name("http reader").start(inbox::fill);
+        Thread readerThread = Thread.ofVirtual().name("http reader").start(reader::readLoop);
         try {
             boolean more = true;
             while (more && !draining) {
-                more = inbox.hasMore(System.nanoTime() + limits.idleTime().toNanos()) && one();
+                more = reader.awaitByte(System.nanoTime() + limits.idleTime().toNanos()) && serveOne();
             }
         } catch (IOException gone) {
             // there is nobody left to tell
         } finally {
             close();
-            reader.interrupt();
+            readerThread.interrupt();
         }
     }
 
@@ -52,13 +52,13 @@ final class Connection {
         return !busy;
     }
 
-    long waitsSince() {
-        return waitsSince;
+    long idleSince() {
+        return idleSince;
     }
 
     /** Since when a write waits for the client; 0 when none does. */
-    long writesSince() {
-        return writer.waitingSince();
+    long writingSince() {
+        return writer.writingSince();
     }
 
     /** Ends after the answer under way, or now if there is none. */
@@ -78,7 +78,7 @@ final class Connection {
     }
 
     /** Turns a client away for whom there is no room. */
-    void refuse(HttpFailure failure) {
+    void refuse(HttpException failure) {
         try {
             writer.closeAfter();
             fail(handler.describe(failure), failure);
@@ -90,79 +90,79 @@ final class Connection {
     }
 
     /** One request with its answer; whether another may follow. */
-    private boolean one() throws IOException {
+    private boolean serveOne() throws IOException {
         writer.next();
-        Head head;
+        RequestHead head;
         try {
-            head = Head.parse(head());
-        } catch (HttpFailure failure) {
+            head = RequestHead.parse(readHead());
+        } catch (HttpException failure) {
             writer.closeAfter();
             fail(handler.describe(failure), failure);
-            return farewell();
+            return lingeringClose();
         }
         busy = true;
         try {
             return answer(head);
-        } catch (HttpFailure failure) {
+        } catch (HttpException failure) {
             writer.closeAfter();
             fail(handler.describe(head, failure), failure);
-            return farewell();
+            return lingeringClose();
         } finally {
             busy = false;
-            waitsSince = System.nanoTime();
+            idleSince = System.nanoTime();
         }
     }
 
-    private byte[] head() throws IOException {
+    private byte[] readHead() throws IOException {
         long deadline = System.nanoTime() + limits.headTime().toNanos();
-        HttpFailure tooLong =
-                new HttpFailure(431, "header_too_large", "the header is larger than " + limits.head() + " bytes");
-        byte[] bytes = inbox.until(END_OF_HEAD, limits.head(), deadline, tooLong);
+        HttpException tooLong =
+                new HttpException(431, "header_too_large", "the header is larger than " + limits.head() + " bytes");
+        byte[] bytes = reader.readUntil(END_OF_HEAD, limits.head(), deadline, tooLong);
         // an empty line before a request is a habit of old clients
         int begin = bytes.length > 2 && bytes[0] == '\r' && bytes[1] == '\n' ? 2 : 0;
         return Arrays.copyOfRange(bytes, begin, bytes.length);
     }
 
-    private boolean answer(Head head) throws IOException {
+    private boolean answer(RequestHead head) throws IOException {
         try (Handler.Permit _ = handler.admit(head)) {
             BodyReader.check(head, limits.body());
             if (head.headers().containsKey("expect")) {
                 if (!head.lists("expect", "100-continue")) {
-                    throw new HttpFailure(417, "expectation_failed", "expected no Expect but 100-continue");
+                    throw new HttpException(417, "expectation_failed", "expected no Expect but 100-continue");
                 }
                 writer.interim();
             }
             long deadline = System.nanoTime() + limits.bodyTime().toNanos();
-            byte[] body = new BodyReader(inbox, limits.body(), deadline).read(head);
+            byte[] body = new BodyReader(reader, limits.body(), deadline).read(head);
             return handle(new Exchange(head, body, writer));
         }
     }
 
     private boolean handle(Exchange exchange) throws IOException {
-        inbox.watch(exchange::leave);
+        reader.onEnd(exchange::disconnect);
         try {
             handler.handle(exchange);
-        } catch (HttpFailure failure) {
+        } catch (HttpException failure) {
             if (writer.isBegun()) {
                 return false;
             }
-            Handler.Failed failed = handler.describe(exchange.head(), failure);
+            Handler.ErrorResponse failed = handler.describe(exchange.head(), failure);
             failed.headers().forEach(exchange::header);
             exchange.respond(failure.status(), "application/json", failed.json());
         } catch (IOException gone) {
-            exchange.leave();
+            exchange.disconnect();
             throw gone;
         } finally {
-            inbox.unwatch();
+            reader.clearOnEnd();
         }
         if (!writer.isBegun()) {
             throw new IllegalStateException(
                     "handle: no answer to " + exchange.head().path());
         }
-        return writer.canContinue() && !exchange.isGone();
+        return writer.canContinue() && !exchange.isDisconnected();
     }
 
-    private void fail(Handler.Failed failed, HttpFailure failure) throws IOException {
+    private void fail(Handler.ErrorResponse failed, HttpException failure) throws IOException {
         writer.whole(failure.status(), "application/json", failed.headers(), failed.json());
     }
 
@@ -170,9 +170,9 @@ final class Connection {
      * Waits a little for the client to read the error and close: with bytes of it unread, closing at once would reset the
      * connection, and the error would be lost.
      */
-    private boolean farewell() throws IOException {
+    private boolean lingeringClose() throws IOException {
         socket.shutdownOutput();
-        inbox.discard(2L * limits.body(), System.nanoTime() + FAREWELL.toNanos());
+        reader.discard(2L * limits.body(), System.nanoTime() + FAREWELL.toNanos());
         return false;
     }
 }

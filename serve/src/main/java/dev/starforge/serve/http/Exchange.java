@@ -8,20 +8,20 @@ import java.util.Map;
 
 /** One request and its answer, which is written whole or as a stream. Its end can come from the client at any time. */
 public final class Exchange {
-    private final Head head;
+    private final RequestHead head;
     private final byte[] body;
     private final ResponseWriter writer;
     private final Map<String, String> headers = new LinkedHashMap<>();
     private final List<Runnable> whenGone = new ArrayList<>();
-    private boolean gone;
+    private boolean disconnected;
 
-    Exchange(Head head, byte[] body, ResponseWriter writer) {
+    Exchange(RequestHead head, byte[] body, ResponseWriter writer) {
         this.head = head;
         this.body = body;
         this.writer = writer;
     }
 
-    public Head head() {
+    public RequestHead head() {
         return head;
     }
 
@@ -39,9 +39,9 @@ public final class Exchange {
     }
 
     /** Runs once when the client leaves before the answer is complete; at once if it has left. */
-    public void onGone(Runnable action) {
+    public void onDisconnect(Runnable action) {
         synchronized (this) {
-            if (!gone) {
+            if (!disconnected) {
                 whenGone.add(action);
                 return;
             }
@@ -50,18 +50,18 @@ public final class Exchange {
     }
 
     /** The client has left. */
-    void leave() {
+    void disconnect() {
         List<Runnable> actions;
         synchronized (this) {
-            gone = true;
+            disconnected = true;
             actions = List.copyOf(whenGone);
             whenGone.clear();
         }
         actions.forEach(Runnable::run);
     }
 
-    synchronized boolean isGone() {
-        return gone;
+    synchronized boolean isDisconnected() {
+        return disconnected;
     }
 
     public boolean isAnswered() {

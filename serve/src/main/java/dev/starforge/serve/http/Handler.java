@@ -10,18 +10,18 @@ public interface Handler {
      *
      * @return given back when the request is answered
      */
-    Permit admit(Head head);
+    Permit admit(RequestHead head);
 
     /** Answers a request; what it has not answered when it returns is an error. */
     void handle(Exchange exchange) throws IOException;
 
     /** The body of an error, JSON, and the headers that go with it. */
-    Failed describe(Head head, HttpFailure failure);
+    ErrorResponse describe(RequestHead head, HttpException failure);
 
     /** The answer to a request that has no head, since it could not be read. */
-    Failed describe(HttpFailure failure);
+    ErrorResponse describe(HttpException failure);
 
-    record Failed(byte[] json, Map<String, String> headers) {}
+    record ErrorResponse(byte[] json, Map<String, String> headers) {}
 
     /** A place among those that are worked on at once. */
     @FunctionalInterface

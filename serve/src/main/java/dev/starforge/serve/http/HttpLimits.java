@@ -31,8 +31,8 @@ public record HttpLimits(
             Duration.ofSeconds(30));
 
     public HttpLimits {
-        if (head < 64 || head > Inbox.CAPACITY || body < 0 || connections < 1) {
-            throw new IllegalArgumentException("http limits: expected a head of 64 to " + Inbox.CAPACITY
+        if (head < 64 || head > ConnectionReader.CAPACITY || body < 0 || connections < 1) {
+            throw new IllegalArgumentException("http limits: expected a head of 64 to " + ConnectionReader.CAPACITY
                     + " bytes, a body of 0 or more, and a connection; got " + head + ", " + body + ", " + connections);
         }
     }

@@ -12,9 +12,9 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * HTTP/1.1 for a program that must know at once when a client leaves. Each connection has two virtual threads: one that serves
- * it, and one that always reads ({@link Inbox}), so that the end is seen without a write and while nothing is written. Servers
- * that read only between requests cannot know; see ADR 11. Bounded everywhere: {@link HttpLimits}.
+ * An HTTP/1.1 server that detects a closed connection at once. Each connection has two virtual threads: one serves requests, the
+ * other always reads ({@link ConnectionReader}), so that a disconnect is seen even while no response is written. Handlers may block.
+ * See ADR 11. All resources are bounded by {@link HttpLimits}.
  */
 public final class HttpServer implements AutoCloseable {
     private static final int BACKLOG = 512;
@@ -79,7 +79,7 @@ public final class HttpServer implements AutoCloseable {
                         }
                     });
                 } else {
-                    HttpFailure full = new HttpFailure(
+                    HttpException full = new HttpException(
                             503, "too_many_connections", "all " + limits.connections() + " connections are in use");
                     Thread.ofVirtual().start(() -> connection.refuse(full));
                 }
@@ -94,8 +94,7 @@ public final class HttpServer implements AutoCloseable {
         if (connections.size() < limits.connections()) {
             return true;
         }
-        var idle =
-                connections.stream().filter(Connection::isIdle).min(Comparator.comparingLong(Connection::waitsSince));
+        var idle = connections.stream().filter(Connection::isIdle).min(Comparator.comparingLong(Connection::idleSince));
         idle.ifPresent(connection -> {
             connections.remove(connection);
             connection.close();
@@ -108,7 +107,7 @@ public final class HttpServer implements AutoCloseable {
         while (!listener.isClosed() || !connections.isEmpty()) {
             long now = System.nanoTime();
             for (Connection connection : connections) {
-                long since = connection.writesSince();
+                long since = connection.writingSince();
                 if (since != 0 && now - since > limits.writeTime().toNanos()) {
                     connection.close();
                 }

@@ -11,7 +11,7 @@ import java.util.Map;
 
 /**
  * Writes one answer: of a known length, or in chunks, or, to a client of HTTP/1.0, up to the end of the connection. A write
- * that waits for the client leaves the time it began in {@link #waitingSince}, for the server to look at.
+ * that waits for the client leaves the time it began in {@link #writingSince}, for the server to look at.
  */
 final class ResponseWriter {
     private static final byte[] LAST_CHUNK = "0\r\n\r\n".getBytes(StandardCharsets.US_ASCII);
@@ -39,7 +39,7 @@ final class ResponseWriter {
     private final OutputStream out;
     private final Clock clock;
     private final Runnable beforeEnd;
-    private volatile long waitingSince;
+    private volatile long writingSince;
     private boolean begun;
     private boolean complete;
     private boolean closes;
@@ -52,8 +52,8 @@ final class ResponseWriter {
     }
 
     /** When the write under way began, by {@link System#nanoTime}; 0 when there is none. */
-    long waitingSince() {
-        return waitingSince;
+    long writingSince() {
+        return writingSince;
     }
 
     /** Readies for the next answer of the connection. */
@@ -81,7 +81,8 @@ final class ResponseWriter {
         send("HTTP/1.1 100 Continue\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
     }
 
-    void whole(Head head, int status, String type, Map<String, String> headers, byte[] content) throws IOException {
+    void whole(RequestHead head, int status, String type, Map<String, String> headers, byte[] content)
+            throws IOException {
         closes |= !head.keepsAlive();
         whole(status, type, headers, content, head.isForHead());
     }
@@ -102,7 +103,7 @@ final class ResponseWriter {
         complete = true;
     }
 
-    ResponseStream stream(Head head, String type, Map<String, String> headers) throws IOException {
+    ResponseStream stream(RequestHead head, String type, Map<String, String> headers) throws IOException {
         boolean chunked = head.minor() == 1;
         closes |= !head.keepsAlive();
         send(begin(200, type, chunked ? "Transfer-Encoding: chunked\r\n" : "", headers));
@@ -152,12 +153,12 @@ final class ResponseWriter {
     }
 
     private void send(byte[] bytes) throws IOException {
-        waitingSince = System.nanoTime() | 1;
+        writingSince = System.nanoTime() | 1;
         try {
             out.write(bytes);
             out.flush();
         } finally {
-            waitingSince = 0;
+            writingSince = 0;
         }
     }
 }

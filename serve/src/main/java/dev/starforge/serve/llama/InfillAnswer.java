@@ -4,10 +4,10 @@ import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.generation.Event;
-import dev.starforge.serve.generation.Run;
+import dev.starforge.serve.generation.ActiveRequest;
+import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.Tally;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -23,19 +23,19 @@ import tools.jackson.databind.node.ObjectNode;
  * @param responseFields paths such as {@code timings/prompt_n}: only these, under just that name; empty is all
  */
 record InfillAnswer(String model, boolean truncated, List<String> responseFields) {
-    void whole(Call call, Run run) throws IOException, InterruptedException {
+    void whole(Call call, ActiveRequest run) throws IOException, InterruptedException {
         List<StringBuilder> texts = texts(run);
         ObjectNode[] results = new ObjectNode[run.size()];
         for (int open = run.size(); open > 0; ) {
             switch (run.next()) {
-                case Event.Piece piece -> texts.get(piece.sequence()).append(piece.text());
-                case Event.Finished finished -> {
+                case GenerationEvent.Delta piece -> texts.get(piece.sequence()).append(piece.text());
+                case GenerationEvent.Finished finished -> {
                     String text = texts.get(finished.sequence()).toString();
                     results[finished.sequence()] = chosen(result(finished, text, text.contains("\n")));
                     open--;
                 }
-                case Event.Failed failed ->
-                    throw new HttpFailure(
+                case GenerationEvent.Failed failed ->
+                    throw new HttpException(
                             failed.code().status(),
                             failed.code().name(),
                             failed.code().message());
@@ -49,23 +49,23 @@ record InfillAnswer(String model, boolean truncated, List<String> responseFields
         call.respond(200, "application/json", list.toString().getBytes(StandardCharsets.UTF_8));
     }
 
-    void stream(Call call, Run run) throws IOException, InterruptedException {
+    void stream(Call call, ActiveRequest run) throws IOException, InterruptedException {
         Call.Events events = call.events();
         boolean[] lines = new boolean[run.size()];
         for (int open = run.size(); open > 0; ) {
             switch (run.next()) {
-                case Event.Piece piece -> {
+                case GenerationEvent.Delta piece -> {
                     lines[piece.sequence()] |= piece.text().contains("\n");
                     events.send(Jackson.object()
                             .put("index", piece.sequence())
                             .put("content", piece.text())
                             .put("stop", false));
                 }
-                case Event.Finished finished -> {
+                case GenerationEvent.Finished finished -> {
                     events.send(chosen(result(finished, "", lines[finished.sequence()])));
                     open--;
                 }
-                case Event.Failed failed -> {
+                case GenerationEvent.Failed failed -> {
                     events.send(Api.error(
                             failed.code().status(),
                             failed.code().name(),
@@ -77,7 +77,7 @@ record InfillAnswer(String model, boolean truncated, List<String> responseFields
         events.finish();
     }
 
-    private static List<StringBuilder> texts(Run run) {
+    private static List<StringBuilder> texts(ActiveRequest run) {
         List<StringBuilder> texts = new ArrayList<>();
         for (int i = 0; i < run.size(); i++) {
             texts.add(new StringBuilder());
@@ -85,7 +85,7 @@ record InfillAnswer(String model, boolean truncated, List<String> responseFields
         return texts;
     }
 
-    private ObjectNode result(Event.Finished finished, String text, boolean hasLine) {
+    private ObjectNode result(GenerationEvent.Finished finished, String text, boolean hasLine) {
         Tally tally = finished.tally();
         ObjectNode result = Jackson.object();
         result.put("index", finished.sequence());

@@ -1,13 +1,13 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.serve.generation.TextLimit;
+import dev.starforge.serve.generation.OutputLimit;
 import java.time.Duration;
 
 /**
  * Where an editor wants a suggestion to end: before a line that is indented less than so much, since the block to fill in is
  * over there; and after so long, counted from the first text, once there is a whole line to show.
  */
-final class InfillLimit implements TextLimit {
+final class InfillLimit implements OutputLimit {
     private final int indent;
     private final Duration time;
     private long begin;

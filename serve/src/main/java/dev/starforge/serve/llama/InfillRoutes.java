@@ -7,18 +7,18 @@ import dev.starforge.data.FimMarkers;
 import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.InvalidRequest;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.ActiveRequest;
+import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.Prompt;
-import dev.starforge.serve.generation.Run;
 import dev.starforge.serve.generation.SamplingFields;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -44,24 +44,25 @@ public final class InfillRoutes {
     /** llama.cpp's sampler for filling in keeps what is at least this probable; ours in proportion to the most likely. */
     private static final double INFILL_MIN_P = 0.2;
 
-    private final Inference inference;
+    private final InferenceService inference;
     private final LongSupplier seeds;
 
-    public InfillRoutes(Inference inference, LongSupplier seeds) {
+    public InfillRoutes(InferenceService inference, LongSupplier seeds) {
         this.inference = inference;
         this.seeds = seeds;
     }
 
-    public List<Route> routes() {
-        return List.of(new Route("POST", "/infill", Api.OPENAI, Weight.WORK, this::infill));
+    public List<ApiRoute> routes() {
+        return List.of(new ApiRoute("POST", "/infill", Api.OPENAI, Weight.WORK, this::infill));
     }
 
     private void infill(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
         ModelCard card = engine.card();
-        Fields fields = call.fields();
+        RequestFields fields = call.fields();
         if (FimMarkers.of(card.tokenizer()).isEmpty()) {
-            throw InvalidRequest.of("input_prefix", "a model with fill-in-the-middle tokens; this one has none");
+            throw InvalidRequestException.of(
+                    "input_prefix", "a model with fill-in-the-middle tokens; this one has none");
         }
         for (String name : List.of("input_prefix", "input_suffix")) {
             if (!fields.has(name)) {
@@ -71,9 +72,9 @@ public final class InfillRoutes {
         if (fields.flag("token_healing", false)) {
             fields.violate("token_healing", "false: the middle begins with a token of its own");
         }
-        String prefix = fields.text("input_prefix", "");
-        String suffix = fields.text("input_suffix", "");
-        String begun = fields.text("prompt", "");
+        String prefix = fields.string("input_prefix", "");
+        String suffix = fields.string("input_suffix", "");
+        String begun = fields.string("prompt", "");
         List<Snippet> snippets = snippets(fields);
         int predict = (int) fields.integer("n_predict", -1, card.context(), -1);
         int choices = (int) fields.integer("n_cmpl", 1, MOST_CHOICES, 1);
@@ -83,7 +84,7 @@ public final class InfillRoutes {
         boolean stream = fields.flag("stream", false);
         Sampling sampling = sampling(fields);
         List<String> stops = SamplingFields.stops(fields);
-        String adapter = adapter(engine, fields.text("model", ""));
+        String adapter = adapter(engine, fields.string("model", ""));
         fields.check();
 
         FillInMiddle gap = FillInMiddle.of(card.tokenizer(), Path.of(card.id()));
@@ -104,8 +105,8 @@ public final class InfillRoutes {
                     stops,
                     () -> new InfillLimit(indent, time)));
         }
-        try (Run run = inference.start(engine, prompts)) {
-            call.onGone(run::cancel);
+        try (ActiveRequest run = inference.start(engine, prompts)) {
+            call.onDisconnect(run::cancel);
             InfillAnswer answer = new InfillAnswer(card.id(), window.truncated(), responseFields);
             if (stream) {
                 answer.stream(call, run);
@@ -115,7 +116,7 @@ public final class InfillRoutes {
         }
     }
 
-    private static List<Snippet> snippets(Fields fields) {
+    private static List<Snippet> snippets(RequestFields fields) {
         JsonNode extra = fields.node("input_extra");
         List<Snippet> snippets = new ArrayList<>();
         boolean right = !fields.has("input_extra") || extra.isArray();
@@ -133,7 +134,7 @@ public final class InfillRoutes {
     }
 
     /** With {@code samplers}, only those that it lists; one that is not listed does nothing. */
-    private Sampling sampling(Fields fields) {
+    private Sampling sampling(RequestFields fields) {
         Sampling all = new SamplingFields(fields, DEFAULTS)
                 .common("repeat_penalty", seeds)
                 .penalties()

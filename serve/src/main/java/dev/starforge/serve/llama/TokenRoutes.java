@@ -3,12 +3,12 @@ package dev.starforge.serve.llama;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.PromptFields;
 import java.io.IOException;
 import java.util.List;
@@ -18,24 +18,24 @@ import tools.jackson.databind.node.ObjectNode;
 
 /** Text to token ids and back, with the names of llama-server and those of vLLM. */
 public final class TokenRoutes {
-    private final Inference inference;
+    private final InferenceService inference;
 
-    public TokenRoutes(Inference inference) {
+    public TokenRoutes(InferenceService inference) {
         this.inference = inference;
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
-                new Route("POST", "/tokenize", Api.OPENAI, Weight.WORK, this::tokenize),
-                new Route("POST", "/detokenize", Api.OPENAI, Weight.WORK, this::detokenize));
+                new ApiRoute("POST", "/tokenize", Api.OPENAI, Weight.WORK, this::tokenize),
+                new ApiRoute("POST", "/detokenize", Api.OPENAI, Weight.WORK, this::detokenize));
     }
 
     private void tokenize(Call call) throws IOException {
         ModelCard card = inference.engine().card();
         Tokenizer tokenizer = card.tokenizer();
-        Fields fields = call.fields();
+        RequestFields fields = call.fields();
         boolean vllm = fields.has("prompt");
-        String text = fields.text(vllm ? "prompt" : "content", "");
+        String text = fields.string(vllm ? "prompt" : "content", "");
         if (!vllm && !fields.has("content")) {
             fields.violate("content", "a string");
         }
@@ -61,7 +61,7 @@ public final class TokenRoutes {
 
     private void detokenize(Call call) throws IOException {
         ModelCard card = inference.engine().card();
-        Fields fields = call.fields();
+        RequestFields fields = call.fields();
         Optional<int[]> ids = PromptFields.ids(fields.node("tokens"), card.vocabulary());
         if (ids.isEmpty()) {
             fields.violate("tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));

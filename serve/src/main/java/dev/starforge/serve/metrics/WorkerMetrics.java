@@ -16,7 +16,7 @@ public final class WorkerMetrics {
     public static final String CONTENT_TYPE = Exposition.TYPE;
 
     /** How a request ended. */
-    public enum Outcome {
+    public enum RequestOutcome {
         OK,
         CANCELLED,
         TIMEOUT,
@@ -53,13 +53,14 @@ public final class WorkerMetrics {
     private final Histogram firstToken;
     private final Histogram interToken;
     private final Histogram endToEnd;
-    private final Rate rate = new Rate(RATE_WINDOW);
+    private final TokenRate rate = new TokenRate(RATE_WINDOW);
 
     /** @param status of the engine, or of none while it loads; asked once for each number */
     public WorkerMetrics(String model, Supplier<EngineStatus> status, Supplier<Duration> uptime) {
         String label = "model_name=" + Exposition.quoted(model);
-        String[] outcomes =
-                List.of(Outcome.values()).stream().map(Outcome::label).toArray(String[]::new);
+        String[] outcomes = List.of(RequestOutcome.values()).stream()
+                .map(RequestOutcome::label)
+                .toArray(String[]::new);
         requests = add(new Counter("worker_requests_total", "Requests by how they ended.", "", "outcome", outcomes));
         tokens = add(new Counter("worker_tokens_generated_total", "Tokens generated.", "", "", ""));
         promptTokens = add(new Counter("worker_prompt_tokens_total", "Tokens of prompts.", "", "", ""));
@@ -69,13 +70,13 @@ public final class WorkerMetrics {
                 "",
                 DURATION_MS));
         gauge("worker_memory_bytes", "Memory of the device in use.", "", status, EngineStatus::memoryBytes);
-        add(new Reading(
+        add(new CallbackMetric(
                 "worker_uptime_seconds",
                 "Time since the start.",
                 "gauge",
                 "",
                 () -> uptime.get().toMillis() / 1e3));
-        add(new Reading(
+        add(new CallbackMetric(
                 "worker_tokens_per_second", "Tokens generated in the last seconds.", "gauge", "", rate::perSecond));
         gauge("vllm:num_requests_running", "Sequences in the batch.", label, status, EngineStatus::running);
         gauge("vllm:num_requests_waiting", "Sequences in the queue.", label, status, EngineStatus::waiting);
@@ -115,7 +116,7 @@ public final class WorkerMetrics {
             String labels,
             Supplier<EngineStatus> status,
             ToDoubleFunction<EngineStatus> value) {
-        add(new Reading(name, help, "gauge", labels, () -> value.applyAsDouble(status.get())));
+        add(new CallbackMetric(name, help, "gauge", labels, () -> value.applyAsDouble(status.get())));
     }
 
     private void count(
@@ -124,7 +125,7 @@ public final class WorkerMetrics {
             String labels,
             Supplier<EngineStatus> status,
             ToDoubleFunction<EngineStatus> value) {
-        add(new Reading(name, help, "counter", labels, () -> value.applyAsDouble(status.get())));
+        add(new CallbackMetric(name, help, "counter", labels, () -> value.applyAsDouble(status.get())));
     }
 
     public void firstToken(Duration since) {
@@ -147,12 +148,12 @@ public final class WorkerMetrics {
     }
 
     /** A request that never became a sequence. */
-    public void refused(Outcome outcome) {
+    public void refused(RequestOutcome outcome) {
         requests.add(outcome.label(), 1);
     }
 
     /** @param reason {@code stop}, {@code length} or {@code abort}, as vLLM has them */
-    public void ended(Outcome outcome, String reason, Duration since) {
+    public void ended(RequestOutcome outcome, String reason, Duration since) {
         requests.add(outcome.label(), 1);
         success.add(reason, 1);
         duration.observe(seconds(since) * 1e3);

@@ -4,12 +4,12 @@ import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.ToolFormat;
-import dev.starforge.serve.generation.Event;
-import dev.starforge.serve.generation.Run;
+import dev.starforge.serve.generation.ActiveRequest;
+import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.Tally;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -27,7 +27,7 @@ import tools.jackson.databind.node.ObjectNode;
  * @param prompts how many different prompts there are; each has as many choices in a row
  */
 record Answer(
-        Style style,
+        CompletionFormat style,
         String id,
         long created,
         String model,
@@ -37,19 +37,20 @@ record Answer(
         ToolFormat tools) {
 
     /** Waits for all choices, and answers. */
-    void whole(Call call, Run run) throws IOException, InterruptedException {
+    void whole(Call call, ActiveRequest run) throws IOException, InterruptedException {
         List<Choice> choices = choices(run);
         for (int open = run.size(); open > 0; ) {
             switch (run.next()) {
-                case Event.Piece piece -> choices.get(piece.sequence()).add(piece);
-                case Event.Finished finished -> {
+                case GenerationEvent.Delta piece ->
+                    choices.get(piece.sequence()).add(piece);
+                case GenerationEvent.Finished finished -> {
                     Choice done = choices.get(finished.sequence());
                     done.finish(finished);
                     done.text.append(done.rest);
                     open--;
                 }
-                case Event.Failed failed ->
-                    throw new HttpFailure(
+                case GenerationEvent.Failed failed ->
+                    throw new HttpException(
                             failed.code().status(),
                             failed.code().name(),
                             failed.code().message());
@@ -69,7 +70,7 @@ record Answer(
     }
 
     /** Answers piece by piece. */
-    void stream(Call call, Run run) throws IOException, InterruptedException {
+    void stream(Call call, ActiveRequest run) throws IOException, InterruptedException {
         Call.Events events = call.events();
         List<Choice> choices = choices(run);
         for (int i = 0; i < choices.size(); i++) {
@@ -81,13 +82,13 @@ record Answer(
         }
         for (int open = run.size(); open > 0; ) {
             switch (run.next()) {
-                case Event.Piece piece -> send(events, choices.get(piece.sequence()), piece);
-                case Event.Finished finished -> {
+                case GenerationEvent.Delta piece -> send(events, choices.get(piece.sequence()), piece);
+                case GenerationEvent.Finished finished -> {
                     choices.get(finished.sequence()).finish(finished);
                     finish(events, choices.get(finished.sequence()), finished.sequence());
                     open--;
                 }
-                case Event.Failed failed -> {
+                case GenerationEvent.Failed failed -> {
                     events.send(Api.error(
                             failed.code().status(),
                             failed.code().name(),
@@ -107,7 +108,7 @@ record Answer(
     }
 
     /** A token without text of its own waits for the one that completes it. */
-    private void send(Call.Events events, Choice choice, Event.Piece piece) throws IOException {
+    private void send(Call.Events events, Choice choice, GenerationEvent.Delta piece) throws IOException {
         choice.waiting.addAll(piece.tokens());
         send(events, choice, piece.sequence(), choice.parser.push(piece.text()));
     }
@@ -141,8 +142,8 @@ record Answer(
 
     private static final class Choice {
         private final StringBuilder text = new StringBuilder();
-        private final List<Token> tokens = new ArrayList<>();
-        private final List<Token> waiting = new ArrayList<>();
+        private final List<GeneratedToken> tokens = new ArrayList<>();
+        private final List<GeneratedToken> waiting = new ArrayList<>();
         private final ToolParser parser;
         private List<ToolParser.ToolCall> calls = List.of();
         private String rest = "";
@@ -153,12 +154,12 @@ record Answer(
             parser = new ToolParser(format);
         }
 
-        void add(Event.Piece piece) {
+        void add(GenerationEvent.Delta piece) {
             text.append(parser.push(piece.text()));
             tokens.addAll(piece.tokens());
         }
 
-        void finish(Event.Finished finished) {
+        void finish(GenerationEvent.Finished finished) {
             ToolParser.Rest left = parser.finish();
             rest = left.text();
             calls = left.calls();
@@ -167,7 +168,7 @@ record Answer(
         }
     }
 
-    private List<Choice> choices(Run run) {
+    private List<Choice> choices(ActiveRequest run) {
         List<Choice> choices = new ArrayList<>();
         for (int i = 0; i < run.size(); i++) {
             choices.add(new Choice(tools));
@@ -207,7 +208,7 @@ record Answer(
         return body;
     }
 
-    private void putLogprobs(ObjectNode choice, List<Token> tokens, int offset) {
+    private void putLogprobs(ObjectNode choice, List<GeneratedToken> tokens, int offset) {
         if (logprobs && !tokens.isEmpty()) {
             choice.set("logprobs", style.logprobs(tokens, offset));
         } else {

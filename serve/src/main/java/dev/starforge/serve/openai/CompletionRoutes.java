@@ -6,19 +6,19 @@ import dev.starforge.data.FimMarkers;
 import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.InvalidRequest;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
-import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.ActiveRequest;
+import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.serve.generation.Run;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Clock;
@@ -38,29 +38,29 @@ public final class CompletionRoutes {
     private static final int MOST_LOGPROBS = 20;
     private static final int MOST_SEQUENCES = 128;
 
-    private final Inference inference;
+    private final InferenceService inference;
     private final Clock clock;
     private final LongSupplier seeds;
     private final Supplier<String> ids;
 
     /** @param ids for answers, without their prefix */
-    public CompletionRoutes(Inference inference, Clock clock, LongSupplier seeds, Supplier<String> ids) {
+    public CompletionRoutes(InferenceService inference, Clock clock, LongSupplier seeds, Supplier<String> ids) {
         this.inference = inference;
         this.clock = clock;
         this.seeds = seeds;
         this.ids = ids;
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
-                new Route("POST", "/v1/completions", Api.OPENAI, Weight.WORK, this::completions),
-                new Route("POST", "/v1/chat/completions", Api.OPENAI, Weight.WORK, this::chat));
+                new ApiRoute("POST", "/v1/completions", Api.OPENAI, Weight.WORK, this::completions),
+                new ApiRoute("POST", "/v1/chat/completions", Api.OPENAI, Weight.WORK, this::chat));
     }
 
     private void completions(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
         ModelCard card = engine.card();
-        Fields fields = call.fields();
+        RequestFields fields = call.fields();
         OpenAiFields common = new OpenAiFields(fields, engine, seeds);
         int maxTokens = common.maxTokens("max_tokens", DEFAULT_TOKENS);
         boolean echo = fields.flag("echo", false);
@@ -81,7 +81,7 @@ public final class CompletionRoutes {
         boolean usage = common.includeUsage();
         fields.check();
         if (gap.isPresent()) {
-            prompts = List.of(gap.get().prompt(fields.text("prompt", ""), fields.text("suffix", "")));
+            prompts = List.of(gap.get().prompt(fields.string("prompt", ""), fields.string("suffix", "")));
         }
         List<HealedPrompt> healed = prompts.stream()
                 .map(heals ? card.tokenizer()::heal : HealedPrompt::asIs)
@@ -94,7 +94,7 @@ public final class CompletionRoutes {
                 call.tenant());
         List<String> repeated = new ArrayList<>();
         echoes.forEach(text -> repeated.addAll(Collections.nCopies(common.choices(), text)));
-        Style style = new CompletionStyle(new TokenText(card.tokenizer()), repeated);
+        CompletionFormat style = new TextFormat(new TokenLogprobs(card.tokenizer()), repeated);
         answer(
                 call,
                 engine,
@@ -104,8 +104,8 @@ public final class CompletionRoutes {
     }
 
     /** A suffix asks for what stands before it. */
-    private static Optional<FillInMiddle> gap(Fields fields, ModelCard card) {
-        if (fields.text("suffix", "").isEmpty()) {
+    private static Optional<FillInMiddle> gap(RequestFields fields, ModelCard card) {
+        if (fields.string("suffix", "").isEmpty()) {
             return Optional.empty();
         }
         if (!fields.node("prompt").isString()) {
@@ -118,18 +118,18 @@ public final class CompletionRoutes {
         return Optional.of(FillInMiddle.of(card.tokenizer(), Path.of(card.id())));
     }
 
-    private static List<String> echoes(Fields fields, List<int[]> prompts, ModelCard card) {
+    private static List<String> echoes(RequestFields fields, List<int[]> prompts, ModelCard card) {
         List<String> texts = new ArrayList<>();
         for (int[] prompt : prompts) {
             texts.add(card.tokenizer().decode(prompt, true));
         }
-        return fields.node("prompt").isString() ? List.of(fields.text("prompt", "")) : texts;
+        return fields.node("prompt").isString() ? List.of(fields.string("prompt", "")) : texts;
     }
 
     private void chat(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
         ModelCard card = engine.card();
-        Fields fields = call.fields();
+        RequestFields fields = call.fields();
         OpenAiFields common = new OpenAiFields(fields, engine, seeds);
         boolean logprobs = fields.flag("logprobs", false);
         int top = (int) fields.integer("top_logprobs", 0, MOST_LOGPROBS, 0);
@@ -139,7 +139,7 @@ public final class CompletionRoutes {
         if (fields.flag("token_healing", false)) {
             fields.violate("token_healing", "false: a conversation ends with what the chat template puts there");
         }
-        List<JsonNode> tools = Messages.tools(fields, card);
+        List<JsonNode> tools = ChatMessages.tools(fields, card);
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
         String text = render(fields, card, tools);
@@ -155,7 +155,7 @@ public final class CompletionRoutes {
                 Set.of(),
                 logprobs ? top : GenerationRequest.NO_LOGPROBS,
                 call.tenant());
-        Style style = new ChatStyle(new TokenText(card.tokenizer()), ids);
+        CompletionFormat style = new ChatFormat(new TokenLogprobs(card.tokenizer()), ids);
         answer(
                 call,
                 engine,
@@ -164,15 +164,15 @@ public final class CompletionRoutes {
                 stream);
     }
 
-    private static String render(Fields fields, ModelCard card, List<JsonNode> tools) {
+    private static String render(RequestFields fields, ModelCard card, List<JsonNode> tools) {
         Optional<ChatTemplate> template = card.chatTemplate();
         if (template.isEmpty()) {
-            throw InvalidRequest.of(
+            throw InvalidRequestException.of(
                     "messages",
                     "a model with a chat template; this one has none, give it one with --chat-template FILE");
         }
-        Map<String, JsonNode> settings = Messages.settings(fields);
-        return Messages.read(fields)
+        Map<String, JsonNode> settings = ChatMessages.settings(fields);
+        return ChatMessages.read(fields)
                 .map(messages -> {
                     try {
                         return template.get().render(messages, tools, true, settings);
@@ -185,7 +185,12 @@ public final class CompletionRoutes {
     }
 
     private Answer answer(
-            Style style, OpenAiFields common, boolean logprobs, boolean usage, int prompts, ToolFormat tools) {
+            CompletionFormat style,
+            OpenAiFields common,
+            boolean logprobs,
+            boolean usage,
+            int prompts,
+            ToolFormat tools) {
         return new Answer(
                 style,
                 style.idPrefix() + ids.get(),
@@ -199,8 +204,8 @@ public final class CompletionRoutes {
 
     private void answer(Call call, InferenceEngine engine, List<Prompt> wanted, Answer answer, boolean stream)
             throws IOException, InterruptedException {
-        try (Run run = inference.start(engine, wanted)) {
-            call.onGone(run::cancel);
+        try (ActiveRequest run = inference.start(engine, wanted)) {
+            call.onDisconnect(run::cancel);
             if (stream) {
                 answer.stream(call, run);
             } else {

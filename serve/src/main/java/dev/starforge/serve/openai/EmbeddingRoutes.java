@@ -2,17 +2,17 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.InvalidRequest;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
-import dev.starforge.serve.api.Violation;
+import dev.starforge.serve.api.FieldViolation;
+import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.ActiveEmbedding;
+import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.serve.generation.Vectors;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -25,22 +25,22 @@ import tools.jackson.databind.node.ObjectNode;
 public final class EmbeddingRoutes {
     private static final int MOST_INPUTS = 2048;
 
-    private final Inference inference;
+    private final InferenceService inference;
 
-    public EmbeddingRoutes(Inference inference) {
+    public EmbeddingRoutes(InferenceService inference) {
         this.inference = inference;
     }
 
-    public List<Route> routes() {
-        return List.of(new Route("POST", "/v1/embeddings", Api.OPENAI, Weight.WORK, this::embeddings));
+    public List<ApiRoute> routes() {
+        return List.of(new ApiRoute("POST", "/v1/embeddings", Api.OPENAI, Weight.WORK, this::embeddings));
     }
 
     private void embeddings(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
         ModelCard card = engine.card();
-        Fields fields = call.fields();
-        String model = fields.text("model", "");
-        String encoding = fields.text("encoding_format", "float");
+        RequestFields fields = call.fields();
+        String model = fields.string("model", "");
+        String encoding = fields.string("encoding_format", "float");
         if (!List.of("float", "base64").contains(encoding)) {
             fields.violate("encoding_format", "float or base64");
         }
@@ -51,8 +51,8 @@ public final class EmbeddingRoutes {
         fields.check();
         inputs.forEach(input -> requireRoom(input, card));
         String adapter = OpenAiFields.adapter(engine, model);
-        try (Vectors vectors = inference.embed(engine, inputs, adapter)) {
-            call.onGone(vectors::cancel);
+        try (ActiveEmbedding vectors = inference.embed(engine, inputs, adapter)) {
+            call.onDisconnect(vectors::cancel);
             List<float[]> all = vectors.await();
             ObjectNode body = Jackson.object().put("object", "list");
             ArrayNode data = body.putArray("data");
@@ -68,9 +68,9 @@ public final class EmbeddingRoutes {
 
     private static void requireRoom(int[] input, ModelCard card) {
         if (input.length > card.context()) {
-            throw new InvalidRequest(
+            throw new InvalidRequestException(
                     "context_length_exceeded",
-                    List.of(new Violation(
+                    List.of(new FieldViolation(
                             "input", "at most " + card.context() + " tokens, but one has " + input.length)));
         }
     }

@@ -2,17 +2,17 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.InvalidRequest;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.generation.Inference;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.generation.InferenceService;
+import dev.starforge.serve.http.HttpException;
 import java.io.IOException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -27,21 +27,21 @@ public final class ModelRoutes {
     private static final int LONGEST_NAME = 128;
     private static final int LONGEST_PATH = 4096;
 
-    private final Inference inference;
+    private final InferenceService inference;
     private final Optional<Path> adapterRoot;
 
     /** @param adapterRoot adapters are loaded from below it only; without one, none are */
-    public ModelRoutes(Inference inference, Optional<Path> adapterRoot) {
+    public ModelRoutes(InferenceService inference, Optional<Path> adapterRoot) {
         this.inference = inference;
         this.adapterRoot = adapterRoot;
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
-                new Route("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::list),
-                new Route("GET", "/v1/models/{id}", Api.OPENAI, Weight.QUICK, this::one),
-                new Route("POST", "/v1/load_lora_adapter", Api.OPENAI, Weight.CONTROL, this::load),
-                new Route("POST", "/v1/unload_lora_adapter", Api.OPENAI, Weight.CONTROL, this::unload));
+                new ApiRoute("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::list),
+                new ApiRoute("GET", "/v1/models/{id}", Api.OPENAI, Weight.QUICK, this::one),
+                new ApiRoute("POST", "/v1/load_lora_adapter", Api.OPENAI, Weight.CONTROL, this::load),
+                new ApiRoute("POST", "/v1/unload_lora_adapter", Api.OPENAI, Weight.CONTROL, this::unload));
     }
 
     private void list(Call call) throws IOException {
@@ -55,7 +55,7 @@ public final class ModelRoutes {
 
     private void one(Call call) throws IOException {
         InferenceEngine engine = inference.engine();
-        String name = OpenAiFields.adapter(engine, call.rest());
+        String name = OpenAiFields.adapter(engine, call.pathParameter());
         ObjectNode found = engine.adapters().stream()
                 .filter(adapter -> adapter.name().equals(name))
                 .findFirst()
@@ -82,12 +82,12 @@ public final class ModelRoutes {
 
     private void load(Call call) throws IOException {
         InferenceEngine engine = inference.engine();
-        Fields fields = call.fields();
-        String name = fields.requireText("lora_name", LONGEST_NAME);
-        String path = fields.requireText("lora_path", LONGEST_PATH);
+        RequestFields fields = call.fields();
+        String name = fields.requireString("lora_name", LONGEST_NAME);
+        String path = fields.requireString("lora_path", LONGEST_PATH);
         fields.check();
         if (name.equals(engine.card().id())) {
-            throw InvalidRequest.of("lora_name", "another name than the model's own");
+            throw InvalidRequestException.of("lora_name", "another name than the model's own");
         }
         Path folder = below(path);
         adapting(() -> engine.loadAdapter(name, folder));
@@ -96,8 +96,8 @@ public final class ModelRoutes {
 
     private void unload(Call call) throws IOException {
         InferenceEngine engine = inference.engine();
-        Fields fields = call.fields();
-        String name = fields.requireText("lora_name", LONGEST_NAME);
+        RequestFields fields = call.fields();
+        String name = fields.requireString("lora_name", LONGEST_NAME);
         fields.check();
         adapting(() -> engine.unloadAdapter(name));
         call.respond(200, Jackson.object().put("lora_name", name).put("status", "unloaded"));
@@ -106,14 +106,14 @@ public final class ModelRoutes {
     private static void adapting(Runnable work) {
         try {
             work.run();
-        } catch (EngineRefusal refusal) {
-            throw Inference.answer(refusal);
+        } catch (EngineException refusal) {
+            throw InferenceService.answer(refusal);
         }
     }
 
     /** The folder that a path names, links followed; that it is not there and that it is elsewhere look the same. */
     private Path below(String path) {
-        HttpFailure elsewhere = new HttpFailure(
+        HttpException elsewhere = new HttpException(
                 403,
                 "adapter_path_not_allowed",
                 "lora_path: expected a folder below the one given with --adapter-root");

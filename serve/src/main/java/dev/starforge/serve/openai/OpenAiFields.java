@@ -2,13 +2,13 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Sampling;
-import dev.starforge.serve.api.Fields;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.SamplingFields;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -18,7 +18,7 @@ import java.util.function.LongSupplier;
 final class OpenAiFields {
     private static final int MOST_CHOICES = 16;
 
-    private final Fields fields;
+    private final RequestFields fields;
     private final InferenceEngine engine;
     private final Sampling sampling;
     private final List<String> stops;
@@ -26,7 +26,7 @@ final class OpenAiFields {
     private final boolean ignoreEos;
     private final String model;
 
-    OpenAiFields(Fields fields, InferenceEngine engine, LongSupplier seeds) {
+    OpenAiFields(RequestFields fields, InferenceEngine engine, LongSupplier seeds) {
         this.fields = fields;
         this.engine = engine;
         sampling = new SamplingFields(fields, Sampling.PLAIN)
@@ -36,12 +36,12 @@ final class OpenAiFields {
         stops = SamplingFields.stops(fields);
         choices = (int) fields.integer("n", 1, MOST_CHOICES, 1);
         ignoreEos = fields.flag("ignore_eos", false);
-        model = fields.text("model", "");
+        model = fields.string("model", "");
         if (!fields.node("logit_bias").isEmpty()) {
             fields.violate("logit_bias", "none: it is not supported");
         }
-        Fields format = fields.section("response_format");
-        if (!format.text("type", "text").equals("text")) {
+        RequestFields format = fields.section("response_format");
+        if (!format.string("type", "text").equals("text")) {
             fields.violate("response_format", "the type text: output cannot be constrained");
         }
     }
@@ -68,7 +68,7 @@ final class OpenAiFields {
             return "";
         }
         if (engine.adapters().stream().map(AdapterCard::name).noneMatch(model::equals)) {
-            throw new HttpFailure(404, "model_not_found", "no such model or adapter here; GET /v1/models lists them");
+            throw new HttpException(404, "model_not_found", "no such model or adapter here; GET /v1/models lists them");
         }
         return model;
     }

@@ -2,10 +2,10 @@ package dev.starforge.serve.page;
 
 import dev.starforge.data.report.Report;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
@@ -68,18 +68,18 @@ public final class PageRoutes {
         return new PageRoutes(views);
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
-                new Route("GET", "/", Api.NATIVE, Weight.OPEN, call -> answer(call, "text/html", index)),
-                new Route("GET", "/page/{id}", Api.NATIVE, Weight.OPEN, this::file));
+                new ApiRoute("GET", "/", Api.NATIVE, Weight.OPEN, call -> answer(call, "text/html", index)),
+                new ApiRoute("GET", "/page/{id}", Api.NATIVE, Weight.OPEN, this::file));
     }
 
     private void file(Call call) throws IOException {
-        byte[] content = files.get(call.rest());
+        byte[] content = files.get(call.pathParameter());
         if (content == null) {
-            throw new HttpFailure(404, "not_found", "the page has no such file");
+            throw new HttpException(404, "not_found", "the page has no such file");
         }
-        String name = call.rest();
+        String name = call.pathParameter();
         answer(
                 call,
                 name.endsWith(".css") ? "text/css" : name.endsWith(".js") ? "text/javascript" : "image/svg+xml",

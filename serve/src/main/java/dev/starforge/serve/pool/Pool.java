@@ -1,33 +1,33 @@
 package dev.starforge.serve.pool;
 
-import dev.starforge.serve.api.Access;
-import dev.starforge.serve.api.Route;
+import dev.starforge.serve.api.AccessControl;
+import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Router;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.serve.page.PageRoutes;
-import dev.starforge.serve.pool.api.Happenings;
+import dev.starforge.serve.pool.api.PoolEvents;
 import dev.starforge.serve.pool.api.PoolMetrics;
 import dev.starforge.serve.pool.api.PoolRoutes;
-import dev.starforge.serve.pool.api.Registry;
+import dev.starforge.serve.pool.api.WorkerRegistry;
 import dev.starforge.serve.pool.api.WorkerRoutes;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RemoteEntry;
-import dev.starforge.serve.pool.device.Devices;
+import dev.starforge.serve.pool.device.DeviceDiscovery;
 import dev.starforge.serve.pool.proxy.HttpWorkerClient;
 import dev.starforge.serve.pool.proxy.Relay;
-import dev.starforge.serve.pool.route.Routing;
-import dev.starforge.serve.pool.supervise.Demand;
-import dev.starforge.serve.pool.supervise.PoolFailure;
-import dev.starforge.serve.pool.supervise.Preflight;
-import dev.starforge.serve.pool.supervise.Starter;
+import dev.starforge.serve.pool.route.WorkerRouting;
+import dev.starforge.serve.pool.supervise.OnDemandStarter;
+import dev.starforge.serve.pool.supervise.PoolException;
+import dev.starforge.serve.pool.supervise.PoolTimeouts;
 import dev.starforge.serve.pool.supervise.Supervisor;
-import dev.starforge.serve.pool.supervise.Surroundings;
-import dev.starforge.serve.pool.supervise.Timing;
+import dev.starforge.serve.pool.supervise.SupervisorContext;
 import dev.starforge.serve.pool.supervise.WorkerCommand;
+import dev.starforge.serve.pool.supervise.WorkerPreflight;
+import dev.starforge.serve.pool.supervise.WorkerStarter;
 import dev.starforge.serve.pool.supervise.WorkerState;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -55,34 +55,34 @@ public final class Pool implements AutoCloseable {
     private static final HttpLimits LIMITS = HttpLimits.DEFAULT.withConnections(4096);
 
     private final PoolConfig config;
-    private final PoolParts parts;
-    private final Narration log;
+    private final PoolDependencies parts;
+    private final EventLog log;
     private final Supervisor supervisor;
-    private final Starter starter;
-    private final Registry registry;
-    private final List<Route> routes;
+    private final WorkerStarter starter;
+    private final WorkerRegistry registry;
+    private final List<ApiRoute> routes;
     private final HttpServer server;
     private final AtomicBoolean draining = new AtomicBoolean();
     private final CountDownLatch ended = new CountDownLatch(1);
     private volatile boolean ticking = true;
 
-    private Pool(PoolConfig config, PoolParts parts, PoolKeys keys, Narration log)
+    private Pool(PoolConfig config, PoolDependencies parts, PoolKeys keys, EventLog log)
             throws IOException, InterruptedException {
         InetSocketAddress address = address(config.listen());
-        Access.checkAddress(address.getAddress(), keys.clients());
+        AccessControl.checkAddress(address.getAddress(), keys.clients());
         this.config = config;
         this.parts = parts;
         this.log = log;
-        Timing timing = parts.timing();
+        PoolTimeouts timing = parts.timing();
         PoolMetrics metrics = new PoolMetrics();
-        Happenings happenings = new Happenings(log, metrics, parts.clock());
+        PoolEvents happenings = new PoolEvents(log, metrics, parts.clock());
         Executor checks = work -> Thread.ofVirtual().name("pool check").start(work);
         WorkerCommand command = new WorkerCommand(
                 parts.program(),
                 config.apiKeyFile().map(Path::toAbsolutePath),
                 keys.clients().stream().findFirst().orElse(""),
                 this::uri);
-        supervisor = new Supervisor(new Surroundings(
+        supervisor = new Supervisor(new SupervisorContext(
                 config.state(),
                 parts.launcher(),
                 new HttpWorkerClient(ANSWER, timing.token()),
@@ -95,24 +95,24 @@ public final class Pool implements AutoCloseable {
                 checks,
                 happenings));
         try {
-            starter = new Starter(
+            starter = new WorkerStarter(
                     config,
-                    new Devices(parts.commands(), parts.program()),
-                    new Preflight(parts.commands(), parts.program()),
+                    new DeviceDiscovery(parts.commands(), parts.program()),
+                    new WorkerPreflight(parts.commands(), parts.program()),
                     supervisor,
                     timing);
-            registry = new Registry(supervisor, parts.resolver());
-            Routing routing = new Routing();
-            Demand demand = new Demand(config, supervisor, starter, timing);
-            List<Route> all = new ArrayList<>();
+            registry = new WorkerRegistry(supervisor, parts.resolver());
+            WorkerRouting routing = new WorkerRouting();
+            OnDemandStarter demand = new OnDemandStarter(config, supervisor, starter, timing);
+            List<ApiRoute> all = new ArrayList<>();
             all.addAll(
                     new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock()).routes());
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
             all.addAll(new Relay(demand, routing, metrics).routes());
             all.addAll(PageRoutes.ofPool().routes());
             routes = List.copyOf(all);
-            Access access = new Access(keys.clients(), keys.admins());
-            Router router = new Router(routes, access, REQUESTS, log, this::id, Router.Refusals.UNCOUNTED);
+            AccessControl access = new AccessControl(keys.clients(), keys.admins());
+            Router router = new Router(routes, access, REQUESTS, log, this::id, Router.RejectionCounter.UNCOUNTED);
             server = HttpServer.start(address, router, LIMITS, parts.clock());
         } catch (IOException | InterruptedException | RuntimeException failure) {
             supervisor.close();
@@ -127,12 +127,12 @@ public final class Pool implements AutoCloseable {
      * @param keys as the config's files have them
      * @throws IOException when the port or the state folder is taken, or no device can be found
      */
-    public static Pool start(PoolConfig config, List<String> program, PoolKeys keys, Narration log)
+    public static Pool start(PoolConfig config, List<String> program, PoolKeys keys, EventLog log)
             throws IOException, InterruptedException {
-        return start(config, PoolParts.ofSystem(program), keys, log);
+        return start(config, PoolDependencies.ofSystem(program), keys, log);
     }
 
-    static Pool start(PoolConfig config, PoolParts parts, PoolKeys keys, Narration log)
+    static Pool start(PoolConfig config, PoolDependencies parts, PoolKeys keys, EventLog log)
             throws IOException, InterruptedException {
         Pool pool = new Pool(config, parts, keys, log);
         try {
@@ -145,7 +145,7 @@ public final class Pool implements AutoCloseable {
         Thread.ofPlatform().name("pool tick").daemon().start(pool::tick);
         Thread.ofVirtual().name("pool autostart").start(pool::autostart);
         Thread.ofVirtual().name("pool probe").start(pool::probe);
-        log.line(Level.INFO, "pool", "listen", pool.uri().toString()).say("listening on " + pool.uri());
+        log.line(LogLevel.INFO, "pool", "listen", pool.uri().toString()).log("listening on " + pool.uri());
         return pool;
     }
 
@@ -169,7 +169,7 @@ public final class Pool implements AutoCloseable {
     private void watch(RemoteEntry entry) {
         try {
             registry.watch(entry);
-        } catch (PoolFailure failure) {
+        } catch (PoolException failure) {
             warn("register", entry.uri().toString(), failure);
         }
     }
@@ -180,8 +180,8 @@ public final class Pool implements AutoCloseable {
                     .anyMatch(view -> view.model().equals(entry.name()) && view.state() != WorkerState.STOPPED);
             if (entry.autostart() && !there) {
                 try {
-                    starter.start(new Starter.Wanted(entry.name(), "", Map.of(), Optional.empty()));
-                } catch (PoolFailure failure) {
+                    starter.start(new WorkerStarter.StartRequest(entry.name(), "", Map.of(), Optional.empty()));
+                } catch (PoolException failure) {
                     warn("autostart", entry.name(), failure);
                 } catch (InterruptedException stopped) {
                     Thread.currentThread().interrupt();
@@ -199,14 +199,14 @@ public final class Pool implements AutoCloseable {
             return;
         }
         starter.deployment()
-                .ifPresent(here -> log.line(Level.INFO, "pool", "deploy", config.id())
-                        .say("workers get, unless told otherwise, " + here.text()));
+                .ifPresent(here -> log.line(LogLevel.INFO, "pool", "deploy", config.id())
+                        .log("workers get, unless told otherwise, " + here.text()));
     }
 
     private void warn(String action, String target, Exception failure) {
-        log.line(Level.WARN, "pool", action, target)
+        log.line(LogLevel.WARN, "pool", action, target)
                 .with("error_kind", failure.getClass().getSimpleName())
-                .say(action + " " + target + " failed: " + failure.getMessage());
+                .log(action + " " + target + " failed: " + failure.getMessage());
     }
 
     /** A failure of one look does not end looking. */
@@ -221,7 +221,7 @@ public final class Pool implements AutoCloseable {
                         >= parts.timing().resolve().toNanos()) {
                     resolved = parts.nanos().getAsLong();
                     Thread.ofVirtual().name("pool resolve").start(this::resolve);
-                    supervisor.tendLogs();
+                    supervisor.rotateLogs();
                 }
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
@@ -235,7 +235,7 @@ public final class Pool implements AutoCloseable {
     private void resolve() {
         try {
             registry.refresh();
-        } catch (PoolFailure failure) {
+        } catch (PoolException failure) {
             warn("resolve", config.id(), failure);
         }
     }
@@ -258,7 +258,7 @@ public final class Pool implements AutoCloseable {
     /** Takes no new work, lets running work finish, ends its own workers, and ends; returns when that is done. */
     public void drain() {
         if (draining.compareAndSet(false, true)) {
-            log.line(Level.INFO, "pool", "drain", config.id()).say("shutting down: workers finish what they do");
+            log.line(LogLevel.INFO, "pool", "drain", config.id()).log("shutting down: workers finish what they do");
             try {
                 supervisor.drainAll();
                 while (!supervisor.isDrained()) {

@@ -4,7 +4,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.serve.engine.AdapterCard;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.time.InstantSource;
@@ -20,11 +20,11 @@ import java.util.function.Predicate;
  * keeps its place until no text uses it.
  */
 final class AdapterSet {
-    private record Named(Engine.Adapter adapter, Instant loaded) {}
+    private record NamedAdapter(Engine.Adapter adapter, Instant loaded) {}
 
     private final Optional<AdapterTable> table;
     private final InstantSource clock;
-    private final Map<String, Named> named = new ConcurrentHashMap<>();
+    private final Map<String, NamedAdapter> named = new ConcurrentHashMap<>();
     private final List<AdapterTable.Loaded> leaving = new ArrayList<>();
 
     AdapterSet(Optional<AdapterTable> table, InstantSource clock) {
@@ -36,9 +36,10 @@ final class AdapterSet {
         if (name.isEmpty()) {
             return Engine.Adapter.BASE;
         }
-        Named found = named.get(name);
+        NamedAdapter found = named.get(name);
         if (found == null) {
-            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
         }
         return found.adapter;
     }
@@ -51,27 +52,30 @@ final class AdapterSet {
 
     void load(String name, Path folder) {
         if (named.containsKey(name)) {
-            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_EXISTS, "an adapter " + name + " is loaded");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.ADAPTER_EXISTS, "an adapter " + name + " is loaded");
         }
         if (leaving.stream().anyMatch(each -> each.name().equals(name))) {
-            throw new EngineRefusal(
-                    EngineRefusal.Kind.ADAPTER_EXISTS,
+            throw new EngineException(
+                    EngineException.EngineErrorKind.ADAPTER_EXISTS,
                     "the adapter " + name + " was unloaded, but requests under way still use it; try again later");
         }
-        AdapterTable places = table.orElseThrow(() -> new EngineRefusal(
-                EngineRefusal.Kind.ADAPTER_UNUSABLE,
+        AdapterTable places = table.orElseThrow(() -> new EngineException(
+                EngineException.EngineErrorKind.ADAPTER_UNUSABLE,
                 "this worker has no room for adapters; start it with --max-adapters above 0"));
         try {
             AdapterTable.Loaded loaded = places.load(name, folder);
-            named.put(name, new Named(new Engine.Adapter(loaded.index(), loaded.hash()), clock.instant()));
+            named.put(name, new NamedAdapter(new Engine.Adapter(loaded.index(), loaded.hash()), clock.instant()));
         } catch (ModelException refused) {
-            throw new EngineRefusal(EngineRefusal.Kind.ADAPTER_UNUSABLE, String.valueOf(refused.getMessage()));
+            throw new EngineException(
+                    EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(refused.getMessage()));
         }
     }
 
     void unload(String name) {
         if (named.remove(name) == null) {
-            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
         }
         table.ifPresent(places -> leaving.add(places.loaded(name)));
     }

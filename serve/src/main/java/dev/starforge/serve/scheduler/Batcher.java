@@ -5,9 +5,9 @@ import dev.starforge.model.generate.Engine.Chosen;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
-import dev.starforge.serve.engine.Ending;
 import dev.starforge.serve.engine.EngineStatus;
-import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -18,7 +18,7 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * What each step computes. Every running text has its next token; then prompts get what {@link PieceSize} allows, first come
+ * What each step computes. Every running text has its next token; then prompts get what {@link ChunkSize} allows, first come
  * first served. When blocks run out, the youngest gives its own back and is computed again later. Belongs to one thread.
  *
  * <p>A token is accepted as soon as it is read, which is all that the next step needs: it is the text's, or its end. Sinks are
@@ -31,11 +31,11 @@ final class Batcher {
     private final ServedModel model;
     private final Engine engine;
     private final LongSupplier nanos;
-    private final Deque<Text> waiting = new ArrayDeque<>();
-    private final List<Text> running = new ArrayList<>(); // the oldest first
+    private final Deque<ScheduledSequence> waiting = new ArrayDeque<>();
+    private final List<ScheduledSequence> running = new ArrayList<>(); // the oldest first
     private final Deque<Integer> histories = new ArrayDeque<>();
     private final Deque<Runnable> undelivered = new ArrayDeque<>(); // tokens and ends that sinks are to be told
-    private final PieceSize pieceSize = new PieceSize();
+    private final ChunkSize pieceSize = new ChunkSize();
     private final Embedder embedder;
     private int turn;
     private long preemptions;
@@ -48,11 +48,11 @@ final class Batcher {
         IntStream.range(0, model.sequences()).forEach(histories::add);
     }
 
-    void add(Text text) {
+    void add(ScheduledSequence text) {
         waiting.add(text);
     }
 
-    void add(Embedder.Request request) {
+    void add(Embedder.EmbeddingRequest request) {
         embedder.add(request);
     }
 
@@ -87,7 +87,7 @@ final class Batcher {
         dropCancelled();
         admit();
         long begin = nanos.getAsLong();
-        Step step = begun();
+        BatchStep step = begun();
         long took = nanos.getAsLong() - begin;
         deliver();
         if (!step.isEmpty()) {
@@ -102,9 +102,9 @@ final class Batcher {
     }
 
     /** The next step, launched; it is empty if there is nothing to compute. What does not fit is made smaller until it does. */
-    private Step begun() {
+    private BatchStep begun() {
         while (true) {
-            Step step = next();
+            BatchStep step = next();
             if (step.isEmpty()) {
                 return step;
             }
@@ -117,7 +117,7 @@ final class Batcher {
         }
     }
 
-    private void finish(Step step, long beginTook) {
+    private void finish(BatchStep step, long beginTook) {
         long begin = nanos.getAsLong();
         Chosen chosen = engine.finish();
         if (step.isMostlyPrompts()) {
@@ -129,16 +129,16 @@ final class Batcher {
     }
 
     private void dropCancelled() {
-        List<Text> all = Stream.concat(waiting.stream(), running.stream())
-                .filter(Text::cancelled)
+        List<ScheduledSequence> all = Stream.concat(waiting.stream(), running.stream())
+                .filter(ScheduledSequence::cancelled)
                 .toList();
-        all.forEach(text -> end(text, new Ending.Cancelled()));
+        all.forEach(text -> end(text, new FinishReason.Cancelled()));
     }
 
     /** Those that wait join while there is a slot, and room for their whole prompt beside what runs. */
     private void admit() {
         while (!waiting.isEmpty() && running.size() < model.sequences()) {
-            Text next = waiting.getFirst();
+            ScheduledSequence next = waiting.getFirst();
             BlockPool.Figures blocks = engine.figures();
             int needed = Math.ceilDiv(next.length() + 1, Engine.BLOCK);
             if (!running.isEmpty() && needed + promised() > blocks.free() + blocks.cached()) {
@@ -161,15 +161,15 @@ final class Batcher {
     }
 
     /** Pieces in the order of the texts; all are of one rotary regime, and regimes take turns. */
-    private Step next() {
-        Step step = new Step();
+    private BatchStep next() {
+        BatchStep step = new BatchStep();
         int budget = pieceSize.tokens();
         int[] regimes = running.stream()
                 .mapToInt(text -> text.sequence().orElseThrow().regime())
                 .distinct()
                 .toArray();
         turn = (turn + 1) % Math.max(1, regimes.length);
-        for (Text text : running) {
+        for (ScheduledSequence text : running) {
             Engine.Sequence sequence = text.sequence().orElseThrow();
             int pending = sequence.pending();
             if (sequence.regime() != regimes[turn]) {
@@ -189,9 +189,12 @@ final class Batcher {
             preemptions++;
             return;
         }
-        Text youngest = running.getLast();
+        ScheduledSequence youngest = running.getLast();
         if (running.size() == 1) {
-            close(youngest, new Ending.Failed(Ending.Kind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
+            close(
+                    youngest,
+                    new FinishReason.EngineFailed(
+                            FinishReason.FailureKind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
             return;
         }
         preemptions++;
@@ -200,19 +203,22 @@ final class Batcher {
     }
 
     /** Decides what a token is to its text: all that the next step must know. */
-    private void accept(Text text, Token token) {
+    private void accept(ScheduledSequence text, GeneratedToken token) {
         if (text.request.maxTokens() == 0) {
-            close(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
+            close(text, new FinishReason.Completed(StopReason.MAX_TOKENS, text.cachedTokens()));
         } else if (token.id() == Decoding.NO_TOKEN) {
-            close(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
+            close(
+                    text,
+                    new FinishReason.EngineFailed(
+                            FinishReason.FailureKind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
         } else if (!text.request.ignoreEos() && model.endTokens().contains(token.id())
                 || text.request.stopTokens().contains(token.id())) {
-            close(text, new Ending.Finished(StopReason.EOS, text.cachedTokens()));
+            close(text, new FinishReason.Completed(StopReason.EOS, text.cachedTokens()));
         } else {
             text.add(token.id());
             undelivered.add(() -> tell(text, token));
             if (text.generated() == text.request.maxTokens()) {
-                close(text, new Ending.Finished(StopReason.MAX_TOKENS, text.cachedTokens()));
+                close(text, new FinishReason.Completed(StopReason.MAX_TOKENS, text.cachedTokens()));
             }
         }
     }
@@ -224,47 +230,50 @@ final class Batcher {
         }
     }
 
-    private void tell(Text text, Token token) {
+    private void tell(ScheduledSequence text, GeneratedToken token) {
         if (text.ended()) {
             return;
         }
         if (text.cancelled()) {
-            end(text, new Ending.Cancelled());
+            end(text, new FinishReason.Cancelled());
             return;
         }
         boolean more;
         try {
             more = text.tell(token);
         } catch (RuntimeException broken) {
-            end(text, new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the token could not be told: " + broken));
+            end(
+                    text,
+                    new FinishReason.EngineFailed(
+                            FinishReason.FailureKind.INFERENCE_FAILED, "the token could not be told: " + broken));
             return;
         }
         if (!more) {
-            end(text, new Ending.Finished(StopReason.STOP_SEQUENCE, text.cachedTokens()));
+            end(text, new FinishReason.Completed(StopReason.STOP_SEQUENCE, text.cachedTokens()));
         }
     }
 
     /** The engine ends: so does everything, after what was accepted. */
-    void endAll(Ending ending) {
+    void endAll(FinishReason ending) {
         deliver();
         Stream.concat(waiting.stream(), running.stream()).toList().forEach(text -> end(text, ending));
         embedder.endAll("the engine has ended");
     }
 
     /** Ends a text now. */
-    private void end(Text text, Ending ending) {
+    private void end(ScheduledSequence text, FinishReason ending) {
         waiting.remove(text);
         leave(text);
         text.end(ending);
     }
 
     /** Computes no more of a text, whose sink is told the end after its tokens. */
-    private void close(Text text, Ending ending) {
+    private void close(ScheduledSequence text, FinishReason ending) {
         leave(text);
         undelivered.add(() -> text.end(ending));
     }
 
-    private void leave(Text text) {
+    private void leave(ScheduledSequence text) {
         running.remove(text);
         text.suspend();
         if (text.history() >= 0) {

@@ -4,7 +4,7 @@ import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Piece;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -18,19 +18,19 @@ import org.jspecify.annotations.Nullable;
  */
 final class Embedder {
     private final Engine engine;
-    private final PieceSize pieceSize;
+    private final ChunkSize pieceSize;
     private final LongSupplier nanos;
-    private final List<Part> parts = new ArrayList<>(); // the oldest first; those that have begun come first
+    private final List<EmbeddingInput> parts = new ArrayList<>(); // the oldest first; those that have begun come first
 
     /** A request: its texts, their vectors so far, and where they go when all are there. */
-    static final class Request {
+    static final class EmbeddingRequest {
         private final List<int[]> texts;
         private final Engine.Adapter adapter;
         private final CompletableFuture<List<float[]>> result;
         private final float[][] vectors;
         private int left;
 
-        Request(List<int[]> texts, Engine.Adapter adapter, CompletableFuture<List<float[]>> result) {
+        EmbeddingRequest(List<int[]> texts, Engine.Adapter adapter, CompletableFuture<List<float[]>> result) {
             this.texts = texts;
             this.adapter = adapter;
             this.result = result;
@@ -47,13 +47,13 @@ final class Embedder {
     }
 
     /** One text of a request, and the sum of its states so far. */
-    private static final class Part {
-        private final Request request;
+    private static final class EmbeddingInput {
+        private final EmbeddingRequest request;
         private final int index;
         private Engine.@Nullable Sequence sequence;
         private double[] sum = {};
 
-        Part(Request request, int index) {
+        EmbeddingInput(EmbeddingRequest request, int index) {
             this.request = request;
             this.index = index;
         }
@@ -90,15 +90,15 @@ final class Embedder {
         }
     }
 
-    Embedder(Engine engine, PieceSize pieceSize, LongSupplier nanos) {
+    Embedder(Engine engine, ChunkSize pieceSize, LongSupplier nanos) {
         this.engine = engine;
         this.pieceSize = pieceSize;
         this.nanos = nanos;
     }
 
-    void add(Request request) {
+    void add(EmbeddingRequest request) {
         for (int i = 0; i < request.texts.size(); i++) {
-            parts.add(new Part(request, i));
+            parts.add(new EmbeddingInput(request, i));
         }
     }
 
@@ -120,13 +120,13 @@ final class Embedder {
 
     /** Gives all blocks back; whether there were any. */
     boolean suspend() {
-        return parts.stream().map(Part::suspend).reduce(false, Boolean::logicalOr);
+        return parts.stream().map(EmbeddingInput::suspend).reduce(false, Boolean::logicalOr);
     }
 
     void endAll(String why) {
         suspend();
-        parts.forEach(
-                part -> part.request.result.completeExceptionally(new EngineRefusal(EngineRefusal.Kind.DEAD, why)));
+        parts.forEach(part -> part.request.result.completeExceptionally(
+                new EngineException(EngineException.EngineErrorKind.DEAD, why)));
         parts.clear();
     }
 
@@ -136,11 +136,11 @@ final class Embedder {
      * @param promised blocks that those who generate will want
      */
     void step(int tokens, int promised) {
-        List<Part> gone =
+        List<EmbeddingInput> gone =
                 parts.stream().filter(part -> part.request.result.isDone()).toList();
-        gone.forEach(Part::suspend);
+        gone.forEach(EmbeddingInput::suspend);
         parts.removeAll(gone);
-        List<Part> chosen = new ArrayList<>();
+        List<EmbeddingInput> chosen = new ArrayList<>();
         List<Piece> pieces = pieces(tokens, promised, chosen);
         if (pieces.isEmpty()) {
             return;
@@ -166,12 +166,12 @@ final class Embedder {
     }
 
     /** Pieces of one rotary regime, as many as there is room for. */
-    private List<Piece> pieces(int tokens, int promised, List<Part> chosen) {
+    private List<Piece> pieces(int tokens, int promised, List<EmbeddingInput> chosen) {
         List<Piece> pieces = new ArrayList<>();
         BlockPool.Figures blocks = engine.figures();
         int room = blocks.free() + blocks.cached() - promised;
         int left = tokens;
-        for (Part part : parts) {
+        for (EmbeddingInput part : parts) {
             int count = Math.min(part.pending(), left);
             room -= Math.ceilDiv(part.pending(), Engine.BLOCK);
             boolean alone = pieces.isEmpty() && promised == 0;
@@ -190,7 +190,7 @@ final class Embedder {
         return pieces;
     }
 
-    private void finish(Part part) {
+    private void finish(EmbeddingInput part) {
         float[] vector = unit(part.sum);
         part.suspend();
         parts.remove(part);

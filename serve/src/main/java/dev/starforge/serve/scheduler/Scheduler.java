@@ -4,14 +4,14 @@ import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.engine.AdapterCard;
-import dev.starforge.serve.engine.Ending;
-import dev.starforge.serve.engine.EngineRefusal;
+import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
-import dev.starforge.serve.engine.Job;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.engine.Token;
+import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
@@ -95,32 +95,32 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         ServedModel model = served().model;
         int most = model.engine().asynchronous() ? Math.min(model.sequences(), places) : 0;
         for (int batch = FIRST_BATCH; batch <= most; batch *= 2) {
-            Stream<CompletableFuture<Ending>> texts =
+            Stream<CompletableFuture<FinishReason>> texts =
                     Stream.generate(() -> warmUpText(1)).limit(batch);
             expectTokens(onThread(texts::toList)); // between two steps, so that they share all of theirs
         }
     }
 
-    private static void expectTokens(List<CompletableFuture<Ending>> texts) {
-        for (CompletableFuture<Ending> text : texts) {
-            if (text.join() instanceof Ending.Failed failed) {
+    private static void expectTokens(List<CompletableFuture<FinishReason>> texts) {
+        for (CompletableFuture<FinishReason> text : texts) {
+            if (text.join() instanceof FinishReason.EngineFailed failed) {
                 throw new DeviceException("warm-up: expected " + WARM_UP_TOKENS + " tokens, but " + failed.message());
             }
         }
     }
 
     /** A text that nobody reads, with so long a prompt where it fits, and its end. */
-    private CompletableFuture<Ending> warmUpText(int length) {
-        CompletableFuture<Ending> heard = new CompletableFuture<>();
+    private CompletableFuture<FinishReason> warmUpText(int length) {
+        CompletableFuture<FinishReason> heard = new CompletableFuture<>();
         int[] prompt = new int[Math.max(1, Math.min(length, card().context() - WARM_UP_TOKENS))];
         TokenSink sink = new TokenSink() {
             @Override
-            public boolean token(Token token) {
+            public boolean token(GeneratedToken token) {
                 return true;
             }
 
             @Override
-            public void end(Ending ending) {
+            public void end(FinishReason ending) {
                 heard.complete(ending);
             }
         };
@@ -149,17 +149,17 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     }
 
     @Override
-    public Job submit(GenerationRequest request, TokenSink sink) {
+    public SequenceHandle submit(GenerationRequest request, TokenSink sink) {
         Engine.Adapter adapter = served().adapters.find(request.adapter());
         requireKnown(request.prompt());
         take((long) request.prompt().length + request.maxTokens());
-        Text text = new Text(request, new Counted(sink), adapter, this::wake);
+        ScheduledSequence text = new ScheduledSequence(request, new Counted(sink), adapter, this::wake);
         command(() -> {
             if (served().adapters.holds(adapter)) {
                 served().batcher.add(text);
             } else {
-                text.end(new Ending.Failed(
-                        Ending.Kind.INFERENCE_FAILED,
+                text.end(new FinishReason.EngineFailed(
+                        FinishReason.FailureKind.INFERENCE_FAILED,
                         "the adapter " + request.adapter() + " was unloaded before the text began"));
             }
         });
@@ -184,12 +184,12 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         }
 
         @Override
-        public boolean token(Token token) {
+        public boolean token(GeneratedToken token) {
             return sink.token(token);
         }
 
         @Override
-        public void end(Ending ending) {
+        public void end(FinishReason ending) {
             taken.decrementAndGet();
             try {
                 sink.end(ending);
@@ -205,22 +205,24 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         }
     }
 
-    private static EngineRefusal dead() {
-        return new EngineRefusal(EngineRefusal.Kind.DEAD, "the engine has ended; the worker must be started again");
+    private static EngineException dead() {
+        return new EngineException(
+                EngineException.EngineErrorKind.DEAD, "the engine has ended; the worker must be started again");
     }
 
     private void take(long tokens) {
         requireAlive();
         int most = Math.min(card().context(), served().model.blocks() * Engine.BLOCK);
         if (tokens > most) {
-            throw new EngineRefusal(
-                    EngineRefusal.Kind.NEVER_FITS,
+            throw new EngineException(
+                    EngineException.EngineErrorKind.NEVER_FITS,
                     "prompt and max_tokens are " + tokens + " tokens together, at most " + most + " fit");
         }
         if (taken.incrementAndGet() > places) {
             taken.decrementAndGet();
-            throw new EngineRefusal(
-                    EngineRefusal.Kind.QUEUE_FULL, "all " + places + " places are taken; try again in a moment");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.QUEUE_FULL,
+                    "all " + places + " places are taken; try again in a moment");
         }
     }
 
@@ -238,7 +240,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             try {
                 requireAlive();
                 requireHeld(adapter, chosen);
-                served().batcher.add(new Embedder.Request(texts, chosen, result));
+                served().batcher.add(new Embedder.EmbeddingRequest(texts, chosen, result));
             } catch (RuntimeException refused) {
                 result.completeExceptionally(refused);
             }
@@ -248,7 +250,8 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private void requireHeld(String name, Engine.Adapter adapter) {
         if (!served().adapters.holds(adapter)) {
-            throw new EngineRefusal(EngineRefusal.Kind.UNKNOWN_ADAPTER, "the adapter " + name + " was unloaded");
+            throw new EngineException(
+                    EngineException.EngineErrorKind.UNKNOWN_ADAPTER, "the adapter " + name + " was unloaded");
         }
     }
 
@@ -348,7 +351,8 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private void serve() {
         Batcher batcher = served().batcher;
-        Ending ending = new Ending.Failed(Ending.Kind.INFERENCE_FAILED, "the engine was closed");
+        FinishReason ending =
+                new FinishReason.EngineFailed(FinishReason.FailureKind.INFERENCE_FAILED, "the engine was closed");
         try {
             while (!closed) {
                 if (batcher.idle()) {
@@ -363,16 +367,17 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         } catch (InterruptedException stopped) {
             Thread.currentThread().interrupt();
         } catch (RuntimeException | Error failure) {
-            Ending.Kind kind =
-                    failure instanceof MemoryException ? Ending.Kind.OUT_OF_MEMORY : Ending.Kind.INFERENCE_FAILED;
-            ending = new Ending.Failed(kind, failure.toString());
+            FinishReason.FailureKind kind = failure instanceof MemoryException
+                    ? FinishReason.FailureKind.OUT_OF_MEMORY
+                    : FinishReason.FailureKind.INFERENCE_FAILED;
+            ending = new FinishReason.EngineFailed(kind, failure.toString());
             this.failure = Optional.of(failure);
         }
         end(batcher, ending);
     }
 
     /** Nobody comes in any more, and all who are here are told. */
-    private void end(Batcher batcher, Ending ending) {
+    private void end(Batcher batcher, FinishReason ending) {
         status = batcher.status(false);
         synchronized (commands) {
             ended = true;

@@ -5,24 +5,24 @@ import dev.starforge.data.HealedPrompt;
 import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.InvalidRequest;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
-import dev.starforge.serve.generation.Event;
-import dev.starforge.serve.generation.Inference;
+import dev.starforge.serve.generation.ActiveRequest;
+import dev.starforge.serve.generation.GenerationEvent;
+import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.serve.generation.Run;
 import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.serve.generation.Tally;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.log.Narration.Level;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogLevel;
 import java.io.IOException;
 import java.time.Clock;
 import java.util.Arrays;
@@ -37,38 +37,38 @@ import tools.jackson.databind.node.ObjectNode;
 public final class ExecuteRoutes {
     private static final int LONGEST_ID = 128;
 
-    private final Inference inference;
-    private final Narration log;
+    private final InferenceService inference;
+    private final EventLog log;
     private final Clock clock;
     private final LongSupplier seeds;
-    private final Map<String, Run> jobs = new ConcurrentHashMap<>();
+    private final Map<String, ActiveRequest> jobs = new ConcurrentHashMap<>();
 
     /** @param seeds for requests that bring none */
-    public ExecuteRoutes(Inference inference, Narration log, Clock clock, LongSupplier seeds) {
+    public ExecuteRoutes(InferenceService inference, EventLog log, Clock clock, LongSupplier seeds) {
         this.inference = inference;
         this.log = log;
         this.clock = clock;
         this.seeds = seeds;
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
-                new Route("POST", "/execute", Api.NATIVE, Weight.WORK, this::execute),
-                new Route("POST", "/cancel", Api.NATIVE, Weight.CONTROL, this::cancel));
+                new ApiRoute("POST", "/execute", Api.NATIVE, Weight.WORK, this::execute),
+                new ApiRoute("POST", "/cancel", Api.NATIVE, Weight.CONTROL, this::cancel));
     }
 
     private void execute(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
-        Fields fields = call.fields();
-        String id = fields.requireText("job_id", LONGEST_ID);
+        RequestFields fields = call.fields();
+        String id = fields.requireString("job_id", LONGEST_ID);
         Prompt prompt = prompt(fields, engine, call.tenant());
         String key = key(call, id);
-        try (Run run = inference.start(engine, List.of(prompt))) {
+        try (ActiveRequest run = inference.start(engine, List.of(prompt))) {
             if (jobs.putIfAbsent(key, run) != null) {
-                throw InvalidRequest.of("job_id", "an id that no running job has");
+                throw InvalidRequestException.of("job_id", "an id that no running job has");
             }
             try {
-                call.onGone(run::cancel);
+                call.onDisconnect(run::cancel);
                 narrate(call, id, prompt);
                 stream(call, id, engine, run);
             } finally {
@@ -77,7 +77,7 @@ public final class ExecuteRoutes {
         }
     }
 
-    private Prompt prompt(Fields fields, InferenceEngine engine, String tenant) {
+    private Prompt prompt(RequestFields fields, InferenceEngine engine, String tenant) {
         ModelCard card = engine.card();
         if (fields.has("prompt") == fields.has("prompt_tokens")) {
             fields.violate("prompt", "either prompt or prompt_tokens");
@@ -96,13 +96,13 @@ public final class ExecuteRoutes {
                 .common("repetition_penalty", seeds)
                 .sampling();
         List<String> stops = SamplingFields.stops(fields);
-        String adapter = fields.text("adapter", "");
+        String adapter = fields.string("adapter", "");
         if (!adapter.isEmpty()
                 && engine.adapters().stream().map(AdapterCard::name).noneMatch(adapter::equals)) {
             fields.violate("adapter", "the name of an adapter that is loaded");
         }
         boolean heals = fields.flag("token_healing", false);
-        fields.refuseOthers();
+        fields.rejectUnknown();
         fields.check();
         String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
         List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
@@ -121,7 +121,7 @@ public final class ExecuteRoutes {
                 stops);
     }
 
-    private void stream(Call call, String id, InferenceEngine engine, Run run)
+    private void stream(Call call, String id, InferenceEngine engine, ActiveRequest run)
             throws IOException, InterruptedException {
         Call.Events events = call.events();
         ObjectNode started =
@@ -129,9 +129,9 @@ public final class ExecuteRoutes {
         events.send(started.put("started_at", clock.instant().toString()));
         while (true) {
             switch (run.next()) {
-                case Event.Piece piece ->
+                case GenerationEvent.Delta piece ->
                     events.send(event("token").put("t", piece.text()).put("i", piece.position()));
-                case Event.Finished finished -> {
+                case GenerationEvent.Finished finished -> {
                     events.send(event("metrics")
                             .put("tokens_per_sec", finished.tally().tokensPerSecond())
                             .put("memory_bytes", engine.status().memoryBytes()));
@@ -147,7 +147,7 @@ public final class ExecuteRoutes {
                     narrate(call, id, "finished", finished.reason().name(), finished.tally());
                     return;
                 }
-                case Event.Failed failed -> {
+                case GenerationEvent.Failed failed -> {
                     narrate(call, id, "failed", failed.code().name(), failed.tally());
                     events.send(event("error")
                             .put("code", failed.code().name())
@@ -166,11 +166,11 @@ public final class ExecuteRoutes {
 
     /** Answers the same whether there is such a job: it may just have ended. */
     private void cancel(Call call) throws IOException {
-        Fields fields = call.fields();
-        String id = fields.requireText("job_id", LONGEST_ID);
-        fields.refuseOthers();
+        RequestFields fields = call.fields();
+        String id = fields.requireString("job_id", LONGEST_ID);
+        fields.rejectUnknown();
         fields.check();
-        Run run = jobs.get(key(call, id));
+        ActiveRequest run = jobs.get(key(call, id));
         if (run != null) {
             run.cancel();
         }
@@ -184,16 +184,16 @@ public final class ExecuteRoutes {
 
     private void narrate(Call call, String id, Prompt prompt) {
         int[] ids = prompt.request().prompt();
-        log.line(Level.INFO, "worker", "execute", "job")
+        log.line(LogLevel.INFO, "worker", "execute", "job")
                 .with("job_id", id)
                 .with("correlation_id", call.correlation())
                 .with("tokens_in", ids.length)
                 .with("prompt_hash", Hashes.sha256(Arrays.toString(ids)).substring(0, 16))
-                .say("a job of " + ids.length + " prompt tokens has begun");
+                .log("a job of " + ids.length + " prompt tokens has begun");
     }
 
     private void narrate(Call call, String id, String action, String how, Tally tally) {
-        log.line(action.equals("failed") ? Level.WARN : Level.INFO, "worker", action, "job")
+        log.line(action.equals("failed") ? LogLevel.WARN : LogLevel.INFO, "worker", action, "job")
                 .with("job_id", id)
                 .with("correlation_id", call.correlation())
                 .with("tokens_in", tally.promptTokens())
@@ -201,6 +201,6 @@ public final class ExecuteRoutes {
                 .with("decode_time_ms", tally.decode().toMillis())
                 .with("duration_ms", tally.toFirst().plus(tally.decode()).toMillis())
                 .with("error_kind", action.equals("failed") ? how : "")
-                .say("a job has " + action + " after " + tally.tokens() + " tokens: " + how);
+                .log("a job has " + action + " after " + tally.tokens() + " tokens: " + how);
     }
 }

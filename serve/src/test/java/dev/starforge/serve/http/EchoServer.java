@@ -71,9 +71,9 @@ final class EchoServer implements Handler, AutoCloseable {
     }
 
     @Override
-    public Permit admit(Head head) {
+    public Permit admit(RequestHead head) {
         if (head.path().equals("/forbidden")) {
-            throw new HttpFailure(403, "forbidden", "not for you", Map.of("X-Why", "because"));
+            throw new HttpException(403, "forbidden", "not for you", Map.of("X-Why", "because"));
         }
         permits.incrementAndGet();
         return permits::decrementAndGet;
@@ -84,7 +84,7 @@ final class EchoServer implements Handler, AutoCloseable {
         switch (exchange.head().path()) {
             case "/wait" -> {
                 CountDownLatch left = new CountDownLatch(1);
-                exchange.onGone(left::countDown);
+                exchange.onDisconnect(left::countDown);
                 waiting.countDown();
                 await(left);
                 gone.countDown();
@@ -123,9 +123,9 @@ final class EchoServer implements Handler, AutoCloseable {
                     throw stalled;
                 }
             }
-            case "/fail" -> throw new HttpFailure(503, "busy", "come back", Map.of("Retry-After", "2"));
+            case "/fail" -> throw new HttpException(503, "busy", "come back", Map.of("Retry-After", "2"));
             default -> {
-                Head head = exchange.head();
+                RequestHead head = exchange.head();
                 String answer = head.method() + " " + head.path() + " " + head.query() + " "
                         + new String(exchange.body(), StandardCharsets.UTF_8);
                 exchange.respond(200, "text/plain", answer.getBytes(StandardCharsets.UTF_8));
@@ -134,13 +134,13 @@ final class EchoServer implements Handler, AutoCloseable {
     }
 
     @Override
-    public Failed describe(Head head, HttpFailure failure) {
+    public ErrorResponse describe(RequestHead head, HttpException failure) {
         return describe(failure);
     }
 
     @Override
-    public Failed describe(HttpFailure failure) {
-        return new Failed(
+    public ErrorResponse describe(HttpException failure) {
+        return new ErrorResponse(
                 ("{\"code\":\"" + failure.code() + "\"}").getBytes(StandardCharsets.UTF_8), failure.headers());
     }
 

@@ -101,7 +101,7 @@ final class HttpClientsTest {
         try (RawClient client = echo.client()) {
             client.get("/wait");
             await(echo.waiting);
-            String much = "x".repeat(Inbox.CAPACITY + 8192);
+            String much = "x".repeat(ConnectionReader.CAPACITY + 8192);
             client.send(much);
             await(echo.gone);
         }
@@ -113,7 +113,7 @@ final class HttpClientsTest {
     void aLargeRequestRightAfterAnAnswer(String path) throws IOException {
         try (RawClient client = echo.client()) {
             assertThat(client.get(path).reply().status()).isEqualTo(200);
-            String body = "b".repeat(4 * Inbox.CAPACITY);
+            String body = "b".repeat(4 * ConnectionReader.CAPACITY);
             RawClient.Reply reply = ask(client, "POST /x HTTP/1.1\nHost: x\nContent-Length: " + body.length(), body);
             assertThat(reply.body()).hasSize("POST /x  ".length() + body.length());
         }

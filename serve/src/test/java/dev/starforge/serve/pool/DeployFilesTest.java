@@ -4,13 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.http.Exchange;
 import dev.starforge.serve.http.Handler;
-import dev.starforge.serve.http.Head;
-import dev.starforge.serve.http.HttpFailure;
+import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
+import dev.starforge.serve.http.RequestHead;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.PoolFile;
-import dev.starforge.serve.pool.supervise.Timing;
+import dev.starforge.serve.pool.supervise.PoolTimeouts;
 import java.io.IOException;
 import java.io.StringReader;
 import java.net.InetSocketAddress;
@@ -113,10 +113,10 @@ final class DeployFilesTest {
         int sleep = Integer.parseInt(at(pod, "containers", 0, "lifecycle", "preStop", "exec", "command", 1)
                 .toString());
         int grace = (int) at(pod, "terminationGracePeriodSeconds");
-        assertThat(sleep).isGreaterThan((int) Timing.DEFAULT.resolve().toSeconds());
+        assertThat(sleep).isGreaterThan((int) PoolTimeouts.DEFAULT.resolve().toSeconds());
         assertThat(grace).isGreaterThan(sleep + 30);
         assertThat((int) at(pod("pool.yaml"), "terminationGracePeriodSeconds"))
-                .isGreaterThan((int) Timing.DEFAULT.drain().toSeconds());
+                .isGreaterThan((int) PoolTimeouts.DEFAULT.drain().toSeconds());
     }
 
     /** The flags of the worker are flags that it has. */
@@ -155,7 +155,7 @@ final class DeployFilesTest {
         private volatile int status = 200;
 
         @Override
-        public Permit admit(Head head) {
+        public Permit admit(RequestHead head) {
             return () -> {};
         }
 
@@ -166,13 +166,13 @@ final class DeployFilesTest {
         }
 
         @Override
-        public Failed describe(Head head, HttpFailure failure) {
+        public ErrorResponse describe(RequestHead head, HttpException failure) {
             return describe(failure);
         }
 
         @Override
-        public Failed describe(HttpFailure failure) {
-            return new Failed(new byte[0], Map.of());
+        public ErrorResponse describe(HttpException failure) {
+            return new ErrorResponse(new byte[0], Map.of());
         }
     }
 
@@ -189,7 +189,7 @@ final class DeployFilesTest {
                 .containsEntry("KillMode", "process")
                 .containsEntry("Restart", "always")
                 .containsEntry("User", "starforge");
-        Timing timing = Timing.DEFAULT;
+        PoolTimeouts timing = PoolTimeouts.DEFAULT;
         assertThat(Integer.parseInt(unit.getOrDefault("TimeoutStopSec", "0")))
                 .isGreaterThan((int) timing.drain().plus(timing.terminate()).toSeconds());
     }

@@ -5,12 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.StubWorker;
-import dev.starforge.serve.log.Narration;
+import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RestartPolicy;
-import dev.starforge.serve.pool.process.Commands;
-import dev.starforge.serve.pool.supervise.Timing;
+import dev.starforge.serve.pool.process.CommandRunner;
+import dev.starforge.serve.pool.supervise.PoolTimeouts;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,7 +28,7 @@ public final class PoolFixture implements AutoCloseable {
     private static final long GIGA = 1L << 30;
 
     /** Everything in tenths of its usual time. */
-    static final Timing QUICK = new Timing(
+    static final PoolTimeouts QUICK = new PoolTimeouts(
             Duration.ofSeconds(30),
             Duration.ofMillis(400),
             3,
@@ -41,8 +41,8 @@ public final class PoolFixture implements AutoCloseable {
             Duration.ofSeconds(1));
 
     /** The same, but for the time that a start may take. */
-    static Timing starting(Duration time) {
-        return new Timing(
+    static PoolTimeouts starting(Duration time) {
+        return new PoolTimeouts(
                 time,
                 QUICK.health(),
                 QUICK.misses(),
@@ -60,8 +60,8 @@ public final class PoolFixture implements AutoCloseable {
 
     private final Path folder;
     private final List<ModelEntry> models = new ArrayList<>();
-    Timing timing = QUICK;
-    Commands commands = questions();
+    PoolTimeouts timing = QUICK;
+    CommandRunner commands = questions();
     Optional<Path> keys = Optional.empty();
     Optional<Path> adminKeys = Optional.empty();
     Pool pool;
@@ -84,7 +84,7 @@ public final class PoolFixture implements AutoCloseable {
     }
 
     PoolFixture start(String listen) throws Exception {
-        pool = Pool.start(config(listen), parts(timing).withCommands(commands), keyList(), Narration.silent());
+        pool = Pool.start(config(listen), parts(timing).withCommands(commands), keyList(), EventLog.silent());
         return this;
     }
 
@@ -102,11 +102,11 @@ public final class PoolFixture implements AutoCloseable {
 
     /** A pool with stub workers, for programs that kill its process. */
     public static Pool startWithStubs(PoolConfig config) throws IOException, InterruptedException {
-        return Pool.start(config, parts(Timing.DEFAULT), PoolKeys.NONE, Narration.silent());
+        return Pool.start(config, parts(PoolTimeouts.DEFAULT), PoolKeys.NONE, EventLog.silent());
     }
 
-    static PoolParts parts(Timing timing) {
-        return PoolParts.ofSystem(command()).withTiming(timing).withCommands(questions());
+    static PoolDependencies parts(PoolTimeouts timing) {
+        return PoolDependencies.ofSystem(command()).withTiming(timing).withCommands(questions());
     }
 
     /** How a worker is started; the folder that tests run in is where its tokenizer is beside. */
@@ -123,7 +123,7 @@ public final class PoolFixture implements AutoCloseable {
     }
 
     /** A machine of 4 GB; a worker of a model whose name has {@code big} in it takes most of that. */
-    private static Commands questions() {
+    private static CommandRunner questions() {
         return (command, timeout) -> {
             if (command.contains("devices")) {
                 String cpu = "{'index':0,'name':'test','memory_bytes':" + 4 * GIGA + ",'free_bytes':" + 4 * GIGA + "}";
@@ -131,7 +131,7 @@ public final class PoolFixture implements AutoCloseable {
             }
             String model = command.get(command.indexOf("inspect") + 1);
             if (model.contains("broken")) {
-                return new Commands.Printed(
+                return new CommandRunner.CommandOutput(
                         1, "", "starforge: " + model + ": expected GGUF, got nothing of the kind\n");
             }
             long weights = model.contains("huge") ? 5 * GIGA : model.contains("big") ? 2 * GIGA : 1 << 20;
@@ -139,8 +139,8 @@ public final class PoolFixture implements AutoCloseable {
         };
     }
 
-    private static Commands.Printed printed(String json) {
-        return new Commands.Printed(0, json.replace('\'', '"'), "");
+    private static CommandRunner.CommandOutput printed(String json) {
+        return new CommandRunner.CommandOutput(0, json.replace('\'', '"'), "");
     }
 
     int port() {

@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
-import dev.starforge.serve.pool.supervise.ErrorCode;
+import dev.starforge.serve.pool.supervise.PoolError;
 import dev.starforge.serve.pool.supervise.WorkerState;
 import java.net.URI;
 import java.nio.file.Files;
@@ -40,7 +40,7 @@ final class PoolPagesTest {
             second.start();
             assertThat(all(page, "(?m)^\\| `((?:GET|POST) /[^`]*)` \\|"))
                     .containsExactlyInAnyOrderElementsOf(first.pool.operations());
-            for (ErrorCode code : ErrorCode.values()) {
+            for (PoolError code : PoolError.values()) {
                 assertThat(page).contains("| `" + code + "` | " + code.status() + " |");
             }
             for (WorkerState state : WorkerState.values()) {

@@ -5,8 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
-import dev.starforge.serve.log.Narration;
-import dev.starforge.serve.pool.process.Commands;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.pool.process.CommandRunner;
 import java.io.IOException;
 import java.net.ServerSocket;
 import java.net.URI;
@@ -301,11 +301,11 @@ final class PoolTest {
     @Test
     void whatAnotherPoolTookIsNotFree() throws Exception {
         PoolFixture pool = new PoolFixture(folder).model("big", "tokens=3", NEVER);
-        Commands others = pool.commands;
+        CommandRunner others = pool.commands;
         pool.commands = (command, timeout) -> {
-            Commands.Printed printed = others.run(command, timeout);
+            CommandRunner.CommandOutput printed = others.run(command, timeout);
             String free = printed.out().replaceFirst("\"free_bytes\":\\d+", "\"free_bytes\":1000000");
-            return new Commands.Printed(printed.code(), free, printed.err());
+            return new CommandRunner.CommandOutput(printed.code(), free, printed.err());
         };
         try (pool) {
             pool.start();
@@ -345,7 +345,7 @@ final class PoolTest {
                             pool.config("127.0.0.1:0"),
                             PoolFixture.parts(PoolFixture.QUICK),
                             PoolKeys.NONE,
-                            Narration.silent()))
+                            EventLog.silent()))
                     .as("two pools on one folder")
                     .isInstanceOf(IOException.class)
                     .hasMessageContaining("is being written by another");
@@ -429,14 +429,14 @@ final class PoolTest {
     void aPoolServesWhileTheMachinesToolsAreSlow() throws Exception {
         PoolFixture pool = new PoolFixture(folder).model("fast", "tokens=3", NEVER);
         CountDownLatch asked = new CountDownLatch(1);
-        Commands others = pool.commands;
+        CommandRunner others = pool.commands;
         pool.commands = (command, timeout) -> switch (command.getFirst()) {
             case "uname" -> {
                 asked.await();
-                yield new Commands.Printed(0, "Linux\n", "");
+                yield new CommandRunner.CommandOutput(0, "Linux\n", "");
             }
-            case "cat", "lspci" -> new Commands.Printed(0, "", "");
-            case "nvidia-smi" -> new Commands.Printed(0, "0, NVIDIA H200, 143771, 143161\n", "");
+            case "cat", "lspci" -> new CommandRunner.CommandOutput(0, "", "");
+            case "nvidia-smi" -> new CommandRunner.CommandOutput(0, "0, NVIDIA H200, 143771, 143161\n", "");
             default -> others.run(command, timeout);
         };
         try (pool) {

@@ -21,7 +21,7 @@ final class EventHub {
         listeners.removeIf(each -> each == queue);
     }
 
-    void tell(String text) {
+    void publish(String text) {
         for (BlockingQueue<String> queue : listeners) {
             while (!queue.offer(text)) {
                 queue.poll();

@@ -6,8 +6,8 @@ import dev.starforge.serve.metrics.Histogram;
 import dev.starforge.serve.metrics.Metric;
 import dev.starforge.serve.pool.device.PoolDevice;
 import dev.starforge.serve.pool.proxy.Relay;
-import dev.starforge.serve.pool.route.Routing;
-import dev.starforge.serve.pool.supervise.Happening;
+import dev.starforge.serve.pool.route.WorkerRouting;
+import dev.starforge.serve.pool.supervise.PoolEvent;
 import dev.starforge.serve.pool.supervise.WorkerState;
 import dev.starforge.serve.pool.supervise.WorkerView;
 import java.time.Duration;
@@ -17,7 +17,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 
 /** What a pool counts. */
-public final class PoolMetrics implements Relay.Watch {
+public final class PoolMetrics implements Relay.RelayListener {
     private static final double[] FIRST_BYTE = {
         0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
     };
@@ -36,19 +36,19 @@ public final class PoolMetrics implements Relay.Watch {
             "Requests passed on, by how they ended.",
             "",
             "outcome",
-            Stream.of(Relay.Outcome.values()).map(PoolMetrics::label).toArray(String[]::new));
+            Stream.of(Relay.RelayOutcome.values()).map(PoolMetrics::label).toArray(String[]::new));
     private final Counter retries =
             new Counter("pool_request_retries_total", "Requests passed on to another worker.", "", "", "");
     private final Histogram firstByte = new Histogram(
             "pool_time_to_first_byte_seconds", "From a request to the first byte of its answer.", "", FIRST_BYTE);
     private final AtomicInteger running = new AtomicInteger();
 
-    private static String label(Relay.Outcome outcome) {
+    private static String label(Relay.RelayOutcome outcome) {
         return outcome.name().toLowerCase(Locale.ROOT);
     }
 
     /** Counts what happened to a worker. */
-    public void happened(Happening happening) {
+    public void happened(PoolEvent happening) {
         switch (happening.kind()) {
             case READY -> starts.add("ready", 1);
             case START_FAILED -> starts.add("failed", 1);
@@ -64,7 +64,7 @@ public final class PoolMetrics implements Relay.Watch {
     }
 
     @Override
-    public void ended(Relay.Outcome outcome) {
+    public void ended(Relay.RelayOutcome outcome) {
         running.decrementAndGet();
         requests.add(label(outcome), 1);
     }
@@ -85,7 +85,7 @@ public final class PoolMetrics implements Relay.Watch {
     }
 
     /** @param allocated of each device, in their order */
-    String text(List<PoolDevice> devices, List<Long> allocated, List<WorkerView> workers, Routing routing) {
+    String text(List<PoolDevice> devices, List<Long> allocated, List<WorkerView> workers, WorkerRouting routing) {
         Exposition out = new Exposition();
         out.family("pool_devices_total", "Devices.", "gauge");
         out.sample("pool_devices_total", "", devices.size());

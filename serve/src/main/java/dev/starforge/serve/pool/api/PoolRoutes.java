@@ -2,19 +2,19 @@ package dev.starforge.serve.pool.api;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.RouteAction;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Action;
-import dev.starforge.serve.api.Route.Weight;
 import dev.starforge.serve.metrics.Exposition;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.device.PoolDevice;
-import dev.starforge.serve.pool.route.Routing;
-import dev.starforge.serve.pool.supervise.PoolFailure;
-import dev.starforge.serve.pool.supervise.Starter;
+import dev.starforge.serve.pool.route.WorkerRouting;
+import dev.starforge.serve.pool.supervise.PoolException;
 import dev.starforge.serve.pool.supervise.Supervisor;
 import dev.starforge.serve.pool.supervise.WorkerFailure;
+import dev.starforge.serve.pool.supervise.WorkerStarter;
 import dev.starforge.serve.pool.supervise.WorkerState;
 import dev.starforge.serve.pool.supervise.WorkerView;
 import java.io.IOException;
@@ -33,19 +33,19 @@ public final class PoolRoutes {
 
     private final PoolConfig config;
     private final Supervisor supervisor;
-    private final Starter starter;
-    private final Routing routing;
+    private final WorkerStarter starter;
+    private final WorkerRouting routing;
     private final PoolMetrics metrics;
-    private final Happenings happenings;
+    private final PoolEvents happenings;
     private final Clock clock;
 
     public PoolRoutes(
             PoolConfig config,
             Supervisor supervisor,
-            Starter starter,
-            Routing routing,
+            WorkerStarter starter,
+            WorkerRouting routing,
             PoolMetrics metrics,
-            Happenings happenings,
+            PoolEvents happenings,
             Clock clock) {
         this.config = config;
         this.supervisor = supervisor;
@@ -56,14 +56,14 @@ public final class PoolRoutes {
         this.clock = clock;
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
-                new Route("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
-                new Route("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
-                new Route("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
-                new Route("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::models),
-                new Route("GET", "/v2/state", Api.NATIVE, Weight.QUICK, this::state),
-                new Route("GET", "/v2/events", Api.NATIVE, Weight.RELAY, this::events));
+                new ApiRoute("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
+                new ApiRoute("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
+                new ApiRoute("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
+                new ApiRoute("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::models),
+                new ApiRoute("GET", "/v2/state", Api.NATIVE, Weight.QUICK, this::state),
+                new ApiRoute("GET", "/v2/events", Api.NATIVE, Weight.RELAY, this::events));
     }
 
     private void health(Call call) throws IOException {
@@ -162,7 +162,7 @@ public final class PoolRoutes {
     private void events(Call call) throws IOException, InterruptedException {
         BlockingQueue<String> queue = happenings.hub().subscribe();
         Thread self = Thread.currentThread();
-        call.onGone(self::interrupt);
+        call.onDisconnect(self::interrupt);
         try {
             Call.Events events = call.events();
             while (!supervisor.isDraining()) {
@@ -178,11 +178,11 @@ public final class PoolRoutes {
     }
 
     /** An action whose failures are answered as the pool's are. */
-    static Action answering(Action action) {
+    static RouteAction answering(RouteAction action) {
         return call -> {
             try {
                 action.answer(call);
-            } catch (PoolFailure failure) {
+            } catch (PoolException failure) {
                 if (failure.isRetriable()) {
                     call.header("Retry-After", Long.toString(failure.retryAfter()));
                 }

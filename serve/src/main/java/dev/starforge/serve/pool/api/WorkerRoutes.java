@@ -2,18 +2,18 @@ package dev.starforge.serve.pool.api;
 
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Fields;
-import dev.starforge.serve.api.InvalidRequest;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
+import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.pool.config.RemoteEntry;
-import dev.starforge.serve.pool.supervise.ErrorCode;
-import dev.starforge.serve.pool.supervise.PoolFailure;
-import dev.starforge.serve.pool.supervise.Starter;
+import dev.starforge.serve.pool.supervise.PoolError;
+import dev.starforge.serve.pool.supervise.PoolException;
 import dev.starforge.serve.pool.supervise.Supervisor;
 import dev.starforge.serve.pool.supervise.WorkerCommand;
 import dev.starforge.serve.pool.supervise.WorkerSpec;
+import dev.starforge.serve.pool.supervise.WorkerStarter;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;
@@ -34,16 +34,16 @@ public final class WorkerRoutes {
     private static final String WORKERS = "/v2/workers/";
 
     private final Supervisor supervisor;
-    private final Starter starter;
-    private final Registry registry;
+    private final WorkerStarter starter;
+    private final WorkerRegistry registry;
 
-    public WorkerRoutes(Supervisor supervisor, Starter starter, Registry registry) {
+    public WorkerRoutes(Supervisor supervisor, WorkerStarter starter, WorkerRegistry registry) {
         this.supervisor = supervisor;
         this.starter = starter;
         this.registry = registry;
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return List.of(
                 route("/v2/workers/start", Weight.ADMIN, this::start),
                 route("/v2/workers/register", Weight.ADMIN, this::register),
@@ -51,26 +51,26 @@ public final class WorkerRoutes {
                 route("/v2/workers/{id}", Weight.ADMIN, this::change));
     }
 
-    private static Route route(String path, Weight weight, Route.Action action) {
-        return new Route("POST", path, Api.NATIVE, weight, PoolRoutes.answering(action));
+    private static ApiRoute route(String path, Weight weight, ApiRoute.RouteAction action) {
+        return new ApiRoute("POST", path, Api.NATIVE, weight, PoolRoutes.answering(action));
     }
 
     private void start(Call call) throws IOException, InterruptedException {
-        Fields fields = call.fields();
-        String model = fields.requireText("model_ref", LONGEST);
-        String device = fields.text("device", "");
-        String type = fields.text("worker_type", WorkerSpec.TYPE);
+        RequestFields fields = call.fields();
+        String model = fields.requireString("model_ref", LONGEST);
+        String device = fields.string("device", "");
+        String type = fields.string("worker_type", WorkerSpec.TYPE);
         if (!type.equals(WorkerSpec.TYPE)) {
             fields.violate("worker_type", WorkerSpec.TYPE);
         }
         Map<String, Path> adapters = adapters(fields);
-        fields.refuseOthers();
+        fields.rejectUnknown();
         fields.check();
-        String id = starter.start(new Starter.Wanted(model, device, adapters, Optional.empty()));
+        String id = starter.start(new WorkerStarter.StartRequest(model, device, adapters, Optional.empty()));
         call.respond(202, Jackson.object().put("worker_id", id).put("status", "STARTING"));
     }
 
-    private static Map<String, Path> adapters(Fields fields) {
+    private static Map<String, Path> adapters(RequestFields fields) {
         Map<String, Path> adapters = new LinkedHashMap<>();
         JsonNode node = fields.node("adapters");
         if (!node.isMissingNode() && !node.isObject()) {
@@ -87,10 +87,10 @@ public final class WorkerRoutes {
     }
 
     private void register(Call call) throws IOException {
-        Fields fields = call.fields();
-        String uri = fields.requireText("uri", LONGEST);
-        String keys = fields.text("api_key_file", "");
-        fields.refuseOthers();
+        RequestFields fields = call.fields();
+        String uri = fields.requireString("uri", LONGEST);
+        String keys = fields.string("api_key_file", "");
+        fields.rejectUnknown();
         fields.check();
         try {
             RemoteEntry entry =
@@ -100,31 +100,31 @@ public final class WorkerRoutes {
             ids.forEach(body.putArray("worker_ids")::add);
             call.respond(201, body);
         } catch (IllegalArgumentException unusable) {
-            throw InvalidRequest.of("uri", "http://HOST:PORT");
+            throw InvalidRequestException.of("uri", "http://HOST:PORT");
         }
     }
 
     /** {@code POST /v2/workers/{id}/stop}, drain or reload. */
     private void change(Call call) throws IOException, InterruptedException {
-        int slash = call.rest().lastIndexOf('/');
-        String id = call.rest().substring(0, Math.max(0, slash));
+        int slash = call.pathParameter().lastIndexOf('/');
+        String id = call.pathParameter().substring(0, Math.max(0, slash));
         ObjectNode body = Jackson.object().put("worker_id", id);
-        switch (call.rest().substring(slash + 1)) {
+        switch (call.pathParameter().substring(slash + 1)) {
             case "stop" -> supervisor.stop(id);
             case "drain" -> supervisor.drain(id);
             case "reload" -> body.put("replaced_by", starter.replace(id));
             default ->
-                throw new PoolFailure(
-                        ErrorCode.WORKER_NOT_FOUND, false, "expected " + WORKERS + "ID/stop, drain or reload");
+                throw new PoolException(
+                        PoolError.WORKER_NOT_FOUND, false, "expected " + WORKERS + "ID/stop, drain or reload");
         }
         call.respond(202, body);
     }
 
     /** The callback of a worker of ours, which is on this machine. */
     private void ready(Call call) throws IOException {
-        Fields fields = call.fields();
-        String id = fields.requireText("worker_id", LONGEST);
-        String uri = fields.requireText("uri", LONGEST);
+        RequestFields fields = call.fields();
+        String id = fields.requireString("worker_id", LONGEST);
+        String uri = fields.requireString("uri", LONGEST);
         fields.check();
         String start = call.head().query().replaceFirst("^start=", "");
         supervisor.calledBack(id, start, local(uri));
@@ -141,8 +141,8 @@ public final class WorkerRoutes {
                 return uri;
             }
         } catch (IllegalArgumentException | UnknownHostException unusable) {
-            throw InvalidRequest.of("uri", "http://127.0.0.1:PORT");
+            throw InvalidRequestException.of("uri", "http://127.0.0.1:PORT");
         }
-        throw InvalidRequest.of("uri", "http://127.0.0.1:PORT");
+        throw InvalidRequestException.of("uri", "http://127.0.0.1:PORT");
     }
 }

@@ -22,7 +22,7 @@ public record Deployment(DeviceKind kind, String reason, List<String> rejected) 
         rejected = List.copyOf(rejected);
     }
 
-    public static Deployment of(Machine machine, Devices.Found found) {
+    public static Deployment of(MachineInfo machine, DeviceDiscovery.FoundDevices found) {
         boolean cuda = found.has(DeviceKind.CUDA);
         List<String> rejected = new ArrayList<>();
         for (String gpu : machine.unusable()) {
@@ -48,7 +48,7 @@ public record Deployment(DeviceKind kind, String reason, List<String> rejected) 
         return gpu.toUpperCase(Locale.ROOT).contains("NVIDIA");
     }
 
-    private static String whyNot(Machine machine, String gpu) {
+    private static String whyNot(MachineInfo machine, String gpu) {
         if (gpu.matches("(?i).*\\b(amd|ati|radeon|advanced micro devices)\\b.*")) {
             return "AMD GPUs are not supported";
         }

@@ -16,18 +16,18 @@ import java.util.Optional;
  * {@code /proc}, in ticks since the boot with that boot's id: {@link ProcessHandle.Info#startInstant} adds the wall clock's time of the
  * boot, and so the same process would have another start after the clock was set.
  */
-public final class SystemLauncher implements Launcher {
+public final class SystemLauncher implements ProcessLauncher {
     private static final Path BOOT = Path.of("/proc/sys/kernel/random/boot_id");
     private static final int START_TIME = 19; // field 22 of stat, counted from the one after the name
 
     @Override
-    public Child start(List<String> command, Path log) throws IOException {
+    public ChildProcess start(List<String> command, Path log) throws IOException {
         Process process = new ProcessBuilder(command)
                 .redirectInput(ProcessBuilder.Redirect.from(nothing()))
                 .redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
                 .start();
-        return new Started(process, identity(process.toHandle()));
+        return new StartedProcess(process, identity(process.toHandle()));
     }
 
     private static File nothing() {
@@ -35,11 +35,11 @@ public final class SystemLauncher implements Launcher {
     }
 
     @Override
-    public Optional<Child> find(long pid, String identity) {
+    public Optional<ChildProcess> find(long pid, String identity) {
         return ProcessHandle.of(pid)
                 .filter(handle -> pid != ProcessHandle.current().pid())
                 .filter(handle -> !identity.isEmpty() && identity(handle).equals(identity))
-                .map(handle -> new Found(handle, identity));
+                .map(handle -> new AdoptedProcess(handle, identity));
     }
 
     /** Empty for a process that is gone. */
@@ -58,15 +58,15 @@ public final class SystemLauncher implements Launcher {
         }
     }
 
-    private record Started(Process process, String identity) implements Child {
+    private record StartedProcess(Process process, String identity) implements ChildProcess {
         @Override
         public long pid() {
             return process.pid();
         }
 
         @Override
-        public Optional<Exit> exit() {
-            return process.isAlive() ? Optional.empty() : Optional.of(new Exit(process.exitValue()));
+        public Optional<ExitStatus> exit() {
+            return process.isAlive() ? Optional.empty() : Optional.of(new ExitStatus(process.exitValue()));
         }
 
         @Override
@@ -85,15 +85,15 @@ public final class SystemLauncher implements Launcher {
         }
     }
 
-    private record Found(ProcessHandle handle, String identity) implements Child {
+    private record AdoptedProcess(ProcessHandle handle, String identity) implements ChildProcess {
         @Override
         public long pid() {
             return handle.pid();
         }
 
         @Override
-        public Optional<Exit> exit() {
-            return isSame() ? Optional.empty() : Optional.of(Exit.UNKNOWN);
+        public Optional<ExitStatus> exit() {
+            return isSame() ? Optional.empty() : Optional.of(ExitStatus.UNKNOWN);
         }
 
         private boolean isSame() {

@@ -1,8 +1,8 @@
 package dev.starforge.serve.pool.proxy;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.serve.pool.supervise.Health;
 import dev.starforge.serve.pool.supervise.WorkerClient;
+import dev.starforge.serve.pool.supervise.WorkerHealth;
 import java.io.IOException;
 import java.net.SocketTimeoutException;
 import java.net.URI;
@@ -27,10 +27,10 @@ public final class HttpWorkerClient implements WorkerClient {
     }
 
     @Override
-    public Health health(URI worker) throws IOException {
+    public WorkerHealth health(URI worker) throws IOException {
         try {
             JsonNode node = Jackson.JSON.readTree(ask(worker, "GET", "/health", "", patience));
-            return new Health(
+            return new WorkerHealth(
                     node.path("status").asString(""),
                     node.path("worker_id").asString(""),
                     node.path("model").asString(""),

@@ -1,16 +1,16 @@
 package dev.starforge.serve.pool.proxy;
 
 import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
-import dev.starforge.serve.api.Route;
-import dev.starforge.serve.api.Route.Weight;
 import dev.starforge.serve.http.ResponseStream;
-import dev.starforge.serve.pool.route.Asked;
-import dev.starforge.serve.pool.route.Routing;
-import dev.starforge.serve.pool.supervise.Demand;
-import dev.starforge.serve.pool.supervise.ErrorCode;
-import dev.starforge.serve.pool.supervise.Lease;
-import dev.starforge.serve.pool.supervise.PoolFailure;
+import dev.starforge.serve.pool.route.RoutingKey;
+import dev.starforge.serve.pool.route.WorkerRouting;
+import dev.starforge.serve.pool.supervise.OnDemandStarter;
+import dev.starforge.serve.pool.supervise.PoolError;
+import dev.starforge.serve.pool.supervise.PoolException;
+import dev.starforge.serve.pool.supervise.WorkerLease;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -39,18 +39,18 @@ public final class Relay {
     private static final List<String> PATHS =
             List.of("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
 
-    private final Demand demand;
-    private final Routing routing;
-    private final Watch watch;
+    private final OnDemandStarter demand;
+    private final WorkerRouting routing;
+    private final RelayListener watch;
 
-    public Relay(Demand demand, Routing routing, Watch watch) {
+    public Relay(OnDemandStarter demand, WorkerRouting routing, RelayListener watch) {
         this.demand = demand;
         this.routing = routing;
         this.watch = watch;
     }
 
     /** How a request ended. */
-    public enum Outcome {
+    public enum RelayOutcome {
         OK,
         REFUSED,
         CANCELLED,
@@ -58,10 +58,10 @@ public final class Relay {
     }
 
     /** Hears how requests fare. */
-    public interface Watch {
+    public interface RelayListener {
         void begun();
 
-        void ended(Outcome outcome);
+        void ended(RelayOutcome outcome);
 
         void retried();
 
@@ -69,19 +69,19 @@ public final class Relay {
         void firstByte(Duration time);
     }
 
-    public List<Route> routes() {
+    public List<ApiRoute> routes() {
         return PATHS.stream()
-                .map(path -> new Route("POST", path, Api.OPENAI, Weight.RELAY, this::relay))
+                .map(path -> new ApiRoute("POST", path, Api.OPENAI, Weight.RELAY, this::relay))
                 .toList();
     }
 
     private void relay(Call call) throws IOException, InterruptedException {
         watch.begun();
-        Outcome outcome = Outcome.CANCELLED;
+        RelayOutcome outcome = RelayOutcome.CANCELLED;
         try {
             outcome = passOn(call);
-        } catch (PoolFailure failure) {
-            outcome = failure.isRetriable() ? Outcome.LOST : Outcome.REFUSED;
+        } catch (PoolException failure) {
+            outcome = failure.isRetriable() ? RelayOutcome.LOST : RelayOutcome.REFUSED;
             if (failure.isRetriable()) {
                 call.header("Retry-After", Long.toString(failure.retryAfter()));
             }
@@ -92,28 +92,28 @@ public final class Relay {
     }
 
     /** The pool's error and OpenAI's in one, for clients of either. */
-    private static ObjectNode body(PoolFailure failure) {
+    private static ObjectNode body(PoolException failure) {
         ObjectNode body =
                 Api.error(failure.code().status(), failure.code().name(), String.valueOf(failure.getMessage()));
         body.setAll(failure.json());
         return body;
     }
 
-    private Outcome passOn(Call call) throws IOException, InterruptedException {
+    private RelayOutcome passOn(Call call) throws IOException, InterruptedException {
         long begin = System.nanoTime();
-        Asked asked = Asked.of(call.body());
+        RoutingKey asked = RoutingKey.of(call.body());
         String model = demand.model(asked.model());
         String scope = call.tenant() + "\n" + model;
         Set<String> failed = new HashSet<>();
-        AtomicBoolean gone = new AtomicBoolean();
-        call.onGone(() -> gone.set(true));
+        AtomicBoolean disconnected = new AtomicBoolean();
+        call.onDisconnect(() -> disconnected.set(true));
         for (int attempt = 1; ; attempt++) {
             boolean last = attempt == ATTEMPTS;
-            try (Lease lease =
+            try (WorkerLease lease =
                     demand.lease(model, failed, candidates -> routing.choose(scope, asked.text(), candidates))) {
                 failed.add(lease.incarnation());
                 BooleanSupplier elsewhere = () -> !last && demand.hasOther(model, failed);
-                Optional<Outcome> outcome = attempt(call, lease, begin, gone, last, elsewhere);
+                Optional<RelayOutcome> outcome = attempt(call, lease, begin, disconnected, last, elsewhere);
                 if (outcome.isPresent()) {
                     return outcome.get();
                 }
@@ -123,20 +123,25 @@ public final class Relay {
     }
 
     /** One try; empty when another worker may do better and the client has been told nothing. */
-    private Optional<Outcome> attempt(
-            Call call, Lease lease, long begin, AtomicBoolean gone, boolean last, BooleanSupplier elsewhere)
+    private Optional<RelayOutcome> attempt(
+            Call call,
+            WorkerLease lease,
+            long begin,
+            AtomicBoolean disconnected,
+            boolean last,
+            BooleanSupplier elsewhere)
             throws IOException {
         Upstream opened;
         try {
             opened = Upstream.open(lease.uri());
         } catch (IOException unreachable) {
-            return lost(lease, gone, last, unreachable);
+            return lost(lease, disconnected, last, unreachable);
         }
         Upstream.Begun begun;
         byte[] body = {};
         try (Upstream upstream = opened) {
-            call.onGone(upstream::close);
-            lease.onCut(upstream::close);
+            call.onDisconnect(upstream::close);
+            lease.onLost(upstream::close);
             try {
                 String query = call.head().query();
                 String target = call.head().path() + (query.isEmpty() ? "" : "?" + query);
@@ -146,40 +151,40 @@ public final class Relay {
                     body = upstream.whole(begun);
                 }
             } catch (IOException lost) {
-                return lost(lease, gone, last, lost);
+                return lost(lease, disconnected, last, lost);
             }
             if (begun.status() == 503 && elsewhere.getAsBoolean()) {
-                lease.suspect();
+                lease.reportFailure();
                 return Optional.empty();
             }
             watch.firstByte(Duration.ofNanos(System.nanoTime() - begin));
             begun.header("retry-after").ifPresent(value -> call.header("Retry-After", value));
             call.header(WORKER, lease.workerId());
             if (begun.isEventStream()) {
-                return Optional.of(stream(call, lease, upstream, gone));
+                return Optional.of(stream(call, lease, upstream, disconnected));
             }
             lease.close(); // the worker has done its part, and whoever has the answer may need its place
             call.respond(begun.status(), begun.type(), body);
-            return Optional.of(begun.status() < 400 ? Outcome.OK : Outcome.REFUSED);
+            return Optional.of(begun.status() < 400 ? RelayOutcome.OK : RelayOutcome.REFUSED);
         }
     }
 
-    private static Optional<Outcome> lost(Lease lease, AtomicBoolean gone, boolean last, IOException why)
-            throws IOException {
-        if (gone.get()) {
+    private static Optional<RelayOutcome> lost(
+            WorkerLease lease, AtomicBoolean disconnected, boolean last, IOException why) throws IOException {
+        if (disconnected.get()) {
             throw new IOException("the client left", why);
         }
-        lease.suspect();
+        lease.reportFailure();
         if (last) {
-            throw new PoolFailure(
-                    ErrorCode.WORKER_LOST,
+            throw new PoolException(
+                    PoolError.WORKER_LOST,
                     true,
                     lease.workerId() + ": was lost before it answered: " + why.getMessage());
         }
         return Optional.empty();
     }
 
-    private static Map<String, String> headers(Call call, Lease lease) {
+    private static Map<String, String> headers(Call call, WorkerLease lease) {
         Map<String, String> headers = new LinkedHashMap<>();
         headers.put("Content-Type", call.head().header("content-type").orElse("application/json"));
         headers.put(Call.CORRELATION, call.correlation());
@@ -191,7 +196,8 @@ public final class Relay {
         return headers;
     }
 
-    private static Outcome stream(Call call, Lease lease, Upstream upstream, AtomicBoolean gone) throws IOException {
+    private static RelayOutcome stream(Call call, WorkerLease lease, Upstream upstream, AtomicBoolean disconnected)
+            throws IOException {
         ResponseStream client = call.eventStream();
         boolean done = false;
         while (true) {
@@ -199,16 +205,16 @@ public final class Relay {
             try {
                 chunk = upstream.chunk();
             } catch (IOException lost) {
-                if (!done && !gone.get()) {
-                    lease.suspect();
+                if (!done && !disconnected.get()) {
+                    lease.reportFailure();
                     client.write(broken(lease));
                 }
                 client.finish();
-                return done ? Outcome.OK : gone.get() ? Outcome.CANCELLED : Outcome.LOST;
+                return done ? RelayOutcome.OK : disconnected.get() ? RelayOutcome.CANCELLED : RelayOutcome.LOST;
             }
             if (chunk.isEmpty()) {
                 client.finish();
-                return Outcome.OK;
+                return RelayOutcome.OK;
             }
             lease.touch();
             done = endsTheAnswer(chunk.get());
@@ -228,9 +234,9 @@ public final class Relay {
         return from >= 0 && Arrays.equals(event, from, end, DONE, 0, DONE.length);
     }
 
-    private static byte[] broken(Lease lease) {
-        PoolFailure failure = new PoolFailure(
-                ErrorCode.WORKER_LOST, true, lease.workerId() + ": was lost within its answer; ask again");
+    private static byte[] broken(WorkerLease lease) {
+        PoolException failure = new PoolException(
+                PoolError.WORKER_LOST, true, lease.workerId() + ": was lost within its answer; ask again");
         return ("data: " + body(failure) + "\n\n").getBytes(StandardCharsets.UTF_8);
     }
 }

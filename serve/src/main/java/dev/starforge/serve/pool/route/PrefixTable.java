@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.route;
 
-import dev.starforge.serve.pool.supervise.Candidate;
+import dev.starforge.serve.pool.supervise.WorkerCandidate;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -46,13 +46,13 @@ final class PrefixTable {
     }
 
     /** How many pieces from the beginning each of the candidates has seen. */
-    synchronized Map<Candidate, Integer> seen(long[] hashes, List<Candidate> candidates) {
-        Map<String, Candidate> byStart = new HashMap<>();
+    synchronized Map<WorkerCandidate, Integer> seen(long[] hashes, List<WorkerCandidate> candidates) {
+        Map<String, WorkerCandidate> byStart = new HashMap<>();
         candidates.forEach(each -> byStart.put(each.incarnation(), each));
-        Map<Candidate, Integer> seen = new HashMap<>();
+        Map<WorkerCandidate, Integer> seen = new HashMap<>();
         for (int i = 0; i < hashes.length; i++) {
             String start = last.get(hashes[i]);
-            Candidate candidate = start == null ? null : byStart.get(start);
+            WorkerCandidate candidate = start == null ? null : byStart.get(start);
             if (start == null) {
                 break;
             }
@@ -63,7 +63,7 @@ final class PrefixTable {
         return seen;
     }
 
-    synchronized void put(long[] hashes, Candidate candidate) {
+    synchronized void put(long[] hashes, WorkerCandidate candidate) {
         for (long hash : hashes) {
             last.put(hash, candidate.incarnation());
         }

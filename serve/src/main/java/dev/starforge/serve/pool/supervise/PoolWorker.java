@@ -13,17 +13,17 @@ import org.jspecify.annotations.Nullable;
  * A worker as the pool sees it: what it says of itself, and who uses it. All methods but {@link #touch} are called with the
  * supervisor's lock.
  */
-abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
+abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     /** How much more often a worker is asked that is not ready yet. */
     private static final int EAGERNESS = 50;
 
-    final Surroundings around;
+    final SupervisorContext context;
     private final String id;
     private final Supervisor supervisor;
-    private final Set<Lease> leases = new LinkedHashSet<>();
+    private final Set<WorkerLease> leases = new LinkedHashSet<>();
     private volatile long touched;
     private WorkerState state = WorkerState.STARTING;
-    private @Nullable Health health;
+    private @Nullable WorkerHealth health;
     private @Nullable Instant failedAt;
     private String reason = "";
     private int misses;
@@ -32,10 +32,10 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     private long checkAt;
     private long usedAt;
 
-    PoolWorker(String id, Supervisor supervisor, Surroundings around) {
+    PoolWorker(String id, Supervisor supervisor, SupervisorContext context) {
         this.id = id;
         this.supervisor = supervisor;
-        this.around = around;
+        this.context = context;
         touched = now();
         usedAt = touched;
         checkAt = touched;
@@ -46,7 +46,7 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     }
 
     final long now() {
-        return around.nanos().getAsLong();
+        return context.nanos().getAsLong();
     }
 
     final WorkerState state() {
@@ -67,7 +67,7 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     abstract void tick();
 
     /** It says that it is well; called for each good check. */
-    abstract void healthy(Health good);
+    abstract void healthy(WorkerHealth good);
 
     /** It has not said so too often. */
     abstract void unhealthy(String why);
@@ -76,18 +76,18 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
 
     abstract WorkerView view();
 
-    final void become(WorkerState next, Happening.Kind kind, String detail) {
+    final void transition(WorkerState next, PoolEvent.PoolEventKind kind, String detail) {
         state = next;
         if (next == WorkerState.READY) {
             failedAt = null;
         } else if (next == WorkerState.FAILED && failedAt == null) {
-            failedAt = around.clock().instant();
+            failedAt = context.clock().instant();
         }
-        around.listener().accept(new Happening(kind, id, next, detail));
+        context.listener().accept(new PoolEvent(kind, id, next, detail));
         supervisor.changed();
     }
 
-    final void blame(String why) {
+    final void setReason(String why) {
         reason = why;
     }
 
@@ -100,7 +100,7 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
         return reason;
     }
 
-    final Optional<Health> health() {
+    final Optional<WorkerHealth> health() {
         return Optional.ofNullable(health);
     }
 
@@ -127,14 +127,14 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
             return;
         }
         checking = true;
-        boolean quiet = now() - touched >= around.timing().canary().toNanos();
+        boolean quiet = now() - touched >= context.timing().canary().toNanos();
         boolean canary = state == WorkerState.READY && (quiet || canaryFailed);
         String asked = incarnation();
-        around.checks().execute(() -> {
+        context.checks().execute(() -> {
             try {
-                Health said = around.client().health(uri);
+                WorkerHealth said = context.client().health(uri);
                 if (canary) {
-                    around.client().canary(uri, ownKey());
+                    context.client().canary(uri, ownKey());
                 }
                 supervisor.locked(() -> checked(asked, canary, said));
             } catch (IOException failure) {
@@ -147,12 +147,12 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
 
     private boolean over(String asked) {
         checking = false;
-        long pause = around.timing().health().toNanos();
+        long pause = context.timing().health().toNanos();
         checkAt = now() + (state == WorkerState.STARTING ? pause / EAGERNESS : pause);
         return !asked.equals(incarnation());
     }
 
-    private void checked(String asked, boolean canary, Health said) {
+    private void checked(String asked, boolean canary, WorkerHealth said) {
         if (over(asked)) {
             return;
         }
@@ -184,21 +184,21 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
 
     private void miss(String why) {
         misses++;
-        if (misses >= around.timing().misses()) {
+        if (misses >= context.timing().misses()) {
             misses = 0;
             unhealthy(
-                    "no good answer to " + around.timing().misses() + " health checks in a row, the last one: " + why);
+                    "no good answer to " + context.timing().misses() + " health checks in a row, the last one: " + why);
         }
     }
 
-    final Lease lease(URI uri) {
-        Lease lease = new Lease(supervisor, this, uri);
+    final WorkerLease lease(URI uri) {
+        WorkerLease lease = new WorkerLease(supervisor, this, uri);
         leases.add(lease);
         usedAt = now();
         return lease;
     }
 
-    final void release(Lease lease) {
+    final void release(WorkerLease lease) {
         leases.remove(lease);
         usedAt = now();
         if (mayBeIdle()) {
@@ -212,7 +212,7 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
 
     /** Nobody waits for it, through the pool or straight. */
     final boolean isIdle() {
-        return leases.isEmpty() && health().map(Health::running).orElse(0L) == 0;
+        return leases.isEmpty() && health().map(WorkerHealth::running).orElse(0L) == 0;
     }
 
     /** Nobody uses it through the pool, but at its last check somebody did. */
@@ -225,9 +225,9 @@ abstract sealed class PoolWorker permits OwnWorker, RegisteredWorker {
     }
 
     /** The answers under way will not be completed. */
-    final void cutLeases() {
-        List<Lease> cut = List.copyOf(leases);
-        around.checks().execute(() -> cut.forEach(Lease::cut));
+    final void failLeases() {
+        List<WorkerLease> cut = List.copyOf(leases);
+        context.checks().execute(() -> cut.forEach(WorkerLease::markLost));
     }
 
     final WorkerState shownState() {

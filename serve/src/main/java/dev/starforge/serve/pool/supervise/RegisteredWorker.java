@@ -10,8 +10,8 @@ final class RegisteredWorker extends PoolWorker {
     private final String key;
     private int returns;
 
-    RegisteredWorker(String id, Supervisor supervisor, Surroundings around, URI uri, String key) {
-        super(id, supervisor, around);
+    RegisteredWorker(String id, Supervisor supervisor, SupervisorContext context, URI uri, String key) {
+        super(id, supervisor, context);
         this.uri = uri;
         this.key = key;
     }
@@ -33,7 +33,7 @@ final class RegisteredWorker extends PoolWorker {
 
     @Override
     String ownKey() {
-        return key.isEmpty() ? around.command().firstKey() : key;
+        return key.isEmpty() ? context.command().firstKey() : key;
     }
 
     @Override
@@ -42,19 +42,19 @@ final class RegisteredWorker extends PoolWorker {
     }
 
     @Override
-    void healthy(Health good) {
+    void healthy(WorkerHealth good) {
         if (state() != WorkerState.READY && state() != WorkerState.DRAINING) {
-            become(WorkerState.READY, Happening.Kind.READY, "it serves " + good.model());
+            transition(WorkerState.READY, PoolEvent.PoolEventKind.READY, "it serves " + good.model());
         }
     }
 
     @Override
     void unhealthy(String why) {
-        blame(why);
+        setReason(why);
         if (state() != WorkerState.FAILED) {
-            become(WorkerState.FAILED, Happening.Kind.UNREACHABLE, why);
+            transition(WorkerState.FAILED, PoolEvent.PoolEventKind.UNREACHABLE, why);
             returns++;
-            cutLeases();
+            failLeases();
         }
     }
 
@@ -66,7 +66,7 @@ final class RegisteredWorker extends PoolWorker {
     }
 
     void drain() {
-        become(WorkerState.DRAINING, Happening.Kind.DRAINING, "it gets no more requests");
+        transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "it gets no more requests");
     }
 
     private String advice() {
@@ -78,17 +78,17 @@ final class RegisteredWorker extends PoolWorker {
         return new WorkerView(
                 id(),
                 false,
-                health().map(Health::model).orElse(""),
-                health().map(Health::device).orElse(""),
+                health().map(WorkerHealth::model).orElse(""),
+                health().map(WorkerHealth::device).orElse(""),
                 shownState(),
                 0,
-                health().map(Health::memory).orElse(0L),
+                health().map(WorkerHealth::memory).orElse(0L),
                 uri.toString(),
                 Optional.empty(),
                 0,
                 new WorkerFailure("", reason(), failedAt(), -1, advice()),
                 load(),
-                health().map(Health::capabilities).orElse(List.of()),
-                health().map(Health::adapters).orElse(List.of()));
+                health().map(WorkerHealth::capabilities).orElse(List.of()),
+                health().map(WorkerHealth::adapters).orElse(List.of()));
     }
 }

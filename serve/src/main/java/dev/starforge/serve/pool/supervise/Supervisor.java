@@ -25,43 +25,43 @@ import java.util.stream.Stream;
 public final class Supervisor implements AutoCloseable {
     private static final int STOPPED_SHOWN = 20;
 
-    private final Surroundings around;
-    private final Journal journal;
+    private final SupervisorContext context;
+    private final WorkerJournal journal;
     private final FolderLock lock;
     private final RestartBudget budget = new RestartBudget();
     private final Map<String, PoolWorker> workers = new LinkedHashMap<>();
     private boolean draining;
 
     /** Takes the folder of the pool's state, which one pool at a time may have. */
-    public Supervisor(Surroundings around) throws IOException {
-        this.around = around;
-        Files.createDirectories(around.state().resolve(WorkerLogs.FOLDER));
+    public Supervisor(SupervisorContext context) throws IOException {
+        this.context = context;
+        Files.createDirectories(context.state().resolve(WorkerLogs.FOLDER));
         try {
-            lock = FolderLock.take(around.state(), "starforge pool");
+            lock = FolderLock.take(context.state(), "starforge pool");
         } catch (DatasetException taken) {
             throw new IOException("pool: its state folder " + taken.getMessage(), taken);
         }
-        journal = new Journal(around.state().resolve("workers"));
+        journal = new WorkerJournal(context.state().resolve("workers"));
     }
 
     /** Takes over the workers of the pool that had this folder before. */
     public synchronized void adopt() throws IOException {
-        for (Journal.Entry entry : journal.read()) {
-            OwnWorker worker = own(entry.id(), entry.spec(), Optional.empty());
+        for (WorkerJournal.JournalEntry entry : journal.read()) {
+            ManagedWorker worker = own(entry.id(), entry.spec(), Optional.empty());
             workers.put(worker.id(), worker);
-            worker.adopt(entry, around.launcher().find(entry.pid(), entry.identity()));
+            worker.adopt(entry, context.launcher().find(entry.pid(), entry.identity()));
         }
     }
 
-    private OwnWorker own(String id, WorkerSpec spec, Optional<OwnWorker> replaces) {
-        return new OwnWorker(id, this, around, spec, journal, budget, replaces);
+    private ManagedWorker own(String id, WorkerSpec spec, Optional<ManagedWorker> replaces) {
+        return new ManagedWorker(id, this, context, spec, journal, budget, replaces);
     }
 
     /** Starts a worker, with its memory set aside from now on; its id. */
     public synchronized String start(WorkerSpec spec, Optional<String> replaces) {
         refuseWhenDraining();
-        String id = "w-" + HexFormat.of().toHexDigits(around.random().nextInt());
-        OwnWorker worker = own(id, spec, replaces.map(this::requireOwn));
+        String id = "w-" + HexFormat.of().toHexDigits(context.random().nextInt());
+        ManagedWorker worker = own(id, spec, replaces.map(this::requireOwn));
         try {
             worker.spawn();
         } catch (IOException failure) {
@@ -70,7 +70,7 @@ public final class Supervisor implements AutoCloseable {
             } catch (IOException stays) {
                 failure.addSuppressed(stays);
             }
-            throw new PoolFailure(ErrorCode.WORKER_START_FAILED, true, "start: " + failure.getMessage());
+            throw new PoolException(PoolError.WORKER_START_FAILED, true, "start: " + failure.getMessage());
         }
         workers.put(id, worker);
         changed();
@@ -82,8 +82,9 @@ public final class Supervisor implements AutoCloseable {
         refuseWhenDraining();
         String id = "r-" + uri.getHost() + "-" + uri.getPort();
         if (!workers.containsKey(id)) {
-            workers.put(id, new RegisteredWorker(id, this, around, uri, key));
-            around.listener().accept(new Happening(Happening.Kind.REGISTERED, id, WorkerState.STARTING, "at " + uri));
+            workers.put(id, new RegisteredWorker(id, this, context, uri, key));
+            context.listener()
+                    .accept(new PoolEvent(PoolEvent.PoolEventKind.REGISTERED, id, WorkerState.STARTING, "at " + uri));
         }
         return id;
     }
@@ -98,23 +99,23 @@ public final class Supervisor implements AutoCloseable {
 
     private void refuseWhenDraining() {
         if (draining) {
-            throw new PoolFailure(ErrorCode.POOL_DRAINING, true, "the pool is ending");
+            throw new PoolException(PoolError.POOL_DRAINING, true, "the pool is ending");
         }
     }
 
-    private OwnWorker requireOwn(String id) {
+    private ManagedWorker requireOwn(String id) {
         return switch (require(id)) {
-            case OwnWorker own -> own;
+            case ManagedWorker own -> own;
             case RegisteredWorker _ ->
-                throw new PoolFailure(
-                        ErrorCode.WORKER_NOT_FOUND, false, id + ": was registered; whoever started it must end it");
+                throw new PoolException(
+                        PoolError.WORKER_NOT_FOUND, false, id + ": was registered; whoever started it must end it");
         };
     }
 
     private PoolWorker require(String id) {
         PoolWorker worker = workers.get(id);
         if (worker == null) {
-            throw new PoolFailure(ErrorCode.WORKER_NOT_FOUND, false, id + ": there is no such worker");
+            throw new PoolException(PoolError.WORKER_NOT_FOUND, false, id + ": there is no such worker");
         }
         return worker;
     }
@@ -128,8 +129,8 @@ public final class Supervisor implements AutoCloseable {
         try {
             requireOwn(id).calledBack(start, uri);
         } catch (IOException unrecorded) {
-            throw new PoolFailure(
-                    ErrorCode.WORKER_START_FAILED,
+            throw new PoolException(
+                    PoolError.WORKER_START_FAILED,
                     true,
                     "ready: the journal cannot be written: " + unrecorded.getMessage());
         }
@@ -137,7 +138,7 @@ public final class Supervisor implements AutoCloseable {
 
     public synchronized void drain(String id) {
         switch (require(id)) {
-            case OwnWorker own -> own.drain();
+            case ManagedWorker own -> own.drain();
             case RegisteredWorker registered -> registered.drain();
         }
     }
@@ -149,7 +150,7 @@ public final class Supervisor implements AutoCloseable {
     /** Looks at every worker; called some ten times a second. */
     public synchronized void tick() {
         List.copyOf(workers.values()).forEach(PoolWorker::tick);
-        List<OwnWorker> over = own().filter(OwnWorker::isOver).toList();
+        List<ManagedWorker> over = own().filter(ManagedWorker::isTerminal).toList();
         over.stream().limit(Math.max(0, over.size() - STOPPED_SHOWN)).forEach(worker -> workers.remove(worker.id()));
     }
 
@@ -162,8 +163,8 @@ public final class Supervisor implements AutoCloseable {
         notifyAll();
     }
 
-    private Stream<OwnWorker> own() {
-        return workers.values().stream().filter(OwnWorker.class::isInstance).map(OwnWorker.class::cast);
+    private Stream<ManagedWorker> own() {
+        return workers.values().stream().filter(ManagedWorker.class::isInstance).map(ManagedWorker.class::cast);
     }
 
     public synchronized List<WorkerView> views() {
@@ -172,23 +173,23 @@ public final class Supervisor implements AutoCloseable {
 
     /** Bytes of a device that workers hold. */
     public synchronized long allocated(String device) {
-        return held(device).mapToLong(OwnWorker::held).sum();
+        return held(device).mapToLong(ManagedWorker::reservedBytes).sum();
     }
 
     /** Of those, what the system still counts as free because it is not filled yet. */
     public synchronized long loading(String device) {
         return held(device)
-                .filter(OwnWorker::isLoading)
-                .mapToLong(OwnWorker::held)
+                .filter(ManagedWorker::isLoading)
+                .mapToLong(ManagedWorker::reservedBytes)
                 .sum();
     }
 
     /** Whether a worker still has memory. */
     public synchronized boolean holds(String id) {
-        return workers.get(id) instanceof OwnWorker worker && worker.held() > 0;
+        return workers.get(id) instanceof ManagedWorker worker && worker.reservedBytes() > 0;
     }
 
-    private Stream<OwnWorker> held(String device) {
+    private Stream<ManagedWorker> held(String device) {
         return own().filter(worker -> worker.spec().device().equals(device));
     }
 
@@ -205,7 +206,8 @@ public final class Supervisor implements AutoCloseable {
 
     /** Whether one of them may turn out to be idle: it was not at its last check, and is asked again. */
     public synchronized boolean mayBeIdle(String device, Set<String> models) {
-        List<OwnWorker> asked = own().filter(worker -> worker.spec().device().equals(device))
+        List<ManagedWorker> asked = own().filter(
+                        worker -> worker.spec().device().equals(device))
                 .filter(worker -> models.contains(worker.spec().model()))
                 .filter(worker -> worker.state() == WorkerState.READY && worker.mayBeIdle())
                 .toList();
@@ -215,14 +217,14 @@ public final class Supervisor implements AutoCloseable {
 
     /** Stops what has not been used for longer than its model allows. */
     public synchronized void stopUnused(Function<String, Optional<Duration>> allowed) {
-        long now = around.nanos().getAsLong();
+        long now = context.nanos().getAsLong();
         idle().filter(worker -> allowed.apply(worker.spec().model())
                         .filter(time -> now - worker.usedAt() >= time.toNanos())
                         .isPresent())
-                .forEach(OwnWorker::stop);
+                .forEach(ManagedWorker::stop);
     }
 
-    private Stream<OwnWorker> idle() {
+    private Stream<ManagedWorker> idle() {
         return own().filter(worker -> worker.state() == WorkerState.READY && worker.isIdle());
     }
 
@@ -242,10 +244,10 @@ public final class Supervisor implements AutoCloseable {
      * @param excluded starts of workers that have failed this request
      * @param choose which of those that serve the model and are ready
      */
-    public synchronized Optional<Lease> acquire(
-            String model, Set<String> excluded, Function<List<Candidate>, Candidate> choose) {
+    public synchronized Optional<WorkerLease> acquire(
+            String model, Set<String> excluded, Function<List<WorkerCandidate>, WorkerCandidate> choose) {
         refuseWhenDraining();
-        List<Candidate> candidates = ready(model, excluded);
+        List<WorkerCandidate> candidates = ready(model, excluded);
         if (candidates.isEmpty()) {
             return Optional.empty();
         }
@@ -253,11 +255,11 @@ public final class Supervisor implements AutoCloseable {
         return Optional.of(chosen.lease(chosen.uri().orElseThrow()));
     }
 
-    private List<Candidate> ready(String model, Set<String> excluded) {
+    private List<WorkerCandidate> ready(String model, Set<String> excluded) {
         return workers.values().stream()
                 .filter(worker -> worker.state() == WorkerState.READY && worker.serves(model))
                 .filter(worker -> !excluded.contains(worker.incarnation()))
-                .map(worker -> new Candidate(worker.id(), worker.incarnation(), worker.load()))
+                .map(worker -> new WorkerCandidate(worker.id(), worker.incarnation(), worker.load()))
                 .toList();
     }
 
@@ -270,10 +272,10 @@ public final class Supervisor implements AutoCloseable {
     public synchronized boolean isExpected(String model) {
         List<PoolWorker> serving = workers.values().stream()
                 .filter(worker -> worker.serves(model) && worker.state() != WorkerState.STOPPED)
-                .filter(worker -> !(worker instanceof OwnWorker own && own.isForgiven()))
+                .filter(worker -> !(worker instanceof ManagedWorker own && own.mayBeReplaced()))
                 .toList();
         boolean expected = serving.stream().anyMatch(worker -> switch (worker) {
-            case OwnWorker own -> own.isExpected();
+            case ManagedWorker own -> own.isExpected();
             case RegisteredWorker registered -> registered.state() != WorkerState.DRAINING;
         });
         Optional<WorkerView> failed = serving.stream()
@@ -287,12 +289,12 @@ public final class Supervisor implements AutoCloseable {
     }
 
     /** Why, since when, and what to do. */
-    private static PoolFailure cannotStart(String model, WorkerView view) {
+    private static PoolException cannotStart(String model, WorkerView view) {
         WorkerFailure failure = view.failure();
         long seconds = Math.max(1L, (long) Math.ceil(failure.restartSeconds()));
         String since = failure.since().map(Instant::toString).orElse("");
-        return new PoolFailure(
-                ErrorCode.WORKER_START_FAILED,
+        return new PoolException(
+                PoolError.WORKER_START_FAILED,
                 failure.isRetried(),
                 model + ": its worker " + view.id() + " cannot be started, since " + since + ": " + failure.reason()
                         + ". "
@@ -307,12 +309,12 @@ public final class Supervisor implements AutoCloseable {
         TimeUnit.NANOSECONDS.timedWait(this, Math.max(1, most.toNanos()));
     }
 
-    synchronized void release(Lease lease) {
+    synchronized void release(WorkerLease lease) {
         lease.worker().release(lease);
         changed();
     }
 
-    synchronized void suspect(Lease lease) {
+    synchronized void suspect(WorkerLease lease) {
         lease.worker().checkNow();
         lease.worker().tick();
     }
@@ -320,12 +322,12 @@ public final class Supervisor implements AutoCloseable {
     /** Stops all own workers, and takes no more. */
     public synchronized void drainAll() {
         draining = true;
-        own().filter(worker -> !worker.isOver()).toList().forEach(OwnWorker::stop);
+        own().filter(worker -> !worker.isTerminal()).toList().forEach(ManagedWorker::stop);
     }
 
     /** Whether no process is left. */
     public synchronized boolean isDrained() {
-        return own().allMatch(OwnWorker::isOver);
+        return own().allMatch(ManagedWorker::isTerminal);
     }
 
     public synchronized boolean isDraining() {
@@ -333,12 +335,14 @@ public final class Supervisor implements AutoCloseable {
     }
 
     /** Keeps workers' logs within bounds. */
-    public void tendLogs() throws IOException {
-        WorkerLogs.tend(around.state(), live());
+    public void rotateLogs() throws IOException {
+        WorkerLogs.rotate(context.state(), live());
     }
 
     private synchronized Set<String> live() {
-        return own().filter(worker -> !worker.isOver()).map(OwnWorker::id).collect(Collectors.toSet());
+        return own().filter(worker -> !worker.isTerminal())
+                .map(ManagedWorker::id)
+                .collect(Collectors.toSet());
     }
 
     /** Lets go of the state folder; workers live on. */

@@ -5,7 +5,7 @@ import java.net.URI;
 
 /** What the pool asks a worker for itself; every call ends within seconds. */
 public interface WorkerClient {
-    Health health(URI worker) throws IOException, InterruptedException;
+    WorkerHealth health(URI worker) throws IOException, InterruptedException;
 
     /** A real token: a worker whose engine is dead may still say that it is well. */
     void canary(URI worker, String key) throws IOException, InterruptedException;

@@ -31,7 +31,7 @@ final class WorkerLogs {
     private WorkerLogs() {}
 
     /** @param live ids of workers whose logs stay */
-    static void tend(Path state, Set<String> live) throws IOException {
+    static void rotate(Path state, Set<String> live) throws IOException {
         List<Path> logs;
         try (Stream<Path> files = Files.list(state.resolve(FOLDER))) {
             logs = files.filter(file -> file.toString().endsWith(SUFFIX)).toList();
@@ -64,7 +64,7 @@ final class WorkerLogs {
      * The last error that this program printed there from an offset on, in brackets; empty if it printed none. A log that is
      * shorter has been emptied since, so all of it counts.
      */
-    static String complaint(Path log, long from) {
+    static String lastError(Path log, long from) {
         try (FileChannel channel = FileChannel.open(log, StandardOpenOption.READ);
                 InputStream in = Channels.newInputStream(channel)) {
             long size = channel.size();

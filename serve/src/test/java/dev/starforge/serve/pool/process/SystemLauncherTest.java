@@ -20,7 +20,7 @@ final class SystemLauncherTest {
 
     private final SystemLauncher launcher = new SystemLauncher();
 
-    private static Exit end(Child child) throws InterruptedException {
+    private static ExitStatus end(ChildProcess child) throws InterruptedException {
         long begin = System.nanoTime();
         while (child.exit().isEmpty()) {
             assertThat(System.nanoTime() - begin).isLessThan(20_000_000_000L);
@@ -29,13 +29,13 @@ final class SystemLauncherTest {
         return child.exit().orElseThrow();
     }
 
-    private Child sh(String script) throws IOException {
+    private ChildProcess sh(String script) throws IOException {
         return launcher.start(List.of("/bin/sh", "-c", script), folder.resolve("log"));
     }
 
     @Test
     void aProcessIsFoundAgainByItsPidAndItsStartAlone() throws Exception {
-        Child child = sh("exec sleep 60");
+        ChildProcess child = sh("exec sleep 60");
         assertThat(launcher.find(child.pid(), child.identity() + "0"))
                 .as("a stranger")
                 .isEmpty();
@@ -44,10 +44,10 @@ final class SystemLauncherTest {
         assertThat(launcher.find(self.pid(), SystemLauncher.identity(self)))
                 .as("never ourselves")
                 .isEmpty();
-        Child found = launcher.find(child.pid(), child.identity()).orElseThrow();
+        ChildProcess found = launcher.find(child.pid(), child.identity()).orElseThrow();
         assertThat(found.exit()).isEmpty();
         found.kill();
-        assertThat(end(found)).as("the system tells nobody but the parent").isEqualTo(Exit.UNKNOWN);
+        assertThat(end(found)).as("the system tells nobody but the parent").isEqualTo(ExitStatus.UNKNOWN);
         assertThat(end(child).text()).isEqualTo("137: out of memory (SIGKILL)");
         assertThat(launcher.find(child.pid(), child.identity())).isEmpty();
         found.kill(); // the pid may be another's by now
@@ -55,7 +55,7 @@ final class SystemLauncherTest {
 
     @Test
     void outputGoesToTheLogAndCodesComeBack() throws Exception {
-        assertThat(end(sh("echo one; echo two >&2; exit 3"))).isEqualTo(new Exit(Exit.MODEL_REFUSED));
+        assertThat(end(sh("echo one; echo two >&2; exit 3"))).isEqualTo(new ExitStatus(ExitStatus.MODEL_REFUSED));
         end(sh("echo three"));
         assertThat(Files.readString(folder.resolve("log"))).isEqualTo("one\ntwo\nthree\n");
         assertThatThrownBy(() -> launcher.start(List.of("/no/such/program"), folder.resolve("log")))
@@ -64,9 +64,9 @@ final class SystemLauncherTest {
 
     @Test
     void aQuestionHasAnAnswerOrAnEnd() throws Exception {
-        Commands commands = Commands.ofSystem();
+        CommandRunner commands = CommandRunner.ofSystem();
         assertThat(commands.run(List.of("/bin/sh", "-c", "echo yes; echo no >&2; exit 4"), Duration.ofSeconds(20)))
-                .isEqualTo(new Commands.Printed(4, "yes\n", "no\n"));
+                .isEqualTo(new CommandRunner.CommandOutput(4, "yes\n", "no\n"));
         assertThatThrownBy(() -> commands.run(List.of("/bin/sleep", "60"), Duration.ofMillis(50)))
                 .hasMessageContaining("no end within");
     }

@@ -3,9 +3,9 @@ package dev.starforge.serve.pool.supervise;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.pool.config.RestartPolicy;
-import dev.starforge.serve.pool.process.Child;
-import dev.starforge.serve.pool.process.Exit;
-import dev.starforge.serve.pool.process.Launcher;
+import dev.starforge.serve.pool.process.ChildProcess;
+import dev.starforge.serve.pool.process.ExitStatus;
+import dev.starforge.serve.pool.process.ProcessLauncher;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
@@ -22,12 +22,12 @@ import java.util.Random;
 import java.util.function.BooleanSupplier;
 
 /** Processes, workers and a time of a test's own: a week of supervision passes in a moment, the same each time. */
-final class FakeWorld implements Launcher, WorkerClient {
+final class FakeWorld implements ProcessLauncher, WorkerClient {
     static final WorkerSpec SPEC = new WorkerSpec("coder", Path.of("coder.gguf"), "cpu", Map.of(), 1000, 100);
     private static final Duration TICK = Duration.ofMillis(100);
 
     final List<FakeChild> children = new ArrayList<>();
-    final List<Happening> happenings = new ArrayList<>();
+    final List<PoolEvent> happenings = new ArrayList<>();
     final List<String> shutdowns = new ArrayList<>();
     private final Path state;
     private long nanos = 1_000_000_000_000L;
@@ -41,7 +41,7 @@ final class FakeWorld implements Launcher, WorkerClient {
     }
 
     /** A process that does what a test says. */
-    final class FakeChild implements Child {
+    final class FakeChild implements ChildProcess {
         final long pid = nextPid++;
         final List<String> command;
         final URI uri = URI.create("http://127.0.0.1:" + (40_000 + pid));
@@ -53,7 +53,7 @@ final class FakeWorld implements Launcher, WorkerClient {
         long running;
         String status = "ok";
         String workerId;
-        Optional<Exit> exit = Optional.empty();
+        Optional<ExitStatus> exit = Optional.empty();
 
         FakeChild(List<String> command) {
             this.command = command;
@@ -69,7 +69,7 @@ final class FakeWorld implements Launcher, WorkerClient {
         }
 
         void exits(int code) {
-            exit = Optional.of(new Exit(code));
+            exit = Optional.of(new ExitStatus(code));
         }
 
         @Override
@@ -83,7 +83,7 @@ final class FakeWorld implements Launcher, WorkerClient {
         }
 
         @Override
-        public Optional<Exit> exit() {
+        public Optional<ExitStatus> exit() {
             return exit;
         }
 
@@ -116,12 +116,12 @@ final class FakeWorld implements Launcher, WorkerClient {
     Supervisor supervisor(RestartPolicy policy) throws IOException {
         WorkerCommand command = new WorkerCommand(
                 List.of("starforge"), Optional.empty(), "", () -> URI.create("http://127.0.0.1:9200"));
-        return new Supervisor(new Surroundings(
+        return new Supervisor(new SupervisorContext(
                 state,
                 this,
                 this,
                 command,
-                Timing.DEFAULT,
+                PoolTimeouts.DEFAULT,
                 policy,
                 () -> nanos,
                 clock(),
@@ -200,7 +200,7 @@ final class FakeWorld implements Launcher, WorkerClient {
     }
 
     @Override
-    public Child start(List<String> command, Path log) throws IOException {
+    public ChildProcess start(List<String> command, Path log) throws IOException {
         if (refuseToStart) {
             throw new IOException("Cannot run program");
         }
@@ -210,12 +210,12 @@ final class FakeWorld implements Launcher, WorkerClient {
     }
 
     @Override
-    public Optional<Child> find(long pid, String identity) {
+    public Optional<ChildProcess> find(long pid, String identity) {
         return children.stream()
                 .filter(child -> child.pid == pid
                         && child.exit.isEmpty()
                         && child.identity().equals(identity))
-                .map(Child.class::cast)
+                .map(ChildProcess.class::cast)
                 .findFirst();
     }
 
@@ -231,9 +231,9 @@ final class FakeWorld implements Launcher, WorkerClient {
     }
 
     @Override
-    public Health health(URI worker) throws IOException {
+    public WorkerHealth health(URI worker) throws IOException {
         FakeChild child = at(worker);
-        return new Health(
+        return new WorkerHealth(
                 child.status, child.workerId, "coder", "cpu", 500, child.running, List.of("completion"), List.of());
     }
 

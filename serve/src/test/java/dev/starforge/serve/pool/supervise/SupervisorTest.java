@@ -45,7 +45,7 @@ final class SupervisorTest {
         pool.close();
     }
 
-    private Optional<Lease> lease() {
+    private Optional<WorkerLease> lease() {
         return pool.acquire("coder", Set.of(), List::getFirst);
     }
 
@@ -69,7 +69,7 @@ final class SupervisorTest {
         world.last().status = "ok";
         world.pass(pool, Duration.ofSeconds(1));
         assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
-        try (Lease lease = lease().orElseThrow()) {
+        try (WorkerLease lease = lease().orElseThrow()) {
             assertThat(lease.uri()).isEqualTo(world.last().uri);
             assertThat(state(pool, id)).isEqualTo(WorkerState.BUSY);
         }
@@ -117,7 +117,7 @@ final class SupervisorTest {
         String why = "3: model refused (coder.gguf: expected 7 tensors, got 6)";
         assertThatThrownBy(() -> pool.isExpected("coder"))
                 .isInstanceOfSatisfying(
-                        PoolFailure.class,
+                        PoolException.class,
                         failure -> assertThat(failure.isRetriable()).isFalse())
                 .hasMessageContaining("coder: its worker " + id + " cannot be started, since 1970-01-01T00:16:40.1")
                 .hasMessageContaining(why + ". ")
@@ -153,7 +153,7 @@ final class SupervisorTest {
             world.last().exits(1);
             world.pass(pool, Duration.ofMillis(100));
             assertThatThrownBy(() -> pool.isExpected("coder"))
-                    .isInstanceOf(PoolFailure.class)
+                    .isInstanceOf(PoolException.class)
                     .hasMessageContaining("cannot be started")
                     .hasMessageContaining("It is tried again in 300 s.");
             int count = world.children.size();
@@ -223,9 +223,9 @@ final class SupervisorTest {
         world.ready(pool);
         world.last().computes = false;
         world.last().running = 1;
-        Lease waiting = lease().orElseThrow();
+        WorkerLease waiting = lease().orElseThrow();
         List<String> cut = new ArrayList<>();
-        waiting.onCut(() -> cut.add("cut"));
+        waiting.onLost(() -> cut.add("cut"));
         world.until(pool, () -> world.last().kills > 0);
         world.pass(pool, Duration.ofMillis(100));
         assertThat(cut).containsExactly("cut");
@@ -239,7 +239,7 @@ final class SupervisorTest {
         world.pass(pool, Duration.ofSeconds(2));
         assertThat(world.children.getFirst().kills).isEqualTo(1);
         assertThat(view(pool, id).failure().reason()).contains("not ready within 300 s");
-        assertThat(world.happenings).anyMatch(each -> each.kind() == Happening.Kind.START_TIMEOUT);
+        assertThat(world.happenings).anyMatch(each -> each.kind() == PoolEvent.PoolEventKind.START_TIMEOUT);
     }
 
     @Test
@@ -248,12 +248,12 @@ final class SupervisorTest {
         FakeChild first = world.last();
         pool.calledBack(id, first.start(), first.uri);
         URI elsewhere = URI.create("http://127.0.0.1:1");
-        assertThatThrownBy(() -> pool.calledBack(id, first.start(), elsewhere)).isInstanceOf(PoolFailure.class);
+        assertThatThrownBy(() -> pool.calledBack(id, first.start(), elsewhere)).isInstanceOf(PoolException.class);
         assertThat(view(pool, id).uri()).isEqualTo(first.uri.toString());
         restartAfter(id, 1);
         assertThatThrownBy(() -> pool.calledBack(id, first.start(), first.uri))
                 .as("of a process that is gone")
-                .isInstanceOf(PoolFailure.class);
+                .isInstanceOf(PoolException.class);
         assertThatThrownBy(() -> pool.calledBack("w-0", "0", first.uri)).hasMessageContaining("no such worker");
     }
 
@@ -269,7 +269,7 @@ final class SupervisorTest {
     @Test
     void stoppingWaitsForRunningRequestsThenAsksThenKills() {
         String id = world.ready(pool);
-        Lease running = lease().orElseThrow();
+        WorkerLease running = lease().orElseThrow();
         world.last().obeys = false;
         pool.stop(id);
         assertThat(lease()).as("a draining worker gets nothing").isEmpty();
@@ -289,9 +289,9 @@ final class SupervisorTest {
     @Test
     void drainingHasADeadlineAndLeavesTheProcess() {
         String id = world.ready(pool);
-        Lease running = lease().orElseThrow();
+        WorkerLease running = lease().orElseThrow();
         List<String> cut = new ArrayList<>();
-        running.onCut(() -> cut.add("cut"));
+        running.onLost(() -> cut.add("cut"));
         pool.drain(id);
         world.pass(pool, Duration.ofSeconds(29));
         assertThat(cut).isEmpty();
@@ -411,8 +411,8 @@ final class SupervisorTest {
         Files.createFile(journal); // as when a disk is full or read-only: nothing can be written there
         assertThatThrownBy(() -> pool.start(SPEC, Optional.empty()))
                 .isInstanceOfSatisfying(
-                        PoolFailure.class,
-                        failure -> assertThat(failure.code()).isEqualTo(ErrorCode.WORKER_START_FAILED));
+                        PoolException.class,
+                        failure -> assertThat(failure.code()).isEqualTo(PoolError.WORKER_START_FAILED));
         assertThat(world.children).isEmpty();
         assertThat(pool.views()).isEmpty();
         assertThat(pool.allocated("cpu")).isZero();
@@ -426,7 +426,7 @@ final class SupervisorTest {
         Files.createFile(journal);
         assertThatThrownBy(() -> world.callBack(pool))
                 .isInstanceOfSatisfying(
-                        PoolFailure.class,
+                        PoolException.class,
                         failure -> assertThat(failure.isRetriable()).isTrue());
         assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
         Files.delete(journal);
@@ -499,7 +499,7 @@ final class SupervisorTest {
     void oneThatWasBusyAtItsLastCheckIsAskedAgainWhenItsRequestsAreOver() {
         String id = world.ready(pool);
         Set<String> models = Set.of("coder");
-        try (Lease _ = lease().orElseThrow()) {
+        try (WorkerLease _ = lease().orElseThrow()) {
             world.last().running = 1;
             world.pass(pool, Duration.ofSeconds(11));
             assertThat(pool.mayBeIdle("cpu", models)).as("it is used").isFalse();
@@ -524,7 +524,7 @@ final class SupervisorTest {
             world.pass(pool, Duration.ofSeconds(1));
         }
         pool.acquire("a", Set.of(), List::getFirst).orElseThrow().close();
-        Lease busy = pool.acquire("b", Set.of(), List::getFirst).orElseThrow();
+        WorkerLease busy = pool.acquire("b", Set.of(), List::getFirst).orElseThrow();
         Set<String> all = Set.of("a", "b", "c");
         assertThat(pool.stopIdlest("cpu", all)).contains(ids.get("c"));
         world.pass(pool, Duration.ofMillis(200));

@@ -28,10 +28,10 @@ final class WorkerLogsTest {
     void aLongLogIsCopiedAsideAndEmptied() throws IOException {
         Path log = logs.resolve("w-1.log");
         Files.write(log, new byte[(int) WorkerLogs.LONGEST]);
-        WorkerLogs.tend(state, Set.of("w-1"));
+        WorkerLogs.rotate(state, Set.of("w-1"));
         assertThat(log).hasSize(WorkerLogs.LONGEST);
         Files.write(log, new byte[(int) WorkerLogs.LONGEST + 1]);
-        WorkerLogs.tend(state, Set.of("w-1"));
+        WorkerLogs.rotate(state, Set.of("w-1"));
         assertThat(log).isEmptyFile();
         assertThat(logs.resolve("w-1.log.1")).hasSize(WorkerLogs.LONGEST + 1);
     }
@@ -43,7 +43,7 @@ final class WorkerLogsTest {
             Files.setLastModifiedTime(log, FileTime.fromMillis(1000L * i));
         }
         Files.createFile(logs.resolve("w-1.log.1"));
-        WorkerLogs.tend(state, Set.of("w-0"));
+        WorkerLogs.rotate(state, Set.of("w-0"));
         try (Stream<Path> left = Files.list(logs)) {
             assertThat(left.map(file -> file.getFileName().toString()))
                     .hasSize(WorkerLogs.KEPT + 1)
@@ -56,10 +56,10 @@ final class WorkerLogsTest {
     void theLastErrorOfThisStartIsFound() throws IOException {
         Path log = Files.writeString(logs.resolve("w-1.log"), "starforge: of an earlier start\n");
         long from = WorkerLogs.length(log);
-        assertThat(WorkerLogs.complaint(log, from)).isEmpty();
+        assertThat(WorkerLogs.lastError(log, from)).isEmpty();
         Files.writeString(log, "starforge: first\nstarforge: second\n{}\n");
-        assertThat(WorkerLogs.complaint(log, 0)).isEqualTo(" (second)");
-        assertThat(WorkerLogs.complaint(logs.resolve("none"), 0)).isEmpty();
+        assertThat(WorkerLogs.lastError(log, 0)).isEqualTo(" (second)");
+        assertThat(WorkerLogs.lastError(logs.resolve("none"), 0)).isEmpty();
     }
 
     @Test
@@ -67,8 +67,8 @@ final class WorkerLogsTest {
         Path log = logs.resolve("w-1.log");
         Files.write(log, new byte[(int) WorkerLogs.LONGEST + 1]);
         long from = WorkerLogs.length(log);
-        WorkerLogs.tend(state, Set.of("w-1"));
+        WorkerLogs.rotate(state, Set.of("w-1"));
         Files.writeString(log, "starforge: out of memory\n", StandardOpenOption.APPEND);
-        assertThat(WorkerLogs.complaint(log, from)).isEqualTo(" (out of memory)");
+        assertThat(WorkerLogs.lastError(log, from)).isEqualTo(" (out of memory)");
     }
 }

@@ -1,7 +1,0 @@
-package dev.starforge.serve.generation;
-
-/** What a request has the engine do, and what a worker that drains waits for. */
-sealed interface Work permits Run, Vectors {
-    /** Ends it now. */
-    void cancel();
-}

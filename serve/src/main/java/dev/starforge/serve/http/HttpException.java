@@ -1,0 +1,43 @@
+package dev.starforge.serve.http;
+
+import java.util.Map;
+
+/** A request that is answered with an error; the message is for the client and says nothing of our insides. */
+public final class HttpException extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    private final int status;
+    private final String code;
+    private final transient Map<String, String> headers;
+
+    public HttpException(int status, String code, String message) {
+        this(status, code, message, Map.of());
+    }
+
+    /**
+     * @param code a word for programs, {@code body_too_large}
+     * @param headers that go with the answer, {@code Retry-After}
+     */
+    public HttpException(int status, String code, String message, Map<String, String> headers) {
+        super(message, null, false, false);
+        this.status = status;
+        this.code = code;
+        this.headers = Map.copyOf(headers);
+    }
+
+    public int status() {
+        return status;
+    }
+
+    public String code() {
+        return code;
+    }
+
+    public Map<String, String> headers() {
+        return headers;
+    }
+
+    public String text() {
+        return String.valueOf(getMessage());
+    }
+}

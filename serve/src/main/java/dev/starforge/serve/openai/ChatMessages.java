@@ -1,0 +1,107 @@
+package dev.starforge.serve.openai;
+
+import dev.starforge.data.Jackson;
+import dev.starforge.serve.api.RequestFields;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.ToolFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** The messages of a conversation, as templates take them: a role, and a content that is a text. */
+final class ChatMessages {
+    private static final int MOST = 4096;
+
+    private ChatMessages() {}
+
+    /** The messages, if nothing is wrong with them. */
+    static Optional<ArrayNode> read(RequestFields fields) {
+        JsonNode messages = fields.node("messages");
+        if (!messages.isArray() || messages.isEmpty() || messages.size() > MOST) {
+            fields.violate("messages", "a list of 1 to " + MOST + " messages");
+            return Optional.empty();
+        }
+        ArrayNode read = Jackson.JSON.createArrayNode();
+        for (int i = 0; i < messages.size(); i++) {
+            Optional<String> content = content(messages.get(i).path("content"));
+            if (!messages.get(i).path("role").isString() || content.isEmpty()) {
+                fields.violate("messages[" + i + "]", "a role, and a content that is a text or a list of texts");
+                return Optional.empty();
+            }
+            ObjectNode message = ((ObjectNode) messages.get(i)).deepCopy();
+            read.add(message.put("content", content.get()));
+            message.path("tool_calls").forEach(ChatMessages::openArguments);
+        }
+        return Optional.of(read);
+    }
+
+    /** The arguments of an earlier call are a text over the wire, and an object in templates. */
+    private static void openArguments(JsonNode call) {
+        if (call.path("function") instanceof ObjectNode function
+                && function.path("arguments").isString()) {
+            try {
+                function.set(
+                        "arguments",
+                        Jackson.JSON.readTree(function.path("arguments").stringValue()));
+            } catch (JacksonException text) {
+                // a template may take a text
+            }
+        }
+    }
+
+    /** The tools that may be called; none is none, also when the request says that none is to be. */
+    static List<JsonNode> tools(RequestFields fields, ModelCard card) {
+        JsonNode tools = fields.node("tools");
+        String choice = fields.node("tool_choice").asString("");
+        if (tools.isMissingNode() || tools.isArray() && tools.isEmpty() || choice.equals("none")) {
+            return List.of();
+        }
+        if (card.toolFormat() == ToolFormat.NONE) {
+            fields.violate("tools", "none: the model's chat template has no calls of tools that are known here");
+        }
+        boolean right = tools.isArray()
+                && tools.valueStream()
+                        .allMatch(tool -> tool.path("type").asString("").equals("function")
+                                && tool.path("function").path("name").isString());
+        if (!right) {
+            fields.violate("tools", "a list of {\"type\": \"function\", \"function\": {\"name\": string, ...}}");
+        }
+        if (fields.has("tool_choice") && !choice.equals("auto")) {
+            fields.violate("tool_choice", "auto or none: a call cannot be forced");
+        }
+        return tools.valueStream().toList();
+    }
+
+    /** What the template is told besides, as vLLM and llama-server take it. */
+    static Map<String, JsonNode> settings(RequestFields fields) {
+        JsonNode settings = fields.node("chat_template_kwargs");
+        if (!settings.isMissingNode() && !settings.isObject()) {
+            fields.violate("chat_template_kwargs", "an object");
+        }
+        return settings.propertyStream().collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+    }
+
+    /** A text, a list of parts that are texts, or nothing, as when an assistant has only called a tool. */
+    private static Optional<String> content(JsonNode content) {
+        if (content.isString()) {
+            return Optional.of(content.stringValue());
+        }
+        if (content.isNull() || content.isMissingNode()) {
+            return Optional.of("");
+        }
+        boolean texts = content.isArray()
+                && content.valueStream()
+                        .allMatch(part -> part.path("type").asString("").equals("text")
+                                && part.path("text").isString());
+        return texts
+                ? Optional.of(content.valueStream()
+                        .map(part -> part.path("text").stringValue())
+                        .collect(Collectors.joining()))
+                : Optional.empty();
+    }
+}

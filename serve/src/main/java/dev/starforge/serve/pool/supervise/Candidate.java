@@ -1,9 +1,0 @@
-package dev.starforge.serve.pool.supervise;
-
-/**
- * A worker that a request could go to.
- *
- * @param incarnation this start of it: what an earlier process had cached is gone
- * @param load requests under way
- */
-public record Candidate(String id, String incarnation, int load) {}

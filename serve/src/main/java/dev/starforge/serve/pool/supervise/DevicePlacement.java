@@ -1,0 +1,52 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.serve.pool.device.DeviceDiscovery;
+import dev.starforge.serve.pool.device.PoolDevice;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.function.ToLongFunction;
+
+/** On which device a worker is started: of those that were asked for, the one with most free memory. */
+final class DevicePlacement {
+    private DevicePlacement() {}
+
+    /** Devices that a setting means; none is an error, and never another kind instead. */
+    static List<PoolDevice> wanted(DeviceDiscovery.FoundDevices found, String setting) {
+        String wanted = setting.isEmpty() ? found.preferred().word() : setting;
+        List<PoolDevice> devices =
+                found.devices().stream().filter(device -> device.is(wanted)).toList();
+        if (devices.isEmpty()) {
+            throw new PoolException(
+                    PoolError.DEVICE_UNAVAILABLE,
+                    false,
+                    "device " + wanted + ": there is none; there are "
+                            + found.devices().stream().map(PoolDevice::id).toList());
+        }
+        return devices;
+    }
+
+    static PoolDevice freest(List<PoolDevice> devices, ToLongFunction<PoolDevice> free) {
+        return devices.stream().max(Comparator.comparingLong(free)).orElseThrow();
+    }
+
+    static PoolException tooSmall(PoolDevice device, long needed, long free) {
+        boolean ever = needed <= device.total();
+        return new PoolException(
+                PoolError.INSUFFICIENT_MEMORY,
+                ever,
+                "memory: expected " + needed + " bytes free on " + device.id() + ", got " + free
+                        + (ever
+                                ? "; stop a worker, or try again when one is idle"
+                                : ", and it has no more than " + device.total()),
+                Map.of(
+                        "device",
+                        device.id(),
+                        "needed_bytes",
+                        needed,
+                        "free_bytes",
+                        free,
+                        "total_bytes",
+                        device.total()));
+    }
+}

@@ -1,0 +1,387 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.serve.pool.process.ChildProcess;
+import dev.starforge.serve.pool.process.ExitStatus;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A worker that this pool, or the one before it, started: a process, and what becomes of it. The journal is written before a
+ * step counts, so that whoever reads it after a crash knows of every process there may be.
+ */
+final class ManagedWorker extends PoolWorker {
+    private final WorkerSpec spec;
+    private final WorkerJournal journal;
+    private final RestartBudget budget;
+    private final Optional<ManagedWorker> replaces;
+    private final RestartBackoff restarts;
+    private @Nullable ChildProcess child;
+    private @Nullable URI uri;
+    private String start = "";
+    private @Nullable Instant startedAt;
+    private long deadline;
+    private long readyAt;
+    private boolean wasReady;
+    private boolean shouldRun = true;
+    private boolean stops;
+    private boolean terminated;
+    private int restarted;
+    private String lastExit = "";
+    private String killedBecause = "";
+    private long restartAt;
+    private long logged;
+
+    /** @param replaces the one that is drained when this one is ready */
+    ManagedWorker(
+            String id,
+            Supervisor supervisor,
+            SupervisorContext context,
+            WorkerSpec spec,
+            WorkerJournal journal,
+            RestartBudget budget,
+            Optional<ManagedWorker> replaces) {
+        super(id, supervisor, context);
+        this.spec = spec;
+        this.journal = journal;
+        this.budget = budget;
+        this.replaces = replaces;
+        restarts = new RestartBackoff(context.policy(), context.random());
+    }
+
+    WorkerSpec spec() {
+        return spec;
+    }
+
+    private Path log() {
+        return context.state().resolve(WorkerLogs.FOLDER).resolve(id() + WorkerLogs.SUFFIX);
+    }
+
+    /** Starts its process. */
+    void spawn() throws IOException {
+        start = HexFormat.of().toHexDigits(context.random().nextLong());
+        uri = null;
+        child = null;
+        wasReady = false;
+        terminated = false;
+        killedBecause = "";
+        deadline = now() + context.timing().start().toNanos();
+        forgetHealth();
+        record(0, "", "");
+        logged = WorkerLogs.length(log());
+        ChildProcess fresh = context.launcher().start(context.command().of(id(), spec, start), log());
+        try {
+            record(fresh.pid(), fresh.identity(), "");
+        } catch (IOException unrecorded) {
+            fresh.kill();
+            throw unrecorded;
+        }
+        child = fresh;
+        startedAt = context.clock().instant();
+        transition(WorkerState.STARTING, PoolEvent.PoolEventKind.STARTING, "process " + fresh.pid());
+    }
+
+    private void record(long pid, String identity, String address) throws IOException {
+        journal.write(new WorkerJournal.JournalEntry(id(), spec, start, pid, identity, address, restarted));
+    }
+
+    /** Takes over what an earlier pool left: a process, if it lives, is looked at; else it is started again. */
+    void adopt(WorkerJournal.JournalEntry entry, Optional<ChildProcess> found) {
+        start = entry.start();
+        restarted = entry.restarts();
+        logged = WorkerLogs.length(log());
+        deadline = now() + context.timing().start().toNanos();
+        forgetHealth();
+        if (found.isEmpty()) {
+            ended(ExitStatus.UNKNOWN);
+            return;
+        }
+        child = found.get();
+        startedAt = context.clock().instant();
+        if (!entry.uri().isEmpty()) {
+            uri = URI.create(entry.uri());
+            deadline = now() + healthWindow();
+        }
+        transition(
+                WorkerState.STARTING,
+                PoolEvent.PoolEventKind.ADOPTED,
+                "process " + entry.pid() + " of an earlier pool");
+    }
+
+    /** For a worker that has said where it is, to answer there. */
+    private long healthWindow() {
+        return context.timing().health().multipliedBy(context.timing().misses()).toNanos();
+    }
+
+    /** The worker's process says that it is ready; it is asked before it is believed. */
+    void calledBack(String given, URI address) throws IOException {
+        if (!given.equals(start) || child == null) {
+            throw new PoolException(
+                    PoolError.WORKER_NOT_FOUND, false, "ready: no such start of " + id() + "; it was started again");
+        }
+        if (address.equals(uri)) {
+            return;
+        }
+        if (uri != null || state() != WorkerState.STARTING) {
+            throw new PoolException(PoolError.WORKER_NOT_FOUND, false, "ready: " + id() + " is at " + uri + " already");
+        }
+        record(child.pid(), child.identity(), address.toString());
+        uri = address;
+        deadline = now() + healthWindow();
+        checkNow();
+    }
+
+    @Override
+    void tick() {
+        if (child != null) {
+            child.exit().ifPresent(this::ended);
+        }
+        switch (state()) {
+            case STARTING -> {
+                if (now() - deadline >= 0) {
+                    kill(
+                            uri == null
+                                    ? "not ready within "
+                                            + context.timing().start().toSeconds() + " s"
+                                    : "no good answer at " + uri + " within "
+                                            + Duration.ofNanos(healthWindow()).toSeconds() + " s");
+                } else if (uri != null) {
+                    check(uri);
+                }
+            }
+            case READY, BUSY -> uri().ifPresent(this::check);
+            case DRAINING -> continueDraining();
+            case FAILED -> restartIfDue();
+            case STOPPED -> {}
+        }
+    }
+
+    private void kill(String why) {
+        if (child != null && killedBecause.isEmpty()) {
+            killedBecause = why;
+            child.kill();
+        }
+    }
+
+    @Override
+    void healthy(WorkerHealth good) {
+        if (!good.workerId().equals(id())) {
+            kill("at " + uri + " answers " + good.workerId() + ", expected " + id());
+        } else if (state() == WorkerState.STARTING) {
+            wasReady = true;
+            readyAt = now();
+            transition(WorkerState.READY, PoolEvent.PoolEventKind.READY, "at " + uri);
+            replaces.ifPresent(ManagedWorker::stop);
+        }
+    }
+
+    @Override
+    void unhealthy(String why) {
+        if (state() != WorkerState.STARTING) {
+            kill(why);
+        }
+    }
+
+    private void ended(ExitStatus exit) {
+        child = null;
+        uri = null;
+        lastExit = killedBecause.isEmpty() ? exit.text() : "killed by the pool (SIGKILL)";
+        String why = killedBecause.isEmpty() ? lastExit + WorkerLogs.lastError(log(), logged) : killedBecause;
+        failLeases();
+        if (!shouldRun || exit.code() == ExitStatus.DRAINED) {
+            stopped("ended with " + lastExit);
+            return;
+        }
+        setReason(why);
+        Duration ready = wasReady ? Duration.ofNanos(now() - readyAt) : Duration.ZERO;
+        boolean early = !wasReady || ready.compareTo(context.timing().early()) < 0;
+        if (!wasReady) {
+            boolean late = !killedBecause.isEmpty();
+            transition(
+                    WorkerState.FAILED,
+                    late ? PoolEvent.PoolEventKind.START_TIMEOUT : PoolEvent.PoolEventKind.START_FAILED,
+                    why);
+        } else {
+            transition(WorkerState.FAILED, PoolEvent.PoolEventKind.EXITED, why);
+        }
+        shouldRun = exit.restarts() && (replaces.isEmpty() || wasReady);
+        restartAt = now()
+                + (shouldRun ? restarts.after(early, ready) : context.policy().breakerOpen()).toNanos();
+        if (!shouldRun) {
+            forget();
+        }
+    }
+
+    /** What fails to start again is a failed start like any other. */
+    private void restartIfDue() {
+        if (!shouldRun || now() - restartAt < 0 || !budget.take(now())) {
+            return;
+        }
+        restarted++;
+        context.listener().accept(new PoolEvent(PoolEvent.PoolEventKind.RESTARTING, id(), state(), reason()));
+        try {
+            spawn();
+        } catch (IOException failure) {
+            setReason("start: " + failure.getMessage());
+            restartAt = now() + restarts.after(true, Duration.ZERO).toNanos();
+            transition(WorkerState.FAILED, PoolEvent.PoolEventKind.START_FAILED, reason());
+        }
+    }
+
+    /** It gets no more requests; those under way have a while to finish. */
+    void drain() {
+        if (state() == WorkerState.READY || state() == WorkerState.STARTING) {
+            shouldRun = false;
+            deadline = now() + context.timing().drain().toNanos();
+            transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "it gets no more requests");
+        }
+    }
+
+    /** Drains it, and ends it then. */
+    void stop() {
+        shouldRun = false;
+        stops = true;
+        if (child == null) {
+            stopped("it had no process");
+        } else {
+            drain();
+            continueDraining();
+        }
+    }
+
+    private void continueDraining() {
+        boolean late = now() - deadline >= 0;
+        if (terminated) {
+            if (late) {
+                kill("no end within " + context.timing().terminate().toSeconds() + " s of SIGTERM");
+            }
+        } else if (stops && (load() == 0 || late)) {
+            terminate();
+        } else if (late) {
+            failLeases();
+        }
+    }
+
+    private void terminate() {
+        terminated = true;
+        deadline = now() + context.timing().terminate().toNanos();
+        if (child != null && child.canTerminate()) {
+            child.terminate();
+        } else {
+            uri().ifPresent(address -> context.checks().execute(() -> {
+                try {
+                    context.client().shutdown(address, ownKey());
+                } catch (IOException unheard) {
+                    // its time to end runs all the same
+                } catch (InterruptedException stopped) {
+                    Thread.currentThread().interrupt();
+                }
+            }));
+        }
+    }
+
+    private void stopped(String detail) {
+        shouldRun = false;
+        forget();
+        transition(WorkerState.STOPPED, PoolEvent.PoolEventKind.STOPPED, detail);
+    }
+
+    /** There is no process any more that a later pool could look for. */
+    private void forget() {
+        try {
+            journal.remove(id());
+        } catch (IOException stays) {
+            setReason("journal: "
+                    + stays.getMessage()); // its pid is that of no process of ours: nothing will be signalled
+        }
+    }
+
+    /** Bytes of its device that cannot be had: also of a process that is ending, and of one that comes back. */
+    long reservedBytes() {
+        return child != null || shouldRun ? spec.reserved() : 0;
+    }
+
+    /** Whether its memory is still to be filled, so that the system counts it as free. */
+    boolean isLoading() {
+        return reservedBytes() > 0 && !wasReady;
+    }
+
+    /** Whether somebody who waits may hope. */
+    boolean isExpected() {
+        return state() == WorkerState.STARTING || state() == WorkerState.READY || shouldRun && !restarts.isOpen();
+    }
+
+    /** Whether nothing becomes of it by itself any more. */
+    boolean isTerminal() {
+        return state() == WorkerState.STOPPED || state() == WorkerState.FAILED && !shouldRun;
+    }
+
+    /** Whether its failure is so old that somebody who asks for its model may have another one tried. */
+    boolean mayBeReplaced() {
+        return isTerminal() && now() - restartAt >= 0;
+    }
+
+    @Override
+    String incarnation() {
+        return id() + "/" + start;
+    }
+
+    @Override
+    Optional<URI> uri() {
+        return Optional.ofNullable(uri);
+    }
+
+    @Override
+    String key() {
+        return "";
+    }
+
+    @Override
+    String ownKey() {
+        return context.command().firstKey();
+    }
+
+    @Override
+    boolean serves(String model) {
+        return spec.model().equals(model)
+                || spec.adapters().containsKey(model)
+                || health().filter(said -> said.adapters().contains(model)).isPresent();
+    }
+
+    private WorkerFailure failure() {
+        boolean failed = state() == WorkerState.FAILED;
+        double seconds = failed && shouldRun ? Math.max(0, restartAt - now()) / 1e9 : -1;
+        String advice = failed && !shouldRun
+                ? "It is not started again by itself: mend what " + WorkerLogs.FOLDER + "/" + id() + WorkerLogs.SUFFIX
+                        + " in the state folder says, then POST /v2/workers/" + id() + "/reload."
+                : "";
+        return new WorkerFailure(lastExit, reason(), failedAt(), seconds, advice);
+    }
+
+    @Override
+    WorkerView view() {
+        return new WorkerView(
+                id(),
+                true,
+                spec.model(),
+                spec.device(),
+                shownState(),
+                reservedBytes(),
+                child == null ? 0 : health().map(WorkerHealth::memory).orElse(0L),
+                uri().map(URI::toString).orElse(""),
+                Optional.ofNullable(startedAt),
+                restarted,
+                failure(),
+                load(),
+                health().map(WorkerHealth::capabilities).orElse(List.of()),
+                health().map(WorkerHealth::adapters)
+                        .orElseGet(
+                                () -> spec.adapters().keySet().stream().sorted().toList()));
+    }
+}

@@ -1,0 +1,105 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.serve.pool.config.ModelEntry;
+import dev.starforge.serve.pool.config.PoolConfig;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+
+/** A worker for a request, started if there is none. Of many requests that need the same one, the first starts it. */
+public final class OnDemandStarter {
+    private final PoolConfig config;
+    private final Supervisor supervisor;
+    private final WorkerStarter starter;
+    private final PoolTimeouts timing;
+    private final Map<String, CompletableFuture<String>> starts = new ConcurrentHashMap<>();
+
+    public OnDemandStarter(PoolConfig config, Supervisor supervisor, WorkerStarter starter, PoolTimeouts timing) {
+        this.config = config;
+        this.supervisor = supervisor;
+        this.starter = starter;
+        this.timing = timing;
+    }
+
+    /** The model that a request means: the one it names, or the only one there is. */
+    public String model(String named) {
+        if (!named.isEmpty()) {
+            return named;
+        }
+        List<String> known = config.models().isEmpty()
+                ? supervisor.views().stream()
+                        .filter(view -> view.state() != WorkerState.STOPPED)
+                        .map(WorkerView::model)
+                        .filter(model -> !model.isEmpty())
+                        .distinct()
+                        .toList()
+                : config.models().stream().map(ModelEntry::name).toList();
+        if (known.size() != 1) {
+            throw new PoolException(
+                    PoolError.MODEL_NOT_FOUND, false, "model: expected the name of one of " + known + ", got none");
+        }
+        return known.getFirst();
+    }
+
+    /** Holds a worker that is ready, now or before long. */
+    public WorkerLease lease(
+            String model, Set<String> excluded, Function<List<WorkerCandidate>, WorkerCandidate> choose)
+            throws InterruptedException {
+        long deadline = System.nanoTime() + timing.request().toNanos();
+        while (true) {
+            Optional<WorkerLease> lease = supervisor.acquire(model, excluded, choose);
+            if (lease.isPresent()) {
+                return lease.get();
+            }
+            if (!supervisor.isExpected(model)) {
+                start(model);
+            }
+            long left = deadline - System.nanoTime();
+            if (left <= 0) {
+                throw new PoolException(
+                        PoolError.WORKER_START_TIMEOUT,
+                        true,
+                        model + ": no worker was ready within "
+                                + timing.request().toSeconds() + " s");
+            }
+            supervisor.await(Duration.ofNanos(Math.min(left, 1_000_000_000)));
+        }
+    }
+
+    /** Whether another worker than those could take the request now. */
+    public boolean hasOther(String model, Set<String> excluded) {
+        return supervisor.hasOther(model, excluded);
+    }
+
+    private void start(String model) throws InterruptedException {
+        ModelEntry entry = config.models().stream()
+                .filter(each -> each.name().equals(model) || each.adapters().containsKey(model))
+                .findFirst()
+                .orElseThrow(() -> new PoolException(
+                        PoolError.MODEL_NOT_FOUND, false, model + ": no such model here; GET /v1/models lists them"));
+        CompletableFuture<String> mine = new CompletableFuture<>();
+        CompletableFuture<String> first = starts.putIfAbsent(entry.name(), mine);
+        if (first != null) {
+            try {
+                first.join();
+            } catch (CompletionException failed) {
+                throw failed.getCause() instanceof PoolException failure ? failure : failed;
+            }
+            return;
+        }
+        try {
+            mine.complete(starter.start(new WorkerStarter.StartRequest(entry.name(), "", Map.of(), Optional.empty())));
+        } catch (RuntimeException | InterruptedException failure) {
+            mine.completeExceptionally(failure);
+            throw failure;
+        } finally {
+            starts.remove(entry.name());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+package dev.starforge.serve.pool.supervise;
+
+/** What can go wrong with a request to the pool, for programs. */
+public enum PoolError {
+    INSUFFICIENT_MEMORY(503),
+    DEVICE_UNAVAILABLE(503),
+    MODEL_NOT_FOUND(404),
+    MODEL_INCOMPATIBLE(400),
+    WORKER_START_FAILED(503),
+    WORKER_START_TIMEOUT(503),
+    WORKER_NOT_FOUND(404),
+    /** The worker ended or left before its answer was complete. */
+    WORKER_LOST(503),
+    /** The pool is ending. */
+    POOL_DRAINING(503);
+
+    private final int status;
+
+    PoolError(int status) {
+        this.status = status;
+    }
+
+    public int status() {
+        return status;
+    }
+}

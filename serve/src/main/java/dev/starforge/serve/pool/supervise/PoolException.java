@@ -1,0 +1,56 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.data.Jackson;
+import java.util.Map;
+import java.util.TreeMap;
+import tools.jackson.databind.node.ObjectNode;
+
+/** Something that the pool cannot do. */
+public final class PoolException extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    private final PoolError code;
+    private final boolean retriable;
+    private final transient Map<String, Object> details;
+
+    /** @param retriable whether the same request may succeed later */
+    public PoolException(PoolError code, boolean retriable, String message) {
+        this(code, retriable, message, Map.of());
+    }
+
+    public PoolException(PoolError code, boolean retriable, String message, Map<String, Object> details) {
+        super(message, null, false, false);
+        this.code = code;
+        this.retriable = retriable;
+        this.details = new TreeMap<>(details);
+    }
+
+    public PoolError code() {
+        return code;
+    }
+
+    public boolean isRetriable() {
+        return retriable;
+    }
+
+    /** Seconds after which asking again may help. */
+    public long retryAfter() {
+        return details.get("retry_after_s") instanceof Long seconds ? seconds : 1;
+    }
+
+    /** {@code error_code, message, retriable, details}. */
+    public ObjectNode json() {
+        ObjectNode body = Jackson.object()
+                .put("error_code", code.name())
+                .put("message", String.valueOf(getMessage()))
+                .put("retriable", retriable);
+        ObjectNode more = body.putObject("details");
+        details.forEach((name, value) -> {
+            switch (value) {
+                case Long number -> more.put(name, number);
+                default -> more.put(name, value.toString());
+            }
+        });
+        return body;
+    }
+}

@@ -1,0 +1,117 @@
+package dev.starforge.serve.pool.supervise;
+
+import dev.starforge.data.Jackson;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import tools.jackson.core.JacksonException;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * Which processes are workers of this pool, for the pool that comes after a crash of this one. One file for each worker,
+ * replaced as a whole, so that a pool killed at any moment leaves either the old entry or the new one.
+ */
+final class WorkerJournal {
+    private static final String SUFFIX = ".json";
+
+    private final Path folder;
+
+    WorkerJournal(Path folder) throws IOException {
+        this.folder = Files.createDirectories(folder);
+    }
+
+    /**
+     * What is known of a worker's process.
+     *
+     * @param start the secret of this start, which its callback brings
+     * @param pid 0 before there is a process
+     * @param uri empty before the callback
+     */
+    record JournalEntry(
+            String id, WorkerSpec spec, String start, long pid, String identity, String uri, int restarts) {}
+
+    void write(JournalEntry entry) throws IOException {
+        ObjectNode node = Jackson.object();
+        node.put("id", entry.id()).put("start", entry.start()).put("pid", entry.pid());
+        node.put("identity", entry.identity()).put("uri", entry.uri()).put("restarts", entry.restarts());
+        WorkerSpec spec = entry.spec();
+        node.put("model", spec.model()).put("path", spec.path().toString()).put("device", spec.device());
+        node.put("reserved", spec.reserved()).put("kv_bytes", spec.kvBytes());
+        ObjectNode adapters = node.putObject("adapters");
+        spec.adapters().forEach((name, path) -> adapters.put(name, path.toString()));
+        Path file = file(entry.id());
+        Path fresh = file.resolveSibling(file.getFileName() + ".new");
+        try (FileChannel out = FileChannel.open(
+                fresh, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
+            ByteBuffer bytes = ByteBuffer.wrap(Jackson.indented(node).getBytes(StandardCharsets.UTF_8));
+            while (bytes.hasRemaining()) {
+                out.write(bytes);
+            }
+            out.force(true);
+        }
+        Files.move(fresh, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    void remove(String id) throws IOException {
+        Files.deleteIfExists(file(id));
+    }
+
+    private Path file(String id) {
+        return folder.resolve(id + SUFFIX);
+    }
+
+    /** Every entry; one that cannot be read ends the recovery, since a worker may be behind it. */
+    List<JournalEntry> read() throws IOException {
+        List<JournalEntry> entries = new ArrayList<>();
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path file : files.filter(each -> each.toString().endsWith(SUFFIX))
+                    .sorted()
+                    .toList()) {
+                entries.add(read(file));
+            }
+        }
+        return entries;
+    }
+
+    private static JournalEntry read(Path file) throws IOException {
+        try {
+            JsonNode node = Jackson.JSON.readTree(Files.readAllBytes(file));
+            Map<String, Path> adapters = new LinkedHashMap<>();
+            node.path("adapters")
+                    .properties()
+                    .forEach(each ->
+                            adapters.put(each.getKey(), Path.of(each.getValue().stringValue())));
+            WorkerSpec spec = new WorkerSpec(
+                    node.path("model").stringValue(),
+                    Path.of(node.path("path").stringValue()),
+                    node.path("device").stringValue(),
+                    adapters,
+                    node.path("reserved").longValue(),
+                    node.path("kv_bytes").longValue());
+            return new JournalEntry(
+                    node.path("id").stringValue(),
+                    spec,
+                    node.path("start").stringValue(),
+                    node.path("pid").longValue(),
+                    node.path("identity").stringValue(),
+                    node.path("uri").stringValue(),
+                    node.path("restarts").intValue());
+        } catch (JacksonException unusable) {
+            throw new IOException(
+                    file + ": is no entry of the journal: " + unusable.getMessage()
+                            + "; end the worker that it may be about, and remove the file",
+                    unusable);
+        }
+    }
+}

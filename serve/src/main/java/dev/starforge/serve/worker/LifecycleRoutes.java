@@ -1,0 +1,146 @@
+package dev.starforge.serve.worker;
+
+import dev.starforge.data.FimMarkers;
+import dev.starforge.data.Jackson;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.serve.api.Api;
+import dev.starforge.serve.api.ApiRoute;
+import dev.starforge.serve.api.ApiRoute.Weight;
+import dev.starforge.serve.api.Call;
+import dev.starforge.serve.engine.AdapterCard;
+import dev.starforge.serve.engine.EngineStatus;
+import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.ToolFormat;
+import dev.starforge.serve.generation.ActiveRequest;
+import dev.starforge.serve.generation.GenerationEvent;
+import dev.starforge.serve.generation.InferenceService;
+import dev.starforge.serve.generation.InferenceService.ServiceState;
+import dev.starforge.serve.generation.Prompt;
+import dev.starforge.serve.http.HttpException;
+import dev.starforge.serve.metrics.WorkerMetrics;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Supplier;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** How a worker is and when it ends. None of it waits for the model, but for the one that asks it for a token. */
+public final class LifecycleRoutes {
+    private static final Duration CANARY = Duration.ofSeconds(10);
+
+    private final String id;
+    private final InferenceService inference;
+    private final Supplier<Duration> uptime;
+    private final Runnable shutdown;
+
+    /** @param shutdown begins to drain the worker, and returns */
+    public LifecycleRoutes(String id, InferenceService inference, Supplier<Duration> uptime, Runnable shutdown) {
+        this.id = id;
+        this.inference = inference;
+        this.uptime = uptime;
+        this.shutdown = shutdown;
+    }
+
+    public List<ApiRoute> routes() {
+        return List.of(
+                new ApiRoute("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
+                new ApiRoute("GET", "/health/deep", Api.NATIVE, Weight.CONTROL, this::deep),
+                new ApiRoute("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
+                new ApiRoute("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
+                new ApiRoute("POST", "/shutdown", Api.NATIVE, Weight.CONTROL, this::shutdown));
+    }
+
+    private static String word(ServiceState state) {
+        return switch (state) {
+            case LOADING -> "loading";
+            case READY -> "ok"; // what clients of llama-server look for
+            case DRAINING -> "draining";
+            case FAILED -> "failed";
+        };
+    }
+
+    private void health(Call call) throws IOException {
+        ServiceState state = inference.state();
+        EngineStatus status = inference.status();
+        ObjectNode body = Jackson.object();
+        body.put("status", word(state));
+        body.put("worker_id", id);
+        body.put("progress", inference.progress());
+        body.put("uptime_seconds", uptime.get().toSeconds());
+        inference.present().ifPresent(engine -> describe(engine, body));
+        body.put("memory_bytes", status.memoryBytes());
+        body.put("free_slots", status.freeSlots());
+        body.put("running", status.running());
+        body.put("waiting", status.waiting());
+        body.put("kv_usage", status.kvUsage());
+        call.respond(200, body);
+    }
+
+    private static void describe(InferenceEngine engine, ObjectNode body) {
+        ModelCard card = engine.card();
+        body.put("model", card.id());
+        body.put("architecture", card.architecture());
+        body.put("quantization", card.quantization());
+        body.put("vocabulary", card.vocabulary());
+        body.put("context", card.context());
+        body.put("device", card.device());
+        ArrayNode capabilities = body.putArray("capabilities");
+        capabilities.add("completion").add("embedding");
+        if (engine.takesAdapters()) {
+            capabilities.add("lora");
+        }
+        if (FimMarkers.of(card.tokenizer()).isPresent()) {
+            capabilities.add("infill");
+        }
+        if (card.chatTemplate().isPresent()) {
+            capabilities.add("chat");
+        }
+        if (card.toolFormat() != ToolFormat.NONE) {
+            capabilities.add("tools");
+        }
+        ArrayNode adapters = body.putArray("adapters");
+        engine.adapters().stream().map(AdapterCard::name).forEach(adapters::add);
+    }
+
+    private void ready(Call call) throws IOException {
+        ServiceState state = inference.state();
+        call.respond(state == ServiceState.READY ? 200 : 503, Jackson.object().put("status", word(state)));
+    }
+
+    /** Asks the engine for a real token: a worker whose engine is dead must not look well. */
+    private void deep(Call call) throws IOException, InterruptedException {
+        InferenceEngine engine = inference.engine();
+        int[] prompt = engine.card().tokenizer().encode("a", true);
+        GenerationRequest request = new GenerationRequest(
+                prompt, 1, Sampling.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, "", call.tenant());
+        long begin = System.nanoTime();
+        try (ActiveRequest run = inference.start(engine, List.of(new Prompt(request, List.of())), CANARY)) {
+            call.onDisconnect(run::cancel);
+            GenerationEvent event = run.next();
+            while (event instanceof GenerationEvent.Delta) {
+                event = run.next();
+            }
+            if (event instanceof GenerationEvent.Failed failed) {
+                throw new HttpException(
+                        503, failed.code().name(), "no token: " + failed.code().message());
+            }
+        }
+        long millis = (System.nanoTime() - begin) / 1_000_000;
+        call.respond(200, Jackson.object().put("status", "ok").put("canary_ms", millis));
+    }
+
+    private void metrics(Call call) throws IOException {
+        byte[] text = inference.metrics().text().getBytes(StandardCharsets.UTF_8);
+        call.respond(200, WorkerMetrics.CONTENT_TYPE, text);
+    }
+
+    private void shutdown(Call call) throws IOException {
+        shutdown.run();
+        call.respond(202, Jackson.object().put("status", word(ServiceState.DRAINING)));
+    }
+}
