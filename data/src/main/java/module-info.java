@@ -33,6 +33,21 @@ module dev.starforge.data {
             dev.starforge.cli,
             dev.starforge.serve,
             dev.starforge.train;
+    exports dev.starforge.data.dataset.config to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.dataset.parse to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
+    exports dev.starforge.data.dataset.report to
+            dev.starforge.api,
+            dev.starforge.cli,
+            dev.starforge.serve,
+            dev.starforge.train;
     exports dev.starforge.data.report to
             dev.starforge.api,
             dev.starforge.cli,

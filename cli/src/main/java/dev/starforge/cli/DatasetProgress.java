@@ -1,13 +1,13 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.dataset.Progress;
+import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.train.run.Durations;
 import java.io.PrintWriter;
 import java.util.Locale;
 import java.util.function.LongSupplier;
 
 /** The stages of a dataset: a bar with rate and time left on a terminal; in a pipe a line a stage, and one every ten seconds. */
-final class DatasetProgress implements Progress {
+final class DatasetProgress implements BuildProgress {
     private static final long REDRAW = 100_000_000;
     private static final long REPEAT = 10_000_000_000L;
 

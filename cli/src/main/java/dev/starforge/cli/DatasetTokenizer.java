@@ -3,8 +3,8 @@ package dev.starforge.cli;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.config.ConfigException;
-import dev.starforge.data.dataset.DatasetKeys;
-import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.model.ModelException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -40,7 +40,7 @@ record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, String not
             }
             return new DatasetTokenizer(given(path), Optional.of(path), "");
         }
-        Optional<TokenizerChoice.Trained> own = TokenizerChoice.trainedFor(out, USUAL);
+        Optional<TokenizerChoice.TokenizerToTrain> own = TokenizerChoice.trainedFor(out, USUAL);
         if (own.isPresent()) {
             return new DatasetTokenizer(own.get(), Optional.empty(), "");
         }
@@ -52,7 +52,9 @@ record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, String not
         if (name.equals(Scratch.NAME)) {
             int size = config.get(Keys.VOCABULARY);
             return new DatasetTokenizer(
-                    new TokenizerChoice.Trained(size), Optional.empty(), count(size) + ", for a new model (scratch)");
+                    new TokenizerChoice.TokenizerToTrain(size),
+                    Optional.empty(),
+                    count(size) + ", for a new model (scratch)");
         }
         Path place;
         try {
@@ -71,21 +73,21 @@ record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, String not
 
     private static DatasetTokenizer instead(String reason) {
         return new DatasetTokenizer(
-                new TokenizerChoice.Trained(USUAL),
+                new TokenizerChoice.TokenizerToTrain(USUAL),
                 Optional.empty(),
                 count(USUAL) + ", since " + reason
-                        + ". A new model (model.pretrained_model=scratch) can be trained on this "
-                        + "dataset, a model with another vocabulary cannot: for one, name its folder or .gguf file with "
-                        + "--tokenizer or model.pretrained_model");
+                        + ". A new model (model.pretrained_model=scratch) can be trained on this dataset, a model with"
+                        + " another vocabulary cannot: for one, name its folder or .gguf file with --tokenizer or"
+                        + " model.pretrained_model");
     }
 
     private static String count(int size) {
         return String.format(Locale.ROOT, "tokenizer: a new one of %,d tokens is trained", size);
     }
 
-    private static TokenizerChoice.Trained trained(RunConfig config, String size) {
+    private static TokenizerChoice.TokenizerToTrain trained(RunConfig config, String size) {
         try {
-            return new TokenizerChoice.Trained(Integer.parseInt(size));
+            return new TokenizerChoice.TokenizerToTrain(Integer.parseInt(size));
         } catch (NumberFormatException notOne) {
             throw wrong(config, "expected train:N with a number", notOne);
         } catch (IllegalArgumentException tooFew) {
@@ -99,12 +101,12 @@ record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, String not
         return wrong;
     }
 
-    private static TokenizerChoice.Given given(Path path) {
+    private static TokenizerChoice.ExistingTokenizer given(Path path) {
         if (path.toString().endsWith(".json")) {
-            return new TokenizerChoice.Given(path, Tokenizer.read(path));
+            return new TokenizerChoice.ExistingTokenizer(path, Tokenizer.read(path));
         }
         Path file = Files.isDirectory(path) ? path.resolve("tokenizer.json") : path;
-        return new TokenizerChoice.Given(
+        return new TokenizerChoice.ExistingTokenizer(
                 file,
                 Tokenizers.find(path)
                         .orElseThrow(

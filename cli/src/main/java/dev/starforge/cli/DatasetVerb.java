@@ -9,13 +9,13 @@ import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.Yaml;
 import dev.starforge.data.config.Key;
+import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.data.dataset.DatasetBuilder;
-import dev.starforge.data.dataset.DatasetConfig;
-import dev.starforge.data.dataset.DatasetKeys;
-import dev.starforge.data.dataset.DatasetReport;
-import dev.starforge.data.dataset.Preview;
-import dev.starforge.data.dataset.Progress;
-import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.SamplePreview;
+import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.text.ChatTemplates;
@@ -50,9 +50,9 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Turns the history of a git repository into samples to train and test a model on.",
             "",
-            "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the newest "
-                    + "test; duplicates go first, and nothing that is tested is trained on. Secrets, mail addresses and "
-                    + "names are replaced. DIR then has",
+            "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the"
+                    + " newest test; duplicates go first, and nothing that is tested is trained on. Secrets, mail"
+                    + " addresses and names are replaced. DIR then has",
             "",
             "  report.html                  what came of it, with samples: look here first",
             "  train.shard val.shard test.shard",
@@ -62,8 +62,8 @@ import tools.jackson.databind.node.ObjectNode;
             "  files.jsonl                  every file, kept or why not",
             "  manifest.json                settings, counts and hashes",
             "",
-            "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing of the "
-                    + "older ones moves.",
+            "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing"
+                    + " of the older ones moves.",
             "",
         },
         footerHeading =
@@ -84,15 +84,15 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge dataset --repo . --out data --set samples.context_length=4096",
             "  starforge dataset --out data --preview 3 --split test",
             "",
-            "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and with 1 for "
-                    + "everything else that goes wrong: a sentence says what, and DIR is as it was.",
+            "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and"
+                    + " with 1 for everything else that goes wrong: a sentence says what, and DIR is as it was.",
         })
 final class DatasetVerb implements Callable<Integer> {
     /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
 
     /** Progress that ends the work when somebody wants it to end. */
-    private record Interruptible(Progress progress, Interruption interruption) implements Progress {
+    private record Interruptible(BuildProgress progress, Interruption interruption) implements BuildProgress {
         @Override
         public void begin(String stage, long total) {
             interruption.check();
@@ -128,10 +128,9 @@ final class DatasetVerb implements Callable<Integer> {
     @Option(
             names = "--base-dir",
             paramLabel = "DIR",
-            description =
-                    "Without --repo: the same as --repo. With it: the same as --out DIR/dataset_enhanced with dataset.export=both: "
-                            + "training_data_enhanced_*.json and token_sequences.json beside the shards, where configs of "
-                            + "other programs look for them.")
+            description = "Without --repo: the same as --repo. With it: the same as --out DIR/dataset_enhanced with"
+                    + " dataset.export=both: training_data_enhanced_*.json and token_sequences.json beside the"
+                    + " shards, where configs of other programs look for them.")
     private Path baseDir;
 
     @Mixin
@@ -279,12 +278,12 @@ final class DatasetVerb implements Callable<Integer> {
                         spec.commandLine(), "--split: expected train, val or test, got " + split));
         if (out.toString().endsWith(".jsonl")) {
             DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
-            if (!(chosen.choice() instanceof TokenizerChoice.Given given)) {
+            if (!(chosen.choice() instanceof TokenizerChoice.ExistingTokenizer given)) {
                 throw new DatasetException(out, "is text, which needs a model's tokenizer; give --tokenizer");
             }
             Tokenizer reader = given.tokenizer();
             Path model = chosen.model().orElseThrow();
-            Preview.print(
+            SamplePreview.print(
                     spec.commandLine().getOut(),
                     JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
                     reader,
@@ -294,14 +293,14 @@ final class DatasetVerb implements Callable<Integer> {
         }
         try (Dataset dataset = Dataset.open(out)) {
             Tokenizer reader = reader(config, dataset.tokenizerHash());
-            Preview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
+            SamplePreview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
         }
     }
 
     /** The tokenizer that reads a dataset: its own, or the one that it was made with. */
     private Tokenizer reader(RunConfig config, String hash) {
         return switch (DatasetTokenizer.of(config, out).choice()) {
-            case TokenizerChoice.Given given -> {
+            case TokenizerChoice.ExistingTokenizer given -> {
                 if (!hash.isEmpty() && !hash.equals(Hashes.sha256(given.file()))) {
                     throw new DatasetException(
                             out,
@@ -309,7 +308,7 @@ final class DatasetVerb implements Callable<Integer> {
                 }
                 yield given.tokenizer();
             }
-            case TokenizerChoice.Trained _ -> {
+            case TokenizerChoice.TokenizerToTrain _ -> {
                 Path own = out.resolve("tokenizer.json");
                 if (!Files.exists(own)) {
                     throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
@@ -405,7 +404,8 @@ final class DatasetVerb implements Callable<Integer> {
         report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
         print.printf(
                 Locale.ROOT,
-                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails (masked in the report).%n",
+                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails"
+                        + " (masked in the report).%n",
                 report.leakingDropped(),
                 report.tombstones(),
                 report.redacted().keys(),

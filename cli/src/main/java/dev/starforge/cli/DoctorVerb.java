@@ -3,8 +3,8 @@ package dev.starforge.cli;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Jackson;
 import dev.starforge.data.config.ConfigException;
-import dev.starforge.data.dataset.DatasetKeys;
 import dev.starforge.data.dataset.RepositoryFacts;
+import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -37,7 +37,8 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = Main.Version.class,
         sortOptions = false,
         description = {
-            "Looks at everything a training run needs before it begins: settings, device, data, model, memory, disk, time.",
+            "Looks at everything a training run needs before it begins: settings, device, data, model, memory, disk,"
+                    + " time.",
             "With --repo also at a repository: commits, and lines of code.",
             "",
         },

@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.dataset.Grammars;
+import dev.starforge.data.dataset.parse.SyntaxChecker;
 import dev.starforge.train.eval.Evaluation;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -18,7 +18,7 @@ import java.util.stream.Stream;
  */
 final class ExternalTools implements Evaluation.Tools, AutoCloseable {
     private final Path temporary;
-    private final Grammars grammars;
+    private final SyntaxChecker grammars;
     private final List<String> compressor;
 
     ExternalTools() throws IOException {
@@ -29,7 +29,7 @@ final class ExternalTools implements Evaluation.Tools, AutoCloseable {
     ExternalTools(List<String> compressor) throws IOException {
         this.compressor = compressor;
         temporary = Files.createTempDirectory("starforge-grammars");
-        grammars = new Grammars(GrammarProcess.starter(temporary));
+        grammars = new SyntaxChecker(GrammarProcess.starter(temporary));
     }
 
     @Override

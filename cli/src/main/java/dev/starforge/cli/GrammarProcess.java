@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.dataset.ParserStarter;
+import dev.starforge.data.dataset.parse.ParserStarter;
 import java.io.File;
 import java.net.URISyntaxException;
 import java.nio.file.Files;

@@ -1,6 +1,6 @@
 package dev.starforge.cli;
 
-import dev.starforge.data.dataset.Progress;
+import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.train.run.Durations;
 import dev.starforge.train.run.RunEvents;
 import dev.starforge.train.tune.Counts;
@@ -133,7 +133,7 @@ final class TuneProgress implements TuneEvents {
     }
 
     @Override
-    public Progress dataset() {
+    public BuildProgress dataset() {
         return new DatasetProgress(err, terminal() && !json, System::nanoTime);
     }
 

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.data.Dataset;
 import dev.starforge.data.Hashes;
 import dev.starforge.data.Split;
-import dev.starforge.data.dataset.Progress;
+import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.NullOps;
@@ -166,8 +166,8 @@ final class TuneTest {
         }
 
         @Override
-        public Progress dataset() {
-            return new Progress() {
+        public BuildProgress dataset() {
+            return new BuildProgress() {
                 @Override
                 public void begin(String stage, long total) {
                     if (last == TuneStep.DATASET && inside && stage.equals("samples")) {

@@ -64,7 +64,7 @@ class ArchitectureTest {
     private static final Set<String> WITH_CYCLES = Set.of("data", "tensor", "train");
 
     /** JGit asks for the properties of the JVM through this class, which answers nothing else. */
-    private static final Set<String> MAY_READ_PROPERTIES = Set.of("dev.starforge.data.git.Sealed");
+    private static final Set<String> MAY_READ_PROPERTIES = Set.of("dev.starforge.data.git.ReadOnlyConfig");
 
     private static final JavaClasses CLASSES = new ClassFileImporter()
             .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)

@@ -1,11 +1,11 @@
 package dev.starforge.bench.dataset;
 
-import dev.starforge.data.dataset.Secrets;
 import dev.starforge.data.dataset.SecretsCorpus;
-import dev.starforge.data.git.Blobs;
-import dev.starforge.data.secrets.Finding;
+import dev.starforge.data.dataset.redact.Redactor;
+import dev.starforge.data.git.BlobReader;
 import dev.starforge.data.secrets.PrivateKeys;
-import dev.starforge.data.secrets.Rule;
+import dev.starforge.data.secrets.SecretFinding;
+import dev.starforge.data.secrets.SecretRule;
 import dev.starforge.data.secrets.SecretScanner;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -95,9 +95,9 @@ final class SecretsScore {
 
     private static void innocent(List<String> lines, List<String> wrong) {
         for (String line : lines) {
-            for (Finding finding : SecretScanner.scan(line)) {
+            for (SecretFinding finding : SecretScanner.scan(line)) {
                 // the addresses of people are what they look like
-                if (finding.rule() != Rule.EMAIL || line.startsWith("    ")) {
+                if (finding.rule() != SecretRule.EMAIL || line.startsWith("    ")) {
                     wrong.add(line.strip() + "   ->   " + line.substring(finding.from(), finding.to()));
                 }
             }
@@ -105,7 +105,7 @@ final class SecretsScore {
     }
 
     private static String redact(String text) {
-        return new Secrets().redact(text);
+        return new Redactor().redact(text);
     }
 
     private static void count(Score score, SecretsCorpus.Planted planted, String shown) {
@@ -134,7 +134,7 @@ final class SecretsScore {
         int files;
         int dropped;
         double seconds;
-        final Map<Rule, List<String>> byRule = new EnumMap<>(Rule.class);
+        final Map<SecretRule, List<String>> byRule = new EnumMap<>(SecretRule.class);
     }
 
     /** Redacts every text file of a repository's last commit. */
@@ -156,7 +156,7 @@ final class SecretsScore {
     }
 
     private static boolean drops(byte[] content) {
-        Secrets secrets = new Secrets();
+        Redactor secrets = new Redactor();
         secrets.redact(content);
         return secrets.strong() > MOST_SECRETS;
     }
@@ -165,17 +165,17 @@ final class SecretsScore {
         String[] lines = new String(content, StandardCharsets.ISO_8859_1).split("\n", -1);
         scan.lines += lines.length;
         scan.bytes += content.length;
-        for (PrivateKeys.Part part : PrivateKeys.find(content)) {
+        for (PrivateKeys.KeySpan part : PrivateKeys.find(content)) {
             if (part.first()) {
                 scan.byRule
-                        .computeIfAbsent(Rule.PRIVATE_KEY, rule -> new ArrayList<>())
+                        .computeIfAbsent(SecretRule.PRIVATE_KEY, rule -> new ArrayList<>())
                         .add(path);
             }
         }
         for (int i = 0; i < lines.length; i++) {
-            for (Finding finding : SecretScanner.scan(lines[i])) {
+            for (SecretFinding finding : SecretScanner.scan(lines[i])) {
                 String value = lines[i].substring(finding.from(), finding.to());
-                String shown = show ? value + "   in   " + around(lines[i], finding) : Finding.masked(value);
+                String shown = show ? value + "   in   " + around(lines[i], finding) : SecretFinding.masked(value);
                 scan.byRule
                         .computeIfAbsent(finding.rule(), rule -> new ArrayList<>())
                         .add(path + ":" + (i + 1) + "  " + shown);
@@ -183,7 +183,7 @@ final class SecretsScore {
         }
     }
 
-    private static String around(String line, Finding finding) {
+    private static String around(String line, SecretFinding finding) {
         return line.substring(Math.max(0, finding.from() - 60), Math.min(line.length(), finding.to() + 20))
                 .strip();
     }
@@ -202,7 +202,7 @@ final class SecretsScore {
             while (tree.next()) {
                 if (tree.getFileMode() != FileMode.GITLINK && objects.has(tree.getObjectId(0))) {
                     byte[] content = objects.open(tree.getObjectId(0)).getBytes();
-                    if (content.length <= 4 << 20 && !Blobs.isBinary(content)) {
+                    if (content.length <= 4 << 20 && !BlobReader.isBinary(content)) {
                         paths.add(tree.getPathString());
                         contents.add(content);
                     }
@@ -233,7 +233,7 @@ final class SecretsScore {
 
     private static void print(Path repository, Scan scan, boolean show) {
         long replaced = scan.byRule.entrySet().stream()
-                .filter(entry -> entry.getKey() != Rule.EMAIL)
+                .filter(entry -> entry.getKey() != SecretRule.EMAIL)
                 .mapToLong(entry -> entry.getValue().size())
                 .sum();
         System.out.printf(

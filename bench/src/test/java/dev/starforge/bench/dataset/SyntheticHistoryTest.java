@@ -3,8 +3,8 @@ package dev.starforge.bench.dataset;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.dataset.Builds;
-import dev.starforge.data.dataset.DatasetReport;
 import dev.starforge.data.dataset.HistoryCheck;
+import dev.starforge.data.dataset.report.DatasetReport;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -6,6 +6,30 @@ import dev.starforge.data.FolderLock;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.chunk.ChunkWorker;
+import dev.starforge.data.dataset.chunk.Ledger;
+import dev.starforge.data.dataset.chunk.PathIndex;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.dedup.DuplicateFinder;
+import dev.starforge.data.dataset.filter.FolderLicenses;
+import dev.starforge.data.dataset.history.HistoryWorker;
+import dev.starforge.data.dataset.io.ParallelMap;
+import dev.starforge.data.dataset.io.TempFile;
+import dev.starforge.data.dataset.parse.ParserPool;
+import dev.starforge.data.dataset.parse.ParserStarter;
+import dev.starforge.data.dataset.redact.Redactions;
+import dev.starforge.data.dataset.redact.Redactor;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.HtmlReport;
+import dev.starforge.data.dataset.report.JsonExport;
+import dev.starforge.data.dataset.report.Manifest;
+import dev.starforge.data.dataset.report.TokenizerChoice;
+import dev.starforge.data.dataset.sample.SampleFormat;
+import dev.starforge.data.dataset.sample.SampleWorker;
+import dev.starforge.data.dataset.sample.TrainingSnapshot;
+import dev.starforge.data.dataset.split.LeakDetector;
+import dev.starforge.data.dataset.split.SplitBoundaries;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
@@ -61,11 +85,11 @@ public final class DatasetBuilder {
     private final DatasetConfig config;
     private final TokenizerChoice choice;
     private final ParserStarter starter;
-    private final Progress progress;
+    private final BuildProgress progress;
     private final LongSupplier nanoTime;
     private final Map<String, Double> seconds = new LinkedHashMap<>();
     private final PathIndex paths = new PathIndex();
-    private final Licences licences = new Licences();
+    private final FolderLicenses licences = new FolderLicenses();
     private final Path work;
     private Redactions redactions = Redactions.NONE;
     private long stageBegan;
@@ -74,7 +98,7 @@ public final class DatasetBuilder {
             DatasetConfig config,
             TokenizerChoice choice,
             ParserStarter starter,
-            Progress progress,
+            BuildProgress progress,
             LongSupplier nanoTime) {
         this.config = config;
         this.choice = choice;
@@ -105,7 +129,7 @@ public final class DatasetBuilder {
                         "Warning: " + config.repository() + " is a shallow clone, so its older commits are missing; "
                                 + "`git fetch --unshallow` gets them.");
             }
-            if (choice instanceof TokenizerChoice.Given given) {
+            if (choice instanceof TokenizerChoice.ExistingTokenizer given) {
                 // fails now rather than after the long stages
                 new SampleFormat(given.tokenizer(), given.file(), config.get(DatasetKeys.FAMILY));
             }
@@ -207,9 +231,9 @@ public final class DatasetBuilder {
     }
 
     private DatasetReport nothingNew(Manifest manifest) {
-        Map<Split, DatasetReport.Count> none = new EnumMap<>(Split.class);
+        Map<Split, DatasetReport.SplitCount> none = new EnumMap<>(Split.class);
         for (Split split : Split.values()) {
-            none.put(split, new DatasetReport.Count(0, 0, 0));
+            none.put(split, new DatasetReport.SplitCount(0, 0, 0));
         }
         return new DatasetReport(
                 -1,
@@ -226,7 +250,7 @@ public final class DatasetBuilder {
                 0,
                 0,
                 0,
-                new DatasetReport.Redacted(0, 0, 0, Map.of(), List.of()),
+                new DatasetReport.RedactionCounts(0, 0, 0, Map.of(), List.of()),
                 Map.of(),
                 manifest.family(),
                 seconds);
@@ -249,29 +273,31 @@ public final class DatasetBuilder {
         Manifest manifest = known.orElseGet(() -> Manifest.empty(config, choice));
         try (ParserPool parsers = new ParserPool(starter, PARSERS, PATIENCE)) {
             chunks(history, ledger, parsers, manifest);
-            Times split = Times.of(ledger.times(), ledger.usefulCommits(), config);
+            SplitBoundaries split = SplitBoundaries.of(ledger.times(), ledger.usefulCommits(), config);
             ledger.dropRepeated(split);
             begin("snapshot", 0);
-            Snapshot snapshot = Snapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
+            TrainingSnapshot snapshot =
+                    TrainingSnapshot.of(history, config, ledger, split, licences, work, manifest.generations() > 0);
             ledger.drop(Ledger.SIMILAR_FILE, snapshot.similar());
             end("snapshot");
-            Leakage leakage =
-                    new Leakage(config.get(DatasetKeys.WINDOW_WORDS), config.get(DatasetKeys.BOILERPLATE_FILES));
+            LeakDetector leakage =
+                    new LeakDetector(config.get(DatasetKeys.WINDOW_WORDS), config.get(DatasetKeys.BOILERPLATE_FILES));
             leaks(history, ledger, split, leakage, snapshot, manifest);
             ledger.finishChunks(split);
             ledger.finishFiles();
             begin("tokenizer", 0);
             Path tokenizerFile = tokenizer(snapshot);
-            Tokenizer tokenizer =
-                    choice instanceof TokenizerChoice.Given given ? given.tokenizer() : Tokenizer.read(tokenizerFile);
+            Tokenizer tokenizer = choice instanceof TokenizerChoice.ExistingTokenizer given
+                    ? given.tokenizer()
+                    : Tokenizer.read(tokenizerFile);
             SampleFormat format = new SampleFormat(tokenizer, tokenizerFile, config.get(DatasetKeys.FAMILY));
-            if (choice instanceof TokenizerChoice.Trained trained
+            if (choice instanceof TokenizerChoice.TokenizerToTrain trained
                     && tokenizerFile.startsWith(work)
                     && tokenizer.size() < trained.vocabularySize()) {
                 progress.say(String.format(
                         Locale.ROOT,
-                        "The tokenizer has %,d tokens, not %,d: in the training files no two neighbouring tokens of a word "
-                                + "are left that occur twice.",
+                        "The tokenizer has %,d tokens, not %,d: in the training files no two neighbouring tokens of a"
+                                + " word are left that occur twice.",
                         tokenizer.size(),
                         trained.vocabularySize()));
             }
@@ -280,7 +306,7 @@ public final class DatasetBuilder {
             }
             end("tokenizer");
             Map<String, List<String>> byBlob = new TreeMap<>();
-            Map<Split, DatasetReport.Count> counts =
+            Map<Split, DatasetReport.SplitCount> counts =
                     samples(history, ledger, split, leakage, snapshot, format, parsers, byBlob);
             begin("leakage check", Split.TRAIN.in(counts).documents());
             LeakageCheck check = new LeakageCheck(work, config, manifest, tokenizer, this::advance);
@@ -294,8 +320,8 @@ public final class DatasetBuilder {
             List<String> tombstones = check.tombstones();
             end("leakage check");
             begin("manifest", 0);
-            if (config.get(DatasetKeys.EXPORT) != DatasetConfig.Export.NONE) {
-                new Export(work, tokenizer).write(config.get(DatasetKeys.EXPORT));
+            if (config.get(DatasetKeys.EXPORT) != DatasetConfig.ExportFormat.NONE) {
+                new JsonExport(work, tokenizer).write(config.get(DatasetKeys.EXPORT));
             }
             DatasetReport report = report(manifest, ledger, counts, tombstones, leakage, parsers, format);
             manifest.add(work, head.name(), report, split, tombstones, byBlob, tokenizerFile, tokenizer);
@@ -317,13 +343,13 @@ public final class DatasetBuilder {
         begin("history", ledger.commits().size());
         Map<ObjectId, List<String>> names = history.names();
         try (OutputStream out = ledger.open("commits.jsonl")) {
-            Ordered.run(
-                    Ordered.runs(ledger.commits(), config.threads(), LONGEST_RUN),
+            ParallelMap.run(
+                    ParallelMap.runs(ledger.commits(), config.threads(), LONGEST_RUN),
                     config.threads(),
-                    () -> new HistoryStage(history.reader(), names, config, () -> new Spool(work), this::advance),
+                    () -> new HistoryWorker(history.reader(), names, config, () -> new TempFile(work), this::advance),
                     run -> {
                         run.json().writeTo(out);
-                        for (HistoryStage.Line line : run.lines()) {
+                        for (HistoryWorker.CommitFacts line : run.lines()) {
                             ledger.time(line.time());
                             redactions = redactions.plus(line.redactions());
                             line.paths().forEach(paths::add);
@@ -334,10 +360,10 @@ public final class DatasetBuilder {
     }
 
     private void findLicences(GitHistory history, ObjectId head) throws IOException {
-        try (GitHistory.Reader reader = history.reader()) {
+        try (GitHistory.CommitReader reader = history.reader()) {
             for (FileChange.Side file : reader.tree(reader.commit(head))) {
                 String path = GitPath.text(file.path());
-                if (file.isFile() && Licences.isLicence(path)) {
+                if (file.isFile() && FolderLicenses.isLicence(path)) {
                     Optional<byte[]> content = reader.blobs().read(file);
                     content.ifPresent(bytes -> licences.add(path, new String(bytes, StandardCharsets.UTF_8)));
                 }
@@ -350,14 +376,20 @@ public final class DatasetBuilder {
         begin("chunks", ledger.commits().size());
         try (OutputStream chunkLines = ledger.openChunks();
                 OutputStream fileLines = ledger.openFiles();
-                Duplicates duplicates =
-                        new Duplicates(work.resolve("grams.part"), config.get(DatasetKeys.SIMILARITY))) {
+                DuplicateFinder duplicates =
+                        new DuplicateFinder(work.resolve("grams.part"), config.get(DatasetKeys.SIMILARITY))) {
             manifest.eachTrained(chunk -> ledger.older(chunk, duplicates, config.get(DatasetKeys.MIN_WORDS)));
-            Ordered.run(
-                    Ordered.runs(ledger.commits(), config.threads(), LONGEST_CHUNK_RUN),
+            ParallelMap.run(
+                    ParallelMap.runs(ledger.commits(), config.threads(), LONGEST_CHUNK_RUN),
                     config.threads(),
-                    () -> new ChunkStage(
-                            history.reader(), config, licences, parsers, paths, () -> new Spool(work), this::advance),
+                    () -> new ChunkWorker(
+                            history.reader(),
+                            config,
+                            licences,
+                            parsers,
+                            paths,
+                            () -> new TempFile(work),
+                            this::advance),
                     run -> {
                         run.chunkLines().writeTo(chunkLines);
                         run.fileLines().writeTo(fileLines);
@@ -372,10 +404,15 @@ public final class DatasetBuilder {
 
     /** Finds the chunks that share a window with a tested one, and takes leaking files off the snapshot. */
     private void leaks(
-            GitHistory history, Ledger ledger, Times split, Leakage leakage, Snapshot snapshot, Manifest manifest)
+            GitHistory history,
+            Ledger ledger,
+            SplitBoundaries split,
+            LeakDetector leakage,
+            TrainingSnapshot snapshot,
+            Manifest manifest)
             throws IOException {
         begin("leaks", 3L * ledger.chunks());
-        Leakage testedBefore = manifest.tested(knownTokenizer());
+        LeakDetector testedBefore = manifest.tested(knownTokenizer());
         ledger.each(split, false, (number, chunk) -> chunk.added().forEach(leakage::hold), this::advance);
         ledger.each(
                 split,
@@ -385,7 +422,8 @@ public final class DatasetBuilder {
         snapshot.each(leakage::look);
         if (manifest.generations() > 0) {
             // what the older generations train on tells boilerplate too
-            Snapshot.each(history, config, history.resolve(manifest.heads().getLast()), leakage::look);
+            TrainingSnapshot.each(
+                    history, config, history.resolve(manifest.heads().getLast()), leakage::look);
         }
         leakage.decide();
         ledger.drop(Ledger.LEAKING_FILE, snapshot.remove(text -> leakage.leaks(text) || testedBefore.leaks(text)));
@@ -404,21 +442,21 @@ public final class DatasetBuilder {
     /** The tokenizer of the older generations; of the first one there is none yet to be asked. */
     private Optional<Tokenizer> knownTokenizer() {
         Path existing = config.out().resolve(Manifest.TOKENIZER);
-        return choice instanceof TokenizerChoice.Given given
+        return choice instanceof TokenizerChoice.ExistingTokenizer given
                 ? Optional.of(given.tokenizer())
                 : Files.exists(existing) ? Optional.of(Tokenizer.read(existing)) : Optional.empty();
     }
 
     /** The file of the tokenizer: the one given, or one learned from the training files. */
-    private Path tokenizer(Snapshot snapshot) {
-        if (choice instanceof TokenizerChoice.Given given) {
+    private Path tokenizer(TrainingSnapshot snapshot) {
+        if (choice instanceof TokenizerChoice.ExistingTokenizer given) {
             return given.file();
         }
         Path existing = config.out().resolve(Manifest.TOKENIZER);
         if (Files.exists(existing)) {
             return existing;
         }
-        int size = ((TokenizerChoice.Trained) choice).vocabularySize();
+        int size = ((TokenizerChoice.TokenizerToTrain) choice).vocabularySize();
         Path file = work.resolve(Manifest.TOKENIZER);
         BpeTrainer.train(
                         snapshot.texts(TRAINING_CHARACTERS).iterator(),
@@ -428,17 +466,17 @@ public final class DatasetBuilder {
         return file;
     }
 
-    private Map<Split, DatasetReport.Count> samples(
+    private Map<Split, DatasetReport.SplitCount> samples(
             GitHistory history,
             Ledger ledger,
-            Times split,
-            Leakage leakage,
-            Snapshot snapshot,
+            SplitBoundaries split,
+            LeakDetector leakage,
+            TrainingSnapshot snapshot,
             SampleFormat format,
             ParserPool parsers,
             Map<String, List<String>> byBlob)
             throws IOException {
-        List<SampleStage.FilesTask> files = snapshot.tasks();
+        List<SampleWorker.FilesTask> files = snapshot.tasks();
         begin("samples", files.size() + ledger.commits().size());
         Map<Split, TokenShardWriter> writers = new EnumMap<>(Split.class);
         Map<Split, Set<String>> commitsOf = new EnumMap<>(Split.class);
@@ -450,13 +488,13 @@ public final class DatasetBuilder {
                                 work.resolve(each.shard()), format.tokenizer().size()));
                 commitsOf.put(each, new HashSet<>());
             }
-            Ordered.run(
+            ParallelMap.run(
                     ledger.tasks(files, lines, split),
                     config.threads(),
-                    () -> new SampleStage(history.reader(), config, format, parsers, leakage, this::advance),
+                    () -> new SampleWorker(history.reader(), config, format, parsers, leakage, this::advance),
                     run -> {
                         ledger.drop(Ledger.TOO_LONG_SAMPLE, run.tooLong());
-                        for (SampleStage.Sample sample : run.samples()) {
+                        for (SampleWorker.TokenizedSample sample : run.samples()) {
                             sample.split().in(writers).add(sample.document(), sample.origin());
                             sample.split().in(commitsOf).add(sample.origin().commit());
                             sample.blobs()
@@ -464,12 +502,12 @@ public final class DatasetBuilder {
                                             .add(sample.document().id()));
                         }
                     });
-            Map<Split, DatasetReport.Count> counts = new EnumMap<>(Split.class);
+            Map<Split, DatasetReport.SplitCount> counts = new EnumMap<>(Split.class);
             writers.forEach((each, writer) -> {
                 writer.finish();
                 counts.put(
                         each,
-                        new DatasetReport.Count(
+                        new DatasetReport.SplitCount(
                                 writer.count(),
                                 writer.tokens(),
                                 each.in(commitsOf).size()));
@@ -484,9 +522,9 @@ public final class DatasetBuilder {
     private DatasetReport report(
             Manifest manifest,
             Ledger ledger,
-            Map<Split, DatasetReport.Count> counts,
+            Map<Split, DatasetReport.SplitCount> counts,
             List<String> tombstones,
-            Leakage leakage,
+            LeakDetector leakage,
             ParserPool parsers,
             SampleFormat format) {
         return new DatasetReport(
@@ -510,18 +548,18 @@ public final class DatasetBuilder {
                 seconds);
     }
 
-    private static DatasetReport.Redacted redacted(Redactions redactions) {
+    private static DatasetReport.RedactionCounts redacted(Redactions redactions) {
         Map<String, Long> rules = new TreeMap<>();
         redactions.counts().forEach((rule, count) -> rules.put(rule.label(), count));
-        List<DatasetReport.Example> examples = redactions.examples().stream()
-                .sorted(Comparator.comparing(Redactions.Example::rule))
-                .map(example -> new DatasetReport.Example(
+        List<DatasetReport.MaskedExample> examples = redactions.examples().stream()
+                .sorted(Comparator.comparing(Redactions.MaskedValue::rule))
+                .map(example -> new DatasetReport.MaskedExample(
                         example.rule().label(), example.masked(), example.path(), example.line()))
                 .toList();
-        return new DatasetReport.Redacted(
-                redactions.of(Secrets.KEY),
-                redactions.of(Secrets.PASSWORD),
-                redactions.of(Secrets.EMAIL),
+        return new DatasetReport.RedactionCounts(
+                redactions.of(Redactor.KEY),
+                redactions.of(Redactor.PASSWORD),
+                redactions.of(Redactor.EMAIL),
                 rules,
                 examples);
     }

@@ -5,6 +5,11 @@ import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.Manifest;
+import dev.starforge.data.dataset.split.LeakDetector;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,8 +29,8 @@ final class LeakageCheck {
     private final DatasetConfig config;
     private final Manifest manifest;
     private final Tokenizer tokenizer;
-    private final Leakage tested;
-    private final Leakage testedBefore;
+    private final LeakDetector tested;
+    private final LeakDetector testedBefore;
     private final Runnable each;
 
     /**
@@ -38,7 +43,7 @@ final class LeakageCheck {
         this.manifest = manifest;
         this.tokenizer = tokenizer;
         this.each = each;
-        tested = new Leakage(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
+        tested = new LeakDetector(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
         for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
             try (TokenShard shard = TokenShard.open(work.resolve(split.shard()))) {
                 tested.hold(shard, tokenizer);
@@ -86,13 +91,13 @@ final class LeakageCheck {
     }
 
     /** What is trained on now. */
-    DatasetReport.Count trained() {
+    DatasetReport.SplitCount trained() {
         try (TokenShard shard = TokenShard.open(train)) {
             Set<String> commits = new HashSet<>();
             for (int document = 0; document < shard.count(); document++) {
                 commits.add(shard.origin(document).commit());
             }
-            return new DatasetReport.Count(shard.count(), shard.tokens(), commits.size());
+            return new DatasetReport.SplitCount(shard.count(), shard.tokens(), commits.size());
         }
     }
 

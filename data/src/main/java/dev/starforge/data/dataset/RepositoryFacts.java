@@ -1,7 +1,8 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.git.Blobs;
+import dev.starforge.data.dataset.parse.Language;
+import dev.starforge.data.git.BlobReader;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import java.io.IOException;
@@ -30,7 +31,7 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
     /** @param skipMissing whether a dataset would be made without what a partial clone lacks */
     public static RepositoryFacts of(Path repository, boolean skipMissing) {
         try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, skipMissing);
-                GitHistory.Reader reader = history.reader()) {
+                GitHistory.CommitReader reader = history.reader()) {
             ObjectId head = history.resolve("HEAD");
             List<ObjectId> commits = history.commits(head, List.of());
             if (!skipMissing) {
@@ -42,11 +43,13 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
             int files = 0;
             for (FileChange.Side side : reader.tree(reader.commit(head))) {
                 Language language = Language.of(new String(side.path(), StandardCharsets.UTF_8));
-                if (!side.isFile() || language.kind() != Language.Kind.CODE || language.equals(Language.UNKNOWN)) {
+                if (!side.isFile()
+                        || language.kind() != Language.ContentType.CODE
+                        || language.equals(Language.UNKNOWN)) {
                     continue;
                 }
                 Optional<byte[]> content = reader.blobs().read(side);
-                if (content.isPresent() && !Blobs.isBinary(content.get())) {
+                if (content.isPresent() && !BlobReader.isBinary(content.get())) {
                     files++;
                     lines.merge(language.name(), lines(content.get()), Long::sum);
                 }

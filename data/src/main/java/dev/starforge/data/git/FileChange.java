@@ -8,9 +8,9 @@ import org.eclipse.jgit.lib.ObjectId;
  *
  * @param similarity of a rename or copy, in percent; 0 for the others
  */
-public record FileChange(Type type, Side oldSide, Side newSide, int similarity) {
+public record FileChange(ChangeType type, Side oldSide, Side newSide, int similarity) {
     /** With git's letters. */
-    public enum Type {
+    public enum ChangeType {
         A,
         M,
         D,

@@ -36,7 +36,7 @@ import org.eclipse.jgit.treewalk.filter.TreeFilter;
 /**
  * The objects of a repository that nobody has vouched for. Nothing of it is run: there is no work tree here, so no
  * filters, hooks, file system monitors or links to follow; the configuration of the machine and its user is not read
- * ({@link Sealed}), and the repository's own is only asked for the format of its objects.
+ * ({@link ReadOnlyConfig}), and the repository's own is only asked for the format of its objects.
  */
 public final class GitHistory implements AutoCloseable {
     /** What the names of tags begin with in {@link #names}. */
@@ -63,7 +63,7 @@ public final class GitHistory implements AutoCloseable {
      * @param skipMissing whether a blob that a partial clone lacks is passed over, else it is an error
      */
     public static GitHistory open(Path path, int largestBlob, boolean skipMissing) {
-        Sealed.install();
+        ReadOnlyConfig.install();
         if (!Files.isDirectory(path)) {
             throw new DatasetException(path, "is not a git repository: there is no such folder");
         }
@@ -181,7 +181,7 @@ public final class GitHistory implements AutoCloseable {
         if (!isPartialClone()) {
             return Optional.empty();
         }
-        try (Reader reader = reader()) {
+        try (CommitReader reader = reader()) {
             for (ObjectId commit : commits) {
                 for (FileChange change : reader.rawChanges(reader.commit(commit))) {
                     FileChange.Side side = change.newSide();
@@ -266,8 +266,8 @@ public final class GitHistory implements AutoCloseable {
     }
 
     /** What one thread reads with. */
-    public Reader reader() {
-        return new Reader(repository.newObjectReader());
+    public CommitReader reader() {
+        return new CommitReader(repository.newObjectReader());
     }
 
     private DatasetException unreadable(Exception failure) {
@@ -280,21 +280,21 @@ public final class GitHistory implements AutoCloseable {
     }
 
     /** Reads commits, trees and blobs; for one thread. */
-    public final class Reader implements AutoCloseable {
+    public final class CommitReader implements AutoCloseable {
         private final ObjectReader objects;
-        private final Blobs blobs;
+        private final BlobReader blobs;
         private final TreeWalk trees;
         private RevWalk walk;
         private int parsed;
 
-        private Reader(ObjectReader objects) {
+        private CommitReader(ObjectReader objects) {
             this.objects = objects;
-            blobs = new Blobs(repository.newObjectReader(), largestBlob, GitHistory.this::skipOrRefuse);
+            blobs = new BlobReader(repository.newObjectReader(), largestBlob, GitHistory.this::skipOrRefuse);
             walk = new RevWalk(objects);
             trees = new TreeWalk(objects);
         }
 
-        public Blobs blobs() {
+        public BlobReader blobs() {
             return blobs;
         }
 
@@ -317,7 +317,7 @@ public final class GitHistory implements AutoCloseable {
         /** What a commit changed against its first parent; without one, against nothing. */
         public List<FileChange> changes(RevCommit commit, boolean copies) {
             try {
-                return Renames.detect(rawChanges(commit), blobs, copies);
+                return RenameDetector.detect(rawChanges(commit), blobs, copies);
             } catch (IOException failure) {
                 throw unreadable(failure);
             }
@@ -348,11 +348,11 @@ public final class GitHistory implements AutoCloseable {
         private FileChange change() {
             FileChange.Side from = side(0);
             FileChange.Side to = side(1);
-            FileChange.Type type = !from.exists()
-                    ? FileChange.Type.A
+            FileChange.ChangeType type = !from.exists()
+                    ? FileChange.ChangeType.A
                     : !to.exists()
-                            ? FileChange.Type.D
-                            : from.mode() >> 12 != to.mode() >> 12 ? FileChange.Type.T : FileChange.Type.M;
+                            ? FileChange.ChangeType.D
+                            : from.mode() >> 12 != to.mode() >> 12 ? FileChange.ChangeType.T : FileChange.ChangeType.M;
             return new FileChange(type, from, to, 0);
         }
 

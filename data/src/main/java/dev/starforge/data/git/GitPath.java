@@ -13,7 +13,7 @@ public final class GitPath {
 
     /** The path as people read it; one that is not UTF-8 is quoted as git quotes it, quotation marks included. */
     public static String text(byte[] path) {
-        return Blobs.isUtf8(path) ? new String(path, StandardCharsets.UTF_8) : quoted("", path);
+        return BlobReader.isUtf8(path) ? new String(path, StandardCharsets.UTF_8) : quoted("", path);
     }
 
     /** A {@link #raw} path as a patch has it: quoted where it holds quotation marks, backslashes, controls or bytes above 127. */

@@ -18,8 +18,8 @@ final class LineDiff {
     /** A piece that was replaced: lines {@code from} to {@code to} of each file, without the last. */
     record Edit(int fromOld, int toOld, int fromNew, int toNew) {}
 
-    private final Lines oldLines;
-    private final Lines newLines;
+    private final LineIndex oldLines;
+    private final LineIndex newLines;
     private final int[] a;
     private final int[] b;
     private final boolean[] removed;
@@ -33,7 +33,7 @@ final class LineDiff {
     /** The next place of the same line in the old piece, or -1. */
     private final int[] next;
 
-    private LineDiff(Lines oldLines, Lines newLines, int tail) {
+    private LineDiff(LineIndex oldLines, LineIndex newLines, int tail) {
         this.oldLines = oldLines;
         this.newLines = newLines;
         a = new int[oldLines.before(oldLines.bytes().length - tail)];
@@ -51,7 +51,7 @@ final class LineDiff {
      *
      * @param tail the common tail, of which the lines may lack all but a few
      */
-    static List<Edit> edits(Lines oldLines, Lines newLines, int tail) {
+    static List<Edit> edits(LineIndex oldLines, LineIndex newLines, int tail) {
         LineDiff diff = new LineDiff(oldLines, newLines, tail);
         diff.histogram();
         return diff.edits();
@@ -89,7 +89,7 @@ final class LineDiff {
         int kinds = 0;
         for (int i = 0; i < a.length + b.length; i++) {
             boolean old = i < a.length;
-            Lines lines = old ? oldLines : newLines;
+            LineIndex lines = old ? oldLines : newLines;
             int line = old ? i : i - a.length;
             int hash = lines.hash(line);
             int slot = hash >>> 32 - bits;
@@ -263,7 +263,7 @@ final class LineDiff {
         if (!addition && edit.fromNew < edit.toNew) {
             return edit;
         }
-        Lines lines = addition ? newLines : oldLines;
+        LineIndex lines = addition ? newLines : oldLines;
         int from = addition ? edit.fromNew : edit.fromOld;
         int to = addition ? edit.toNew : edit.toOld;
         int moved = 0;

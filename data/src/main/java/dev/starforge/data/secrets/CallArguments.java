@@ -52,8 +52,8 @@ final class CallArguments {
 
     private static final Pattern CALL = Pattern.compile(
             "(?i)(?<![\\w$])(jwt\\.\\w{4,6}|wifi\\.\\w{5,6}|getConnection|connect|mysqli?_connect|mysqli|PDO|Sequelize|PlainAuth"
-                    + "|mysql_real_connect|login|authenticate|SetBasicAuth|BasicAuth|auth|signWith|createHmac|cookieParser"
-                    + "|HMAC(?:256|384|512)|OAuthHandler|SecretKeySpec|require\\('stripe'\\)|ldap_bind|sp_addlogin|load(?=\\())(?:\\s?\\(|\\s(?=[a-z']))");
+                + "|mysql_real_connect|login|authenticate|SetBasicAuth|BasicAuth|auth|signWith|createHmac|cookieParser"
+                + "|HMAC(?:256|384|512)|OAuthHandler|SecretKeySpec|require\\('stripe'\\)|ldap_bind|sp_addlogin|load(?=\\())(?:\\s?\\(|\\s(?=[a-z']))");
 
     private static final Pattern LITERAL =
             Pattern.compile("\\s*(?:[bruL@]?[\"'`])([^\"'`\\s]{4,200})[\"'`](?:\\.\\w{1,20}\\(.{0,20})?\\s*;?\\s*");
@@ -86,7 +86,7 @@ final class CallArguments {
                 "insert into");
     }
 
-    static void find(String line, Finding.Set findings) {
+    static void find(String line, SecretFinding.FindingSet findings) {
         inserted(line, findings);
         Matcher call = CALL.matcher(line);
         while (call.find()) {
@@ -95,20 +95,20 @@ final class CallArguments {
             Integer password = PASSWORD_AT.get(name);
             // a keystore's password is an array of characters, and other loaders take none
             if (password != null && (!name.equals("load") || line.contains("\".toCharArray()"))) {
-                argument(line, arguments, password, Rule.NAMED_PASSWORD, findings);
+                argument(line, arguments, password, SecretRule.NAMED_PASSWORD, findings);
             }
             if (name.equals("connect")) {
-                argument(line, arguments, 3, Rule.NAMED_PASSWORD, findings); // after a port
+                argument(line, arguments, 3, SecretRule.NAMED_PASSWORD, findings); // after a port
             }
             Integer key = KEY_AT.get(name);
             if (key != null && (!name.equals("login") || arguments.size() == 1)) {
-                argument(line, arguments, key, Rule.NAMED_SECRET, findings);
+                argument(line, arguments, key, SecretRule.NAMED_SECRET, findings);
             }
         }
     }
 
     /** {@code INSERT INTO users (name, password) VALUES ('…', '…')}: a value is called what its column is. */
-    private static void inserted(String line, Finding.Set findings) {
+    private static void inserted(String line, SecretFinding.FindingSet findings) {
         Matcher insert = INSERT.matcher(line);
         while (insert.find()) {
             List<int[]> columns = arguments(line, insert.start(1));
@@ -116,15 +116,16 @@ final class CallArguments {
             for (int i = 0; i < columns.size() && columns.size() == values.size(); i++) {
                 String column = line.substring(columns.get(i)[0], columns.get(i)[1]);
                 switch (SecretNames.of(column)) {
-                    case PASSWORD -> argument(line, values, i, Rule.NAMED_PASSWORD, findings);
-                    case SECRET, TOKEN -> argument(line, values, i, Rule.NAMED_SECRET, findings);
+                    case PASSWORD -> argument(line, values, i, SecretRule.NAMED_PASSWORD, findings);
+                    case SECRET, TOKEN -> argument(line, values, i, SecretRule.NAMED_SECRET, findings);
                     case KEY, NONE -> {}
                 }
             }
         }
     }
 
-    private static void argument(String line, List<int[]> arguments, int index, Rule rule, Finding.Set findings) {
+    private static void argument(
+            String line, List<int[]> arguments, int index, SecretRule rule, SecretFinding.FindingSet findings) {
         if (index >= arguments.size()) {
             return;
         }
@@ -132,7 +133,8 @@ final class CallArguments {
         Matcher literal = LITERAL.matcher(line).region(at[0], at[1]);
         if (literal.matches()) {
             String value = literal.group(1);
-            boolean secret = rule == Rule.NAMED_PASSWORD ? Values.isBarePassword(value) : Values.isKey(value);
+            boolean secret =
+                    rule == SecretRule.NAMED_PASSWORD ? SecretValues.isBarePassword(value) : SecretValues.isKey(value);
             if (secret) {
                 findings.add(literal.start(1), literal.end(1), rule);
             }

@@ -10,15 +10,15 @@ final class CommandPasswords {
             "(?:\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?|USERPWD,)\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'/]{4,200})(?=[\"']?(?:[\\s)]|$))");
 
     /** The password is the last group of each. */
-    private static final Pattern OPTION = Pattern.compile(
-            "(?<![\\w-])(?:sshpass\\s+-p\\s?|(?:docker|podman|helm registry|az|oc|cf|skopeo)\\s+login\\s.{0,120}?\\s-p\\s+"
-                    + "|mysql(?:dump|admin|import|show)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+|mongo(?:sh|dump|restore|import|export)?\\s.{0,120}?\\s-p\\s+"
-                    + "|ldap(?:search|add|modify|delete|whoami|passwd)\\s.{0,120}?\\s-w\\s+|(?:sqlcmd|bcp|isql|ipmitool)\\s.{0,120}?\\s-P\\s?"
-                    + "|(?:un)?zip\\s.{0,80}?-P\\s+|7za?\\s.{0,80}?\\s-p|user(?:add|mod)\\s.{0,80}?-p\\s+|htpasswd\\s+-\\w*b\\w*\\s+\\S{1,80}\\s+\\S{1,40}\\s+"
-                    + "|ConvertTo-SecureString\\s+(?:-String\\s+)?|net\\s+user\\s+\\S{1,40}\\s+|-passin\\s+pass:|-passout\\s+pass:"
-                    + "|smbclient\\s.{0,120}?-U\\s+[\"']?[^\\s%\"']{1,60}%|lftp\\s.{0,40}?-u\\s+[^\\s,]{1,40},|rabbitmqctl\\s+(?:add_user|change_password)\\s+\\S{1,40}\\s+|cqlsh\\s.{0,80}?\\s-p\\s+"
-                    + "|snmp\\w{2,8}\\s.{0,80}?\\s-[AX]\\s+|x?freerdp\\s.{0,80}?\\s/p:|--password-file=<\\(echo\\s+|enable\\s+secret\\s+(?:[0-9]\\s+)?|sqlplus\\s.{0,40}?\\w{1,40}/)"
-                    + "([\"']?)([^\\s\"'/@-][^\\s\"']{3,200}?)(?=\\1?(?:[\\s)\"']|@\\w|$))");
+    private static final Pattern OPTION = Pattern.compile("(?<![\\w-])(?:sshpass\\s+-p\\s?|(?:docker|podman|helm"
+        + " registry|az|oc|cf|skopeo)\\s+login\\s.{0,120}?\\s-p\\s+"
+        + "|mysql(?:dump|admin|import|show)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+|mongo(?:sh|dump|restore|import|export)?\\s.{0,120}?\\s-p\\s+"
+        + "|ldap(?:search|add|modify|delete|whoami|passwd)\\s.{0,120}?\\s-w\\s+|(?:sqlcmd|bcp|isql|ipmitool)\\s.{0,120}?\\s-P\\s?"
+        + "|(?:un)?zip\\s.{0,80}?-P\\s+|7za?\\s.{0,80}?\\s-p|user(?:add|mod)\\s.{0,80}?-p\\s+|htpasswd\\s+-\\w*b\\w*\\s+\\S{1,80}\\s+\\S{1,40}\\s+"
+        + "|ConvertTo-SecureString\\s+(?:-String\\s+)?|net\\s+user\\s+\\S{1,40}\\s+|-passin\\s+pass:|-passout\\s+pass:"
+        + "|smbclient\\s.{0,120}?-U\\s+[\"']?[^\\s%\"']{1,60}%|lftp\\s.{0,40}?-u\\s+[^\\s,]{1,40},|rabbitmqctl\\s+(?:add_user|change_password)\\s+\\S{1,40}\\s+|cqlsh\\s.{0,80}?\\s-p\\s+"
+        + "|snmp\\w{2,8}\\s.{0,80}?\\s-[AX]\\s+|x?freerdp\\s.{0,80}?\\s/p:|--password-file=<\\(echo\\s+|enable\\s+secret\\s+(?:[0-9]\\s+)?|sqlplus\\s.{0,40}?\\w{1,40}/)"
+        + "([\"']?)([^\\s\"'/@-][^\\s\"']{3,200}?)(?=\\1?(?:[\\s)\"']|@\\w|$))");
 
     /** {@code echo … | docker login --password-stdin}, {@code echo user:… | chpasswd}. */
     private static final Pattern PIPED = Pattern.compile(
@@ -78,33 +78,33 @@ final class CommandPasswords {
                 "insert into");
     }
 
-    static void find(String line, Finding.Set findings) {
+    static void find(String line, SecretFinding.FindingSet findings) {
         if (line.contains("curl") || line.contains("CURLOPT") || line.contains("http ") || line.contains("wget")) {
             Matcher user = USER_OPTION.matcher(line);
             while (user.find()) {
-                if (!Values.isPlaceholder(user.group(2))
-                        && !Values.isPlaceholder(user.group(1) + ":" + user.group(2))) {
-                    findings.add(user.start(2), user.end(2), Rule.COMMAND_PASSWORD);
+                if (!SecretValues.isPlaceholder(user.group(2))
+                        && !SecretValues.isPlaceholder(user.group(1) + ":" + user.group(2))) {
+                    findings.add(user.start(2), user.end(2), SecretRule.COMMAND_PASSWORD);
                 }
             }
         }
-        each(OPTION, line, Rule.COMMAND_PASSWORD, findings);
-        each(PIPED, line, Rule.COMMAND_PASSWORD, findings);
-        each(HASHED, line, Rule.NAMED_PASSWORD, findings);
-        each(PGPASS, line, Rule.COMMAND_PASSWORD, findings);
+        each(OPTION, line, SecretRule.COMMAND_PASSWORD, findings);
+        each(PIPED, line, SecretRule.COMMAND_PASSWORD, findings);
+        each(HASHED, line, SecretRule.NAMED_PASSWORD, findings);
+        each(PGPASS, line, SecretRule.COMMAND_PASSWORD, findings);
         Matcher sql = SQL.matcher(line);
         while (sql.find()) {
-            if (!Values.isPlaceholder(sql.group(2))) {
-                findings.add(sql.start(2), sql.end(2), Rule.NAMED_PASSWORD);
+            if (!SecretValues.isPlaceholder(sql.group(2))) {
+                findings.add(sql.start(2), sql.end(2), SecretRule.NAMED_PASSWORD);
             }
         }
     }
 
-    private static void each(Pattern pattern, String line, Rule rule, Finding.Set findings) {
+    private static void each(Pattern pattern, String line, SecretRule rule, SecretFinding.FindingSet findings) {
         Matcher found = pattern.matcher(line);
         while (found.find()) {
             int last = found.groupCount();
-            if (Values.isPassword(found.group(last))) {
+            if (SecretValues.isPassword(found.group(last))) {
                 findings.add(found.start(last), found.end(last), rule);
             }
         }

@@ -1,6 +1,6 @@
 package dev.starforge.data.secrets;
 
-import dev.starforge.data.secrets.SecretNames.Kind;
+import dev.starforge.data.secrets.SecretNames.NameKind;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -24,11 +24,11 @@ final class NamedValues {
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
     private static final String OPERATOR =
             "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\||\\(|\\{|\\[|\\s(?:or|and|as|is|was|to|be|eq)"
-                    + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?)";
+                + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?)";
     private static final String STRING =
             "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
-                    + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
-                    + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
+                + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
+                + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
@@ -70,8 +70,9 @@ final class NamedValues {
     private static final Pattern SETTING = Pattern.compile(
             "[\"']?\\*{0,2}\\s{0,20}[?:+]?[=:]\\*{0,2}\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;|\\*/).*)?$)");
 
-    private static final Pattern BEFORE_SETTING = Pattern.compile(
-            "(?:.*(?:^|\\s)(?:#|//|/?\\*|--)\\s*(?:[A-Za-z]{2,12}\\s){0,3}|[+ -]?\\s*(?:[-*;]\\s+)?\\*{0,2})(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
+    private static final Pattern BEFORE_SETTING =
+            Pattern.compile("(?:.*(?:^|\\s)(?:#|//|/?\\*|--)\\s*(?:[A-Za-z]{2,12}\\s){0,3}|[+"
+                    + " -]?\\s*(?:[-*;]\\s+)?\\*{0,2})(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
 
     /** YAML within braces. */
     private static final Pattern IN_BRACES =
@@ -108,16 +109,16 @@ final class NamedValues {
             Pattern.compile("(?i)(?<![\\w.-])(api|access|secret|private|auth|signing|license|encryption) $");
 
     /** How a value stands there: as a literal, given to a function, as a literal without marks, or perhaps as code. */
-    private enum Form {
+    private enum ValueForm {
         QUOTED,
         GIVEN,
         LITERAL,
         BARE
     }
 
-    private record Candidate(int from, String value, Form form) {
-        static Candidate of(Matcher matcher, int group, Form form) {
-            return new Candidate(matcher.start(group), matcher.group(group), form);
+    private record ValueCandidate(int from, String value, ValueForm form) {
+        static ValueCandidate of(Matcher matcher, int group, ValueForm form) {
+            return new ValueCandidate(matcher.start(group), matcher.group(group), form);
         }
 
         int to() {
@@ -127,7 +128,7 @@ final class NamedValues {
 
     private NamedValues() {}
 
-    static void find(String line, Finding.Set findings) {
+    static void find(String line, SecretFinding.FindingSet findings) {
         Matcher naming = NAMING.matcher(line);
         for (int at = 0; at < line.length() && naming.find(at); ) {
             int from = naming.start();
@@ -141,34 +142,34 @@ final class NamedValues {
             }
             at = to;
             String name = line.substring(from, to);
-            Kind kind = SecretNames.of(name);
-            if (kind == Kind.KEY && from > 0 && "?&".indexOf(line.charAt(from - 1)) >= 0) {
-                kind = Kind.TOKEN; // of an address
+            NameKind kind = SecretNames.of(name);
+            if (kind == NameKind.KEY && from > 0 && "?&".indexOf(line.charAt(from - 1)) >= 0) {
+                kind = NameKind.TOKEN; // of an address
             }
             Matcher pair = at(PAIR, line, to);
-            if (kind != Kind.NONE && PAIR_NAME.matcher(name).matches() && pair.lookingAt()) {
-                if (Values.isPassword(pair.group(1))) {
-                    findings.add(pair.start(1), pair.end(1), Rule.NAMED_PASSWORD);
+            if (kind != NameKind.NONE && PAIR_NAME.matcher(name).matches() && pair.lookingAt()) {
+                if (SecretValues.isPassword(pair.group(1))) {
+                    findings.add(pair.start(1), pair.end(1), SecretRule.NAMED_PASSWORD);
                 }
                 continue;
             }
-            Optional<Candidate> found = kind == Kind.NONE ? Optional.empty() : candidate(line, from, to);
+            Optional<ValueCandidate> found = kind == NameKind.NONE ? Optional.empty() : candidate(line, from, to);
             if (found.isPresent() && isSecret(kind, name, found.get())) {
                 String value = found.get().value();
                 findings.add(found.get().from(), found.get().to(), rule(kind, value));
                 at = found.get().to();
-            } else if (kind == Kind.PASSWORD && to == line.length()) {
+            } else if (kind == NameKind.PASSWORD && to == line.length()) {
                 commented(line, findings);
-            } else if (kind == Kind.SECRET || kind == Kind.TOKEN) {
+            } else if (kind == NameKind.SECRET || kind == NameKind.TOKEN) {
                 at = Math.max(at, near(line, to, kind, findings));
             }
         }
     }
 
-    private static void commented(String line, Finding.Set findings) {
+    private static void commented(String line, SecretFinding.FindingSet findings) {
         Matcher literal = COMMENTED.matcher(line);
-        if (literal.find() && Values.isBarePassword(literal.group(1))) {
-            findings.add(literal.start(1), literal.end(1), Rule.NAMED_PASSWORD);
+        if (literal.find() && SecretValues.isBarePassword(literal.group(1))) {
+            findings.add(literal.start(1), literal.end(1), SecretRule.NAMED_PASSWORD);
         }
     }
 
@@ -179,9 +180,9 @@ final class NamedValues {
     }
 
     /** A name that says secret and a literal that only chance makes belong together, whatever is between them. */
-    private static int near(String line, int from, Kind kind, Finding.Set findings) {
+    private static int near(String line, int from, NameKind kind, SecretFinding.FindingSet findings) {
         Matcher literal = NEAR.matcher(line).region(from, Math.min(line.length(), from + REACH + 300));
-        if (literal.find() && literal.start() < from + REACH && Values.isKey(literal.group(1))) {
+        if (literal.find() && literal.start() < from + REACH && SecretValues.isKey(literal.group(1))) {
             findings.add(literal.start(1), literal.end(1), rule(kind, literal.group(1)));
             return literal.end(1);
         }
@@ -192,30 +193,31 @@ final class NamedValues {
         return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.';
     }
 
-    private static Optional<Candidate> candidate(String line, int from, int to) {
+    private static Optional<ValueCandidate> candidate(String line, int from, int to) {
         String before = line.substring(Math.max(0, from - BEFORE), from);
         Matcher element = at(ELEMENT, line, to);
         if (before.endsWith("<") && element.lookingAt()) {
-            return Optional.of(Candidate.of(element, element.group(1) == null ? 2 : 1, Form.LITERAL));
+            return Optional.of(ValueCandidate.of(element, element.group(1) == null ? 2 : 1, ValueForm.LITERAL));
         }
         Matcher quoted = at(QUOTED, line, to);
         if (quoted.lookingAt()) {
             boolean linked = (quoted.group(1) != null || !quoted.group(2).equals("`"))
                     && !closes(quoted.group(2), before, line.startsWith(quoted.group(2), to));
-            Form form = "(".equals(quoted.group(1)) ? Form.GIVEN : Form.QUOTED;
-            return linked ? Optional.of(Candidate.of(quoted, 3, form)) : Optional.empty();
+            ValueForm form = "(".equals(quoted.group(1)) ? ValueForm.GIVEN : ValueForm.QUOTED;
+            return linked ? Optional.of(ValueCandidate.of(quoted, 3, form)) : Optional.empty();
         }
         for (Pattern pattern : LITERALS) {
             Matcher literal = at(pattern, line, to);
             if (literal.lookingAt() && (pattern != OTHERWISE || before.endsWith("${"))) {
                 int group = literal.group(1) == null ? 2 : 1;
-                return Optional.of(Candidate.of(literal, group, pattern == BESIDE ? Form.QUOTED : Form.LITERAL));
+                return Optional.of(
+                        ValueCandidate.of(literal, group, pattern == BESIDE ? ValueForm.QUOTED : ValueForm.LITERAL));
             }
         }
         return unquoted(line, from, to, before);
     }
 
-    private static Optional<Candidate> unquoted(String line, int from, int to, String before) {
+    private static Optional<ValueCandidate> unquoted(String line, int from, int to, String before) {
         String name = line.substring(from, to);
         boolean option = name.startsWith("-");
         boolean inside = within('"', before) || within('\'', before);
@@ -227,32 +229,33 @@ final class NamedValues {
                     || name.indexOf('.') > 0
                     || BEFORE_LITERAL.matcher(before).matches();
             boolean code = glued.end() < line.length() && ",)".indexOf(line.charAt(glued.end())) >= 0;
-            return Optional.of(Candidate.of(glued, 1, literal && (!code || inside) ? Form.LITERAL : Form.BARE));
+            return Optional.of(
+                    ValueCandidate.of(glued, 1, literal && (!code || inside) ? ValueForm.LITERAL : ValueForm.BARE));
         }
         Matcher header = at(HEADER, line, to);
         if (inside && header.lookingAt()) {
-            return Optional.of(Candidate.of(header, 1, Form.LITERAL));
+            return Optional.of(ValueCandidate.of(header, 1, ValueForm.LITERAL));
         }
         Matcher setting = at(SETTING, line, to);
         if (from <= BEFORE
                 && setting.lookingAt()
                 && BEFORE_SETTING.matcher(before).matches()) {
-            return Optional.of(Candidate.of(setting, 1, Form.BARE));
+            return Optional.of(ValueCandidate.of(setting, 1, ValueForm.BARE));
         }
         Matcher flow = at(IN_BRACES, line, to);
         if (flow.lookingAt() && before.indexOf('{') >= 0) {
-            return Optional.of(Candidate.of(flow, 1, Form.BARE));
+            return Optional.of(ValueCandidate.of(flow, 1, ValueForm.BARE));
         }
         Matcher word = at(WORD, line, to);
         boolean apart =
                 word.lookingAt() && (option || BEFORE_WORD.matcher(before).matches());
         if (apart) {
-            return Optional.of(Candidate.of(word, 1, Form.LITERAL));
+            return Optional.of(ValueCandidate.of(word, 1, ValueForm.LITERAL));
         }
         Matcher directive = at(DIRECTIVE, line, to);
         boolean alone =
                 directive.lookingAt() && BEFORE_DIRECTIVE.matcher(before).matches();
-        return alone ? Optional.of(Candidate.of(directive, 1, Form.BARE)) : Optional.empty();
+        return alone ? Optional.of(ValueCandidate.of(directive, 1, ValueForm.BARE)) : Optional.empty();
     }
 
     /** Whether a mark after a name that stands in a literal ends that literal, and does not begin another one. */
@@ -268,36 +271,42 @@ final class NamedValues {
         return pattern.matcher(line).region(at, line.length()).useTransparentBounds(true);
     }
 
-    private static boolean isSecret(Kind kind, String name, Candidate candidate) {
+    private static boolean isSecret(NameKind kind, String name, ValueCandidate candidate) {
         String value = candidate.value();
-        Form form = candidate.form();
-        if (form == Form.BARE && (value.endsWith(",") || value.endsWith(";") || value.endsWith("{"))) {
+        ValueForm form = candidate.form();
+        if (form == ValueForm.BARE && (value.endsWith(",") || value.endsWith(";") || value.endsWith("{"))) {
             return false;
         }
         return switch (kind) {
-            case PASSWORD -> form == Form.BARE ? Values.isBarePassword(value) : Values.isPassword(value);
+            case PASSWORD ->
+                form == ValueForm.BARE ? SecretValues.isBarePassword(value) : SecretValues.isPassword(value);
             case SECRET ->
-                form == Form.BARE || form == Form.GIVEN ? Values.isBareSecret(value) : Values.isSecret(value);
-            case TOKEN -> Values.isKey(value);
+                form == ValueForm.BARE || form == ValueForm.GIVEN
+                        ? SecretValues.isBareSecret(value)
+                        : SecretValues.isSecret(value);
+            case TOKEN -> SecretValues.isKey(value);
             default -> isRandomKey(name, value, form);
         };
     }
 
     /** A map's key is a secret only if it is made of nothing but chance; a hash is what such a key often is. */
-    private static boolean isRandomKey(String name, String value, Form form) {
-        int least = form == Form.QUOTED ? 16 : 20;
-        if (form == Form.BARE || value.length() < least || !Values.isKey(value) || Values.isUuid(value)) {
+    private static boolean isRandomKey(String name, String value, ValueForm form) {
+        int least = form == ValueForm.QUOTED ? 16 : 20;
+        if (form == ValueForm.BARE
+                || value.length() < least
+                || !SecretValues.isKey(value)
+                || SecretValues.isUuid(value)) {
             return false;
         }
-        return Values.isHex(value)
-                ? form == Form.QUOTED && value.length() >= 32 && name.length() <= 12
-                : !Values.isEncodedText(value);
+        return SecretValues.isHex(value)
+                ? form == ValueForm.QUOTED && value.length() >= 32 && name.length() <= 12
+                : !SecretValues.isEncodedText(value);
     }
 
-    private static Rule rule(Kind kind, String value) {
-        if (kind == Kind.PASSWORD) {
-            return Rule.NAMED_PASSWORD;
+    private static SecretRule rule(NameKind kind, String value) {
+        if (kind == NameKind.PASSWORD) {
+            return SecretRule.NAMED_PASSWORD;
         }
-        return value.length() >= 16 && Values.isKey(value) ? Rule.NAMED_KEY : Rule.NAMED_SECRET;
+        return value.length() >= 16 && SecretValues.isKey(value) ? SecretRule.NAMED_KEY : SecretRule.NAMED_SECRET;
     }
 }

@@ -32,7 +32,7 @@ public final class PrivateKeys {
     private PrivateKeys() {}
 
     /** A stretch of bytes within one line. */
-    public record Part(int from, int to, boolean first) {}
+    public record KeySpan(int from, int to, boolean first) {}
 
     /** Whether a key may begin in a file: a quick look. Of the five dashes one is at a multiple of five. */
     public static boolean mayHold(byte[] content) {
@@ -65,12 +65,12 @@ public final class PrivateKeys {
     }
 
     /** What is to be replaced, in order. */
-    public static List<Part> find(byte[] content) {
+    public static List<KeySpan> find(byte[] content) {
         if (!mayHold(content)) {
             return List.of();
         }
         String text = new String(content, StandardCharsets.ISO_8859_1);
-        List<Part> parts = new ArrayList<>();
+        List<KeySpan> parts = new ArrayList<>();
         Matcher opens = OPENS.matcher(text);
         for (int at = 0; opens.find(at); ) {
             at = Math.max(opens.end(), block(text, opens, parts));
@@ -79,7 +79,7 @@ public final class PrivateKeys {
     }
 
     /** Where a block ends, or 0 if there is none. */
-    private static int block(String text, Matcher opens, List<Part> parts) {
+    private static int block(String text, Matcher opens, List<KeySpan> parts) {
         int end = lineEnd(text, opens.end());
         Matcher same = ON_ONE_LINE.matcher(text).region(opens.end() - DASHES, end);
         if (same.lookingAt()) {
@@ -87,10 +87,10 @@ public final class PrivateKeys {
             int skipped =
                     body.length() - body.replaceFirst("^(?:\\\\[nr]|\\s)+", "").length();
             int kept = body.replaceFirst("(?:\\\\[nr]|\\s)+$", "").length();
-            parts.add(new Part(same.start(1) + skipped, same.start(1) + kept, true));
+            parts.add(new KeySpan(same.start(1) + skipped, same.start(1) + kept, true));
             return same.end();
         }
-        List<Part> found = new ArrayList<>();
+        List<KeySpan> found = new ArrayList<>();
         int closes = text.indexOf(CLOSES, end);
         for (int from = end + 1; from < text.length(); from = end + 1) {
             end = lineEnd(text, from);
@@ -99,7 +99,7 @@ public final class PrivateKeys {
             }
             Matcher body = BODY.matcher(text).region(from, end);
             if (body.matches()) {
-                found.add(new Part(body.start(1), body.end(1), found.isEmpty()));
+                found.add(new KeySpan(body.start(1), body.end(1), found.isEmpty()));
             } else if (!BETWEEN.matcher(text).region(from, end).matches()) {
                 return 0;
             }

@@ -24,7 +24,7 @@ final class ProviderKeys {
      * @param anchor what every such key contains, by which lines are picked out
      * @param loose whether names can have the shape too: the key must look random as well
      */
-    private record Shape(String provider, String anchor, boolean begins, Pattern pattern, boolean loose) {
+    private record KeyPattern(String provider, String anchor, boolean begins, Pattern pattern, boolean loose) {
         /** Where the next key may begin. */
         int next(String line, int from, Matcher matcher) {
             if (!begins) {
@@ -38,7 +38,7 @@ final class ProviderKeys {
         }
     }
 
-    private static final List<Shape> SHAPES = new ArrayList<>();
+    private static final List<KeyPattern> SHAPES = new ArrayList<>();
 
     static {
         for (String kind : "AKIA ASIA ABIA ACCA AGPA AIDA AROA ANPA".split(" ")) {
@@ -198,15 +198,15 @@ final class ProviderKeys {
     private ProviderKeys() {}
 
     private static void prefix(String provider, String prefix, String body) {
-        SHAPES.add(new Shape(provider, prefix, true, pattern(Pattern.quote(prefix) + body), false));
+        SHAPES.add(new KeyPattern(provider, prefix, true, pattern(Pattern.quote(prefix) + body), false));
     }
 
     private static void loosePrefix(String provider, String prefix, String body) {
-        SHAPES.add(new Shape(provider, prefix, true, pattern(Pattern.quote(prefix) + body), true));
+        SHAPES.add(new KeyPattern(provider, prefix, true, pattern(Pattern.quote(prefix) + body), true));
     }
 
     private static void inside(String provider, String anchor, String shape) {
-        SHAPES.add(new Shape(provider, anchor, false, pattern(shape), false));
+        SHAPES.add(new KeyPattern(provider, anchor, false, pattern(shape), false));
     }
 
     private static Pattern pattern(String shape) {
@@ -214,20 +214,21 @@ final class ProviderKeys {
     }
 
     static List<String> anchors() {
-        return SHAPES.stream().map(Shape::anchor).distinct().toList();
+        return SHAPES.stream().map(KeyPattern::anchor).distinct().toList();
     }
 
-    static void find(String line, Finding.Set findings) {
-        for (Shape shape : SHAPES) {
+    static void find(String line, SecretFinding.FindingSet findings) {
+        for (KeyPattern shape : SHAPES) {
             if (!line.contains(shape.anchor())) {
                 continue;
             }
             Matcher matcher = shape.pattern().matcher(line).useTransparentBounds(true);
             for (int at = shape.next(line, 0, matcher); at >= 0; at = shape.next(line, matcher.end(), matcher)) {
                 String key = matcher.group();
-                if (!Values.isSample(key)
+                if (!SecretValues.isSample(key)
                         && (!shape.loose() || Gibberish.of(key).isRandom())) {
-                    Rule rule = shape.provider().equals(CRYPT_HASH) ? Rule.PASSWORD_HASH : Rule.PROVIDER_KEY;
+                    SecretRule rule =
+                            shape.provider().equals(CRYPT_HASH) ? SecretRule.PASSWORD_HASH : SecretRule.PROVIDER_KEY;
                     findings.add(at, matcher.end(), rule);
                 }
             }

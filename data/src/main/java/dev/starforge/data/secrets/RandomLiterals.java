@@ -11,8 +11,8 @@ final class RandomLiterals {
     private static final Pattern LITERAL = Pattern.compile("([\"'`])([0-9A-Za-z+/_=.-]{20,130})\\1");
     private static final Pattern DATA =
             Pattern.compile("(?i)sha-?(?:1|224|256|384|512)|integrity|base64|b64|data:|hash|digest|checksum|fingerprint"
-                    + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
-                    + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
+                + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
+                + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
 
     /** A bot's token of Discord: the number of its user, a time and a signature, with nothing to begin with. */
     private static final Pattern BOT = Pattern.compile(
@@ -20,11 +20,11 @@ final class RandomLiterals {
 
     private RandomLiterals() {}
 
-    static void find(String line, Finding.Set findings) {
+    static void find(String line, SecretFinding.FindingSet findings) {
         Matcher bot = BOT.matcher(line);
         while (bot.find()) {
             if (Gibberish.of(bot.group()).isRandom()) {
-                findings.add(bot.start(), bot.end(), Rule.PROVIDER_KEY);
+                findings.add(bot.start(), bot.end(), SecretRule.PROVIDER_KEY);
             }
         }
         Matcher literal = LITERAL.matcher(line);
@@ -38,10 +38,10 @@ final class RandomLiterals {
                     && made.runLength() < 2.3
                     && made.isRandom()
                     && made.isStrange()
-                    && !Values.isPlaceholder(value)
-                    && !Values.isCode(value)
-                    && !Values.isEncodedText(value)) {
-                findings.add(literal.start(2), literal.end(2), Rule.RANDOM_LITERAL);
+                    && !SecretValues.isPlaceholder(value)
+                    && !SecretValues.isCode(value)
+                    && !SecretValues.isEncodedText(value)) {
+                findings.add(literal.start(2), literal.end(2), SecretRule.RANDOM_LITERAL);
             }
         } while (literal.find());
     }

@@ -26,8 +26,8 @@ public final class SecretScanner {
     private static final int CALL = 32;
 
     private static final int LONG_RUN = 16;
-    private static final Keywords KEYWORDS = keywords();
-    private static final CleanLines CLEAN = new CleanLines();
+    private static final KeywordMatcher KEYWORDS = keywords();
+    private static final CleanLineCache CLEAN = new CleanLineCache();
     private static final byte[] IN_RUN = new byte[256];
 
     static {
@@ -48,7 +48,7 @@ public final class SecretScanner {
 
     private SecretScanner() {}
 
-    private static Keywords keywords() {
+    private static KeywordMatcher keywords() {
         Map<String, Integer> groups = new HashMap<>();
         for (String name :
                 "pass pwd psw secret token key cred auth psk salt bearer jwt pw _pat sig= sonar.login".split(" ")) {
@@ -65,7 +65,7 @@ public final class SecretScanner {
         for (String call : CallArguments.keywords()) {
             groups.merge(call, CALL, (a, b) -> a | b);
         }
-        return new Keywords(groups);
+        return new KeywordMatcher(groups);
     }
 
     /** What is worth looking for between two places, of one line or many; mostly nothing, which is 0. */
@@ -85,31 +85,31 @@ public final class SecretScanner {
     }
 
     /** The secrets of a line of bytes, without its end, in order and apart; places are counted from the line's beginning. */
-    public static List<Finding> scan(byte[] bytes, int from, int to) {
+    public static List<SecretFinding> scan(byte[] bytes, int from, int to) {
         int look = firstLook(bytes, from, to);
         if (look == 0) {
             return List.of();
         }
-        long hash = CleanLines.hash(bytes, from, to);
+        long hash = CleanLineCache.hash(bytes, from, to);
         if (CLEAN.contains(hash)) {
             return List.of();
         }
-        List<Finding> findings = scan(new String(bytes, from, to - from, StandardCharsets.ISO_8859_1), look);
+        List<SecretFinding> findings = scan(new String(bytes, from, to - from, StandardCharsets.ISO_8859_1), look);
         if (findings.isEmpty()) {
             CLEAN.add(hash);
         }
         return findings;
     }
 
-    static List<Finding> scan(String line, int look) {
-        Finding.Set findings = new Finding.Set();
+    static List<SecretFinding> scan(String line, int look) {
+        SecretFinding.FindingSet findings = new SecretFinding.FindingSet();
         if ((look & PROVIDER) != 0) {
             ProviderKeys.find(line, findings);
-            each(WEB_TOKEN, line, 0, Rule.WEB_TOKEN, findings);
+            each(WEB_TOKEN, line, 0, SecretRule.WEB_TOKEN, findings);
         }
         if ((look & AT) != 0) {
             urlPasswords(line, findings);
-            each(SOURCE, line, 1, Rule.URL_PASSWORD, findings);
+            each(SOURCE, line, 1, SecretRule.URL_PASSWORD, findings);
         }
         if ((look & (NAMED | COMMAND)) != 0) {
             authorization(line, findings);
@@ -127,26 +127,27 @@ public final class SecretScanner {
             RandomLiterals.find(line, findings);
         }
         if ((look & AT) != 0) {
-            Mails.find(line, findings);
+            EmailAddresses.find(line, findings);
         }
         return findings.inOrder();
     }
 
     /** Everything is looked for. */
-    public static List<Finding> scan(String line) {
+    public static List<SecretFinding> scan(String line) {
         return scan(line, -1);
     }
 
-    private static void each(Pattern pattern, String line, int group, Rule rule, Finding.Set findings) {
+    private static void each(
+            Pattern pattern, String line, int group, SecretRule rule, SecretFinding.FindingSet findings) {
         Matcher found = pattern.matcher(line);
         while (found.find()) {
-            if (!Values.isPlaceholder(found.group(group))) {
+            if (!SecretValues.isPlaceholder(found.group(group))) {
                 findings.add(found.start(group), found.end(group), rule);
             }
         }
     }
 
-    private static void urlPasswords(String line, Finding.Set findings) {
+    private static void urlPasswords(String line, SecretFinding.FindingSet findings) {
         for (int scheme = line.indexOf("://"); scheme >= 0; scheme = line.indexOf("://", scheme + 3)) {
             int colon = -1;
             int sign = -1;
@@ -158,17 +159,17 @@ public final class SecretScanner {
             }
             if (colon > 0 && sign > colon + 3) {
                 String password = line.substring(colon + 1, sign);
-                if (!Values.isPlaceholder(password)
+                if (!SecretValues.isPlaceholder(password)
                         && password.chars().noneMatch(c -> "\\[]{}()|*,;".indexOf(c) >= 0)
                         && password.chars().anyMatch(c -> c < '0' || c > '9')
                         && !password.equals(line.substring(scheme + 3, colon))) {
-                    findings.add(colon + 1, sign, Rule.URL_PASSWORD);
+                    findings.add(colon + 1, sign, SecretRule.URL_PASSWORD);
                 }
             }
         }
     }
 
-    private static void authorization(String line, Finding.Set findings) {
+    private static void authorization(String line, SecretFinding.FindingSet findings) {
         Matcher found = AUTHORIZATION.matcher(line);
         boolean header = HEADER.matcher(line).find();
         while (found.find()) {
@@ -177,17 +178,17 @@ public final class SecretScanner {
             boolean bearer = scheme.equalsIgnoreCase("bearer");
             boolean basic = scheme.equalsIgnoreCase("basic");
             if ((header || bearer) && (basic ? isBasic(value) : isHeaderKey(value))) {
-                findings.add(found.start(2), found.end(2), Rule.AUTH_HEADER);
+                findings.add(found.start(2), found.end(2), SecretRule.AUTH_HEADER);
             }
         }
     }
 
     /** Where a key stands, few letters and no digit may be one as well. */
     private static boolean isHeaderKey(String value) {
-        return Values.isKey(value)
+        return SecretValues.isKey(value)
                 || value.length() >= 10
-                        && !Values.isPlaceholder(value)
-                        && !Values.isCode(value)
+                        && !SecretValues.isPlaceholder(value)
+                        && !SecretValues.isCode(value)
                         && Gibberish.of(value).isStrange();
     }
 
@@ -198,7 +199,7 @@ public final class SecretScanner {
             int colon = text.indexOf(':');
             return colon > 0
                     && colon + 3 < text.length()
-                    && !Values.isPlaceholder(text.substring(colon + 1))
+                    && !SecretValues.isPlaceholder(text.substring(colon + 1))
                     && !text.startsWith("Aladdin:");
         } catch (IllegalArgumentException otherwise) {
             return false;

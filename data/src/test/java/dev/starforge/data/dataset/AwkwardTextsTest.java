@@ -10,6 +10,9 @@ import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.TokenizerChoice;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -222,7 +225,7 @@ final class AwkwardTextsTest {
             git.commit("Say it again");
         }
         Path file = folder.resolve("starcoder1.json");
-        TokenizerChoice choice = new TokenizerChoice.Given(file, starcoder1(file));
+        TokenizerChoice choice = new TokenizerChoice.ExistingTokenizer(file, starcoder1(file));
         assertThat(build(choice, "samples.context_length", "" + context, "splits.train", "99")
                         .family())
                 .isEqualTo("starcoder1");
@@ -241,13 +244,13 @@ final class AwkwardTextsTest {
     @Test
     void whoGaveATokenizerGivesItAgain() throws IOException {
         Path file = folder.resolve("starcoder1.json");
-        TokenizerChoice choice = new TokenizerChoice.Given(file, starcoder1(file));
+        TokenizerChoice choice = new TokenizerChoice.ExistingTokenizer(file, starcoder1(file));
         try (Fixture git = new Fixture(repository())) {
             fill(git, 10);
             build(choice);
             fill(git, 12);
         }
-        assertThatThrownBy(() -> build(new TokenizerChoice.Trained(600)))
+        assertThatThrownBy(() -> build(new TokenizerChoice.TokenizerToTrain(600)))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("was built with a tokenizer that was given; give it again, as --tokenizer");
         assertThat(build(choice).generation()).isEqualTo(1);
@@ -257,13 +260,14 @@ final class AwkwardTextsTest {
     void whoTrainedATokenizerTrainsNoOther() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             fill(git, 10);
-            build(new TokenizerChoice.Trained(600));
+            build(new TokenizerChoice.TokenizerToTrain(600));
             fill(git, 12);
         }
-        assertThatThrownBy(() -> build(new TokenizerChoice.Trained(700)))
+        assertThatThrownBy(() -> build(new TokenizerChoice.TokenizerToTrain(700)))
                 .isInstanceOf(DatasetException.class)
                 .hasMessageContaining("was built with --tokenizer train:600, not train:700");
-        assertThat(build(new TokenizerChoice.Trained(600)).generation()).isEqualTo(1);
+        assertThat(build(new TokenizerChoice.TokenizerToTrain(600)).generation())
+                .isEqualTo(1);
     }
 
     @Test

@@ -2,6 +2,11 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.config.Schema;
 import dev.starforge.data.config.Settings;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.parse.ParserStarter;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.TokenizerChoice;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,7 +18,7 @@ import tools.jackson.databind.json.JsonMapper;
 
 /** Runs the pipeline as the verb does. */
 public final class Builds {
-    static final Progress SILENT = new Progress() {
+    static final BuildProgress SILENT = new BuildProgress() {
         @Override
         public void begin(String stage, long total) {}
 
@@ -27,7 +32,7 @@ public final class Builds {
     private Builds() {}
 
     /** A child with the class path of the tests. */
-    static ParserStarter parsers(Path out) {
+    public static ParserStarter parsers(Path out) {
         return () -> new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-XX:+UseSerialGC",
@@ -41,7 +46,7 @@ public final class Builds {
                 .start();
     }
 
-    static DatasetConfig config(Path repository, Path out, String... settings) {
+    public static DatasetConfig config(Path repository, Path out, String... settings) {
         List<String> assignments = new ArrayList<>(List.of("name=repo", "threads=2"));
         for (int i = 0; i < settings.length; i += 2) {
             assignments.add(settings[i] + "=" + settings[i + 1]);
@@ -49,7 +54,7 @@ public final class Builds {
         return new DatasetConfig(repository, out, "HEAD", "", settings(assignments));
     }
 
-    static Settings settings(List<String> assignments) {
+    public static Settings settings(List<String> assignments) {
         return Settings.of(Schema.of(DatasetKeys.ALL, Map.of()).withShorthand(DatasetKeys.SECTION))
                 .set(assignments);
     }
@@ -60,7 +65,11 @@ public final class Builds {
 
     static DatasetReport build(DatasetConfig config) {
         return new DatasetBuilder(
-                        config, new TokenizerChoice.Trained(600), parsers(config.out()), SILENT, System::nanoTime)
+                        config,
+                        new TokenizerChoice.TokenizerToTrain(600),
+                        parsers(config.out()),
+                        SILENT,
+                        System::nanoTime)
                 .build();
     }
 

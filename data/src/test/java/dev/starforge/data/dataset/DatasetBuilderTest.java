@@ -14,6 +14,10 @@ import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.SamplePreview;
+import dev.starforge.data.dataset.split.LeakDetector;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -210,10 +214,9 @@ final class DatasetBuilderTest {
                         .contains("<file_sep>src/app/tools/Helper.java\n" + helper)
                         .endsWith("<|endoftext|>"));
         assertThat(texts)
-                .anySatisfy(
-                        text -> assertThat(text)
-                                .startsWith(
-                                        "<pr>Title: Fix the bug in Main\nSigned-off-by: <NAME> <<EMAIL>><pr_status>opened<repo_name>repo"));
+                .anySatisfy(text -> assertThat(text)
+                        .startsWith("<pr>Title: Fix the bug in Main\n"
+                                + "Signed-off-by: <NAME> <<EMAIL>><pr_status>opened<repo_name>repo"));
     }
 
     @Test
@@ -248,7 +251,7 @@ final class DatasetBuilderTest {
         try (Dataset dataset = Dataset.open(out)) {
             TokenDocuments train = dataset.documents(Split.TRAIN);
             for (int d = 0; d < train.count(); d++) {
-                assertThat(Leakage.counted(train.read(d), tokenizer)).noneMatch(text -> text.contains(secretWord));
+                assertThat(LeakDetector.counted(train.read(d), tokenizer)).noneMatch(text -> text.contains(secretWord));
             }
         }
     }
@@ -370,7 +373,7 @@ final class DatasetBuilderTest {
         Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
         try (TokenShard train = TokenShard.open(out.resolve(Split.TRAIN.shard()));
                 TokenShard test = TokenShard.open(out.resolve(Split.TEST.shard()))) {
-            Leakage tested = new Leakage(30, Integer.MAX_VALUE);
+            LeakDetector tested = new LeakDetector(30, Integer.MAX_VALUE);
             tested.hold(test, tokenizer);
             assertThat(tested.shared(train, tokenizer, 2, () -> {})).isEmpty();
             tested.hold(train, tokenizer);
@@ -533,7 +536,7 @@ final class DatasetBuilderTest {
 
     @Test
     void previewsCannotSteerATerminal() {
-        assertThat(Preview.harmless("a\tb\u001b[2J\r\u009b\n")).isEqualTo("a\tb\u241b[2J\u240d\ufffd\n");
+        assertThat(SamplePreview.harmless("a\tb\u001b[2J\r\u009b\n")).isEqualTo("a\tb\u241b[2J\u240d\ufffd\n");
     }
 
     @Test

@@ -9,6 +9,8 @@ import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.TokenizerChoice;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -309,20 +311,20 @@ final class DatasetInputsTest {
     void tsxHasAGrammar() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             git.put("Panel.tsx", """
-                    import React from "react";
+                import React from "react";
 
-                    type Props = { label: string };
+                type Props = { label: string };
 
-                    export const Panel: React.FC<Props> = ({ label }) => (
-                      <section>
-                        <h1 style={{ color: "red" }}>{label}</h1>
-                      </section>
-                    );
+                export const Panel: React.FC<Props> = ({ label }) => (
+                  <section>
+                    <h1 style={{ color: "red" }}>{label}</h1>
+                  </section>
+                );
 
-                    export function Button({ label }: Props) {
-                      return <b>{label as string}</b>;
-                    }
-                    """);
+                export function Button({ label }: Props) {
+                  return <b>{label as string}</b>;
+                }
+                """);
             git.commit("A panel");
         }
         DatasetReport report = Builds.build(repository(), out());
@@ -342,9 +344,9 @@ final class DatasetInputsTest {
                         List.of("some text to learn from").iterator(),
                         new BpeTrainer.Settings(300, List.of("<nothing>"), BpeTrainer.Splitting.STARCODER2, 2))
                 .write(file);
-        TokenizerChoice choice = new TokenizerChoice.Given(file, Tokenizer.read(file));
+        TokenizerChoice choice = new TokenizerChoice.ExistingTokenizer(file, Tokenizer.read(file));
         List<String> stages = new ArrayList<>();
-        Progress progress = new Progress() {
+        BuildProgress progress = new BuildProgress() {
             @Override
             public void begin(String stage, long total) {
                 stages.add(stage);

@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
 import dev.starforge.data.Tokenizer;
+import dev.starforge.data.dataset.redact.Redactor;
+import dev.starforge.data.dataset.report.DatasetReport;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.Charset;
@@ -230,7 +232,7 @@ final class HistoryTest {
 
     /** The content as the dataset shows it: the blob itself, unless it holds a secret. */
     private byte[] blob(String id) throws IOException {
-        return id.matches("0+") ? new byte[0] : new Secrets().redact(git(repository, "cat-file", "blob", id));
+        return id.matches("0+") ? new byte[0] : new Redactor().redact(git(repository, "cat-file", "blob", id));
     }
 
     @Test
@@ -310,7 +312,7 @@ final class HistoryTest {
                 }
             }
         }
-        assertThat(all).contains("main4", Secrets.PASSWORD);
+        assertThat(all).contains("main4", Redactor.PASSWORD);
         assertThat(report.redacted().keys()).isGreaterThanOrEqualTo(3);
         assertThat(report.redacted().passwords()).isEqualTo(2);
         assertThat(report.licences()).containsEntry("", "Apache-2.0");

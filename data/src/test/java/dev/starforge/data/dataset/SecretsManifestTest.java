@@ -2,6 +2,7 @@ package dev.starforge.data.dataset;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.data.dataset.report.DatasetReport;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -1,7 +1,7 @@
 package dev.starforge.serve.log;
 
 import dev.starforge.data.Jackson;
-import dev.starforge.data.secrets.Finding;
+import dev.starforge.data.secrets.SecretFinding;
 import dev.starforge.data.secrets.SecretScanner;
 import java.time.Clock;
 import java.time.temporal.ChronoUnit;
@@ -144,10 +144,10 @@ public final class EventLog {
         for (String secret : secrets) {
             clean = clean.replace(secret, STRUCK);
         }
-        List<Finding> found = SecretScanner.scan(clean);
+        List<SecretFinding> found = SecretScanner.scan(clean);
         StringBuilder out = new StringBuilder();
         int from = 0;
-        for (Finding finding : found) {
+        for (SecretFinding finding : found) {
             if (finding.from() >= from) {
                 out.append(clean, from, finding.from()).append(STRUCK);
                 from = finding.to();

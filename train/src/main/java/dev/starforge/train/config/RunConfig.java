@@ -4,7 +4,7 @@ import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.config.Key;
 import dev.starforge.data.config.Schema;
 import dev.starforge.data.config.Settings;
-import dev.starforge.data.dataset.DatasetKeys;
+import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;

@@ -1,8 +1,8 @@
 package dev.starforge.train.tune;
 
 import dev.starforge.data.config.Key;
-import dev.starforge.data.dataset.DatasetConfig;
-import dev.starforge.data.dataset.DatasetKeys;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import java.util.Locale;
@@ -62,8 +62,8 @@ final class Recipe {
         unlessSet(
                 DatasetKeys.SPAN,
                 built.map(settings -> settings.path("samples.span").asString())
-                        .map(word -> DatasetConfig.Span.valueOf(word.toUpperCase(Locale.ROOT)))
-                        .orElse(DatasetConfig.Span.FEW_LINES));
+                        .map(word -> DatasetConfig.FimUnit.valueOf(word.toUpperCase(Locale.ROOT)))
+                        .orElse(DatasetConfig.FimUnit.FEW_LINES));
         unlessSet(
                 DatasetKeys.FIM_DOCUMENTS,
                 built.map(settings -> settings.path("samples.fim_documents").asDouble())

@@ -1,6 +1,6 @@
 package dev.starforge.train.tune;
 
-import dev.starforge.data.dataset.Progress;
+import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.train.run.RunEvents;
 
 /** Whoever watches a tune. */
@@ -28,7 +28,7 @@ public interface TuneEvents {
     void fallback(String text);
 
     /** How the dataset comes along. */
-    Progress dataset();
+    BuildProgress dataset();
 
     /** How the training comes along. */
     RunEvents training();

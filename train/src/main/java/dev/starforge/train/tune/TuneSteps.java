@@ -6,8 +6,8 @@ import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.DatasetBuilder;
-import dev.starforge.data.dataset.DatasetConfig;
-import dev.starforge.data.dataset.TokenizerChoice;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.load.ModelSpec;
@@ -140,7 +140,7 @@ final class TuneSteps {
 
     private TokenizerChoice tokenizer() {
         Path file = Files.isDirectory(setup.model()) ? setup.model().resolve("tokenizer.json") : setup.model();
-        return new TokenizerChoice.Given(file, Tokenizers.require(setup.model(), "tune"));
+        return new TokenizerChoice.ExistingTokenizer(file, Tokenizers.require(setup.model(), "tune"));
     }
 
     private static Optional<Split> heldOut(Dataset dataset) {

@@ -1,0 +1,36 @@
+package dev.starforge.data.git;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.eclipse.jgit.lib.ObjectId;
+
+/** The contents asked for last, up to some megabytes; for one thread. What is new in a commit is old in the next. */
+public final class BlobCache {
+    private static final long KEPT = 24 << 20;
+
+    private long held;
+
+    private final Map<ObjectId, byte[]> contents = new LinkedHashMap<>(256, 0.75f, true) {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<ObjectId, byte[]> eldest) {
+            if (held <= KEPT) {
+                return false;
+            }
+            held -= eldest.getValue().length;
+            return true;
+        }
+    };
+
+    public Optional<byte[]> get(ObjectId id) {
+        return Optional.ofNullable(contents.get(id));
+    }
+
+    public byte[] put(ObjectId id, byte[] content) {
+        byte[] before = contents.put(id, content);
+        held += content.length - (before == null ? 0 : before.length);
+        return content;
+    }
+}

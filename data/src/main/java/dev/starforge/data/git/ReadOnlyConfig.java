@@ -1,0 +1,125 @@
+package dev.starforge.data.git;
+
+import java.io.File;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.StoredConfig;
+import org.eclipse.jgit.storage.file.FileBasedConfig;
+import org.eclipse.jgit.storage.file.WindowCacheConfig;
+import org.eclipse.jgit.util.FS;
+import org.eclipse.jgit.util.SystemReader;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What JGit may know of this machine: nothing. As it comes, it runs {@code git} to find the system's configuration, reads
+ * the user's, and measures the resolution of file times by writing probes next to what it reads, and the result into the
+ * user's home. With this in place it does none of that. JGit has one such object a process, so it is installed for good.
+ */
+public final class ReadOnlyConfig extends SystemReader {
+    private static final ReadOnlyConfig INSTANCE = new ReadOnlyConfig();
+
+    /** JGit's own bounds are those of a server with many repositories; here there is one, read from end to end. */
+    private static final long PACK_BYTES = 128L << 20;
+
+    private static final int PACK_WINDOW = 64 << 10;
+
+    /** For each thread. */
+    private static final int BASE_BYTES = 48 << 20;
+
+    private ReadOnlyConfig() {}
+
+    public static void install() {
+        if (SystemReader.getInstance() != INSTANCE) {
+            SystemReader.setInstance(INSTANCE);
+            WindowCacheConfig cache = new WindowCacheConfig();
+            cache.setPackedGitLimit(PACK_BYTES);
+            cache.setPackedGitWindowSize(PACK_WINDOW);
+            cache.setDeltaBaseCacheLimit(BASE_BYTES);
+            cache.install();
+        }
+    }
+
+    @Override
+    public String getHostname() {
+        return "localhost";
+    }
+
+    @Override
+    public @Nullable String getenv(String variable) {
+        return null;
+    }
+
+    @Override
+    public String getProperty(String key) {
+        return System.getProperty(key);
+    }
+
+    @Override
+    public FileBasedConfig openUserConfig(@Nullable Config parent, FS fs) {
+        return new Nothing(parent, fs);
+    }
+
+    @Override
+    public FileBasedConfig openSystemConfig(@Nullable Config parent, FS fs) {
+        return new Nothing(parent, fs);
+    }
+
+    @Override
+    public FileBasedConfig openJGitConfig(@Nullable Config parent, FS fs) {
+        return new Nothing(parent, fs);
+    }
+
+    @Override
+    public StoredConfig getUserConfig() {
+        return openUserConfig(null, FS.DETECTED);
+    }
+
+    @Override
+    public StoredConfig getSystemConfig() {
+        return openSystemConfig(null, FS.DETECTED);
+    }
+
+    @Override
+    public StoredConfig getJGitConfig() {
+        return openJGitConfig(null, FS.DETECTED);
+    }
+
+    @Override
+    @Deprecated
+    @SuppressWarnings("deprecation")
+    public long getCurrentTime() {
+        return 0;
+    }
+
+    @Override
+    @Deprecated
+    @SuppressWarnings("deprecation")
+    public int getTimezone(long when) {
+        return 0;
+    }
+
+    /** A configuration with no file behind it, but for the resolution of file times, which is then not measured. */
+    private static final class Nothing extends FileBasedConfig {
+        Nothing(@Nullable Config parent, FS fs) {
+            super(parent, new File(""), fs);
+        }
+
+        @Override
+        public void load() {}
+
+        @Override
+        public boolean isOutdated() {
+            return false;
+        }
+
+        @Override
+        public void save() {}
+
+        @Override
+        public long getTimeUnit(String section, String subsection, String name, long missing, TimeUnit wanted) {
+            return section.equals("filesystem")
+                    ? wanted.convert(1, TimeUnit.SECONDS)
+                    : super.getTimeUnit(section, subsection, name, missing, wanted);
+        }
+    }
+}
