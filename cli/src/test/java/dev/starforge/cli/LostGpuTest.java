@@ -82,7 +82,7 @@ final class LostGpuTest {
                 .collect(Collectors.joining(" "));
         Files.writeString(launcher, "#!/bin/sh\nexec " + command + " \"$@\"\n");
         assertThat(launcher.toFile().setExecutable(true)).isTrue();
-        ProcessBuilder script = new ProcessBuilder("../scripts/gpu-faults", launcher.toString())
+        ProcessBuilder script = new ProcessBuilder("../bench/gpu-faults/run", launcher.toString())
                 .redirectErrorStream(true)
                 .redirectOutput(folder.resolve("log").toFile());
         script.environment().put("LD_LIBRARY_PATH", folder.toString());

@@ -18,7 +18,7 @@ bool fails(const char* function) {
     return named != nullptr && strcmp(named, function) == 0;
 }
 
-bool faulted; // by the kernel that scripts/gpu-faults launches
+bool faulted; // by the kernel that ./dev gpu-faults launches
 
 bool lost() {
     const char* file = getenv("FAKE_CUDA_LOST");

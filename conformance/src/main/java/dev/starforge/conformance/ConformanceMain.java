@@ -15,8 +15,8 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
 /**
- * The suite without a build tool, for a machine that has a GPU and nothing else: {@code scripts/conformance --device cuda},
- * or, without the sources, as CONTRIBUTING.md says.
+ * The suite without a build tool, for a machine that has a GPU and nothing else: {@code ./dev conformance suite --device cuda},
+ * or, without the sources, as docs/add-an-operation.md says.
  */
 public final class ConformanceMain {
     private ConformanceMain() {}

@@ -21,7 +21,7 @@ import java.util.TreeSet;
 
 /**
  * The table of which backend runs what, from what the backends declare for the cases of the suite. It is checked in, and a
- * test fails when it is not what this class writes: {@code scripts/conformance table docs/ops.md}.
+ * test fails when it is not what this class writes: {@code ./dev conformance table docs/ops.md}.
  */
 public final class OpsTable {
     private static final List<String> BACKENDS = List.of("reference", "cpu", "cuda", "metal");
@@ -44,17 +44,18 @@ public final class OpsTable {
                 .forEach(c -> byOp.computeIfAbsent(c.op().getClass(), op -> new ArrayList<>())
                         .add(c));
         StringBuilder table = new StringBuilder("""
-                # Operations
+            # Operations
 
-                Generated from what the backends declare; do not edit. A test tells how to write it again.
+            Generated from what the backends declare; do not edit. A test tells how to write it again.
 
-                *native*: the backend has a kernel. *expanded*: it runs the operation's definition, other operations on the
-                same device. *partly*: native for some element types or shapes; others are expanded or, if they are quantized,
-                refused. —: it cannot run it.
-                A plain operation has no definition but itself; a fused one is defined by its expansion. *Overwrites* names
-                the inputs, counted from 0, that the operation changes.
+            *native*: the backend has a kernel. *expanded*: it runs the operation's definition, other operations on the
+            same device. *partly*: native for some element types or shapes; others are expanded or, if they are quantized,
+            refused. —: it cannot run it.
+            A plain operation has no definition but itself; a fused one is defined by its expansion. *Overwrites* names
+            the inputs, counted from 0, that the operation changes.
 
-                | operation | kind | gradient | overwrites |""");
+            | operation | kind | gradient | overwrites |\
+            """);
         BACKENDS.forEach(name -> table.append(' ').append(name).append(" |"));
         table.append("\n|---|---|---|---|")
                 .append("---|".repeat(BACKENDS.size()))

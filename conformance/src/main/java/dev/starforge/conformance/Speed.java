@@ -28,7 +28,7 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * How fast a device runs each operation, beside what it could do at best: {@code scripts/conformance speed
+ * How fast a device runs each operation, beside what it could do at best: {@code ./dev conformance speed
  * DEVICE}. An operation whose answer is wrong is not timed.
  *
  * <p>The limits are measured on the same device: bandwidth by a copy (Concat of one tensor) that moves as many bytes as

@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.Random;
 
 /**
- * The products of a decode step by batch size: {@code scripts/conformance sweep DEVICE}. Up to 64 rows of x are multiplied with
+ * The products of a decode step by batch size: {@code ./dev conformance sweep DEVICE}. Up to 64 rows of x are multiplied with
  * one matrix of a large layer in each of a few formats, and a product that is wrong is not timed. There are several copies of the
  * matrix, more than the device's cache holds, and one recorded step goes through all of them, so that neither the cache nor
  * the start of a kernel is measured.

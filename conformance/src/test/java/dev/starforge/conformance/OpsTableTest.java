@@ -15,7 +15,7 @@ final class OpsTableTest {
     @Test
     void docsOpsMdIsWhatTheBackendsDeclare() throws IOException {
         assertThat(Files.readString(TABLE))
-                .as("docs/ops.md is out of date; write it again with: scripts/conformance table docs/ops.md")
+                .as("docs/ops.md is out of date; write it again with: ./dev conformance table docs/ops.md")
                 .isEqualTo(OpsTable.render(Selection.backends()));
     }
 

@@ -9,7 +9,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * What OpenAI's own client for Node sent, sent again; and what it was given and found right, expected again but for ids and
- * times. {@code scripts/openai-client --record} asks the client itself, and writes the exchanges.
+ * times. {@code ./dev peers openai-client --record} asks the client itself, and writes the exchanges.
  */
 final class OpenAiGoldenTest {
     static List<Recorded> exchanges() throws IOException {

@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
 
-/** A few seconds of what {@code scripts/soak} does for minutes to a process of its own. */
+/** A few seconds of what {@code ./dev soak} does for minutes to a process of its own. */
 final class SoakTest {
     @Test
     void manyClientsLeaveNothingBehind() throws Exception {

@@ -28,7 +28,7 @@ import org.eclipse.jgit.treewalk.TreeWalk;
 
 /**
  * The redaction of secrets as a classifier: recall on planted secrets, precision on the lines around them and on lines that
- * only look like secrets, and every redaction in real repositories by rule. {@code scripts/secrets-score} runs it.
+ * only look like secrets, and every redaction in real repositories by rule. {@code ./dev secrets-score} runs it.
  */
 final class SecretsScore {
     static final long SEED = 20;
@@ -253,15 +253,14 @@ final class SecretsScore {
         });
     }
 
-    public static void main(String[] arguments) throws IOException {
-        List<String> rest = new ArrayList<>(List.of(arguments));
-        boolean show = rest.remove("--show");
-        List<Path> hosts = SecretsCorpus.hosts(Path.of(rest.removeFirst()));
+    /** Prints the score of every set of planted secrets, then what is redacted in repositories. */
+    static void run(boolean show, List<Path> repositories) throws IOException {
+        List<Path> hosts = SecretsCorpus.hosts(Path.of("..", "data"));
         for (String set : SecretsCorpus.SETS) {
             print(set, score(set, hosts), show);
         }
-        for (String repository : rest) {
-            print(Path.of(repository), scan(Path.of(repository), show), show);
+        for (Path repository : repositories) {
+            print(repository, scan(repository, show), show);
         }
     }
 }

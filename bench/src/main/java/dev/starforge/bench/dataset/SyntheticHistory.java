@@ -21,8 +21,6 @@ import java.util.zip.ZipFile;
  * A long git history made of real texts, as if people had written them: a commit touches one to five files, adds the next
  * lines of each, brings it to the text of the next version, or rewrites some lines; now and then it moves or removes a
  * file, or merges a branch. The same texts, number and seed always give the same history.
- *
- * <p>{@code SyntheticHistory FOLDER COMMITS SEED JAR...} makes one of the sources in jars, the older version first.
  */
 final class SyntheticHistory {
     private static final int LINES = 40;
@@ -46,15 +44,8 @@ final class SyntheticHistory {
         waiting = new ArrayList<>(new TreeSet<>(versions.getFirst().keySet()));
     }
 
-    public static void main(String[] args) throws IOException, InterruptedException {
-        List<Map<String, String>> versions = new ArrayList<>();
-        for (String jar : Arrays.asList(args).subList(3, args.length)) {
-            versions.add(sources(Path.of(jar)));
-        }
-        make(Path.of(args[0]), versions, Integer.parseInt(args[1]), Long.parseLong(args[2]));
-    }
-
-    private static Map<String, String> sources(Path jar) throws IOException {
+    /** The texts of a jar of sources, by path. */
+    static Map<String, String> sources(Path jar) throws IOException {
         Map<String, String> texts = new TreeMap<>();
         try (ZipFile zip = new ZipFile(jar.toFile())) {
             for (ZipEntry entry : zip.stream().toList()) {

@@ -21,8 +21,7 @@ final class TokenizerSpeed {
 
     private TokenizerSpeed() {}
 
-    public static void main(String[] arguments) throws IOException {
-        Path folder = Path.of(arguments.length > 0 ? arguments[0] : "src");
+    static void run(Path folder) throws IOException {
         List<String> texts = new ArrayList<>();
         try (Stream<Path> files = Files.walk(folder)) {
             for (Path file : files.filter(f -> f.toString().matches(".*\\.(java|py|c|cpp|rs|go|js|ts)"))

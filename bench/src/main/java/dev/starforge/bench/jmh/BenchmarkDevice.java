@@ -16,7 +16,7 @@ import java.util.Random;
 
 /**
  * A device, an operation and its tensors, for a benchmark to run again and again. Values are drawn from a fixed seed.
- * Answers are not checked here; {@code scripts/conformance} does that, and {@code scripts/conformance speed} refuses to
+ * Answers are not checked here; {@code ./dev conformance} does that, and {@code ./dev conformance speed} refuses to
  * time a wrong one. What these add is JMH's care: forks, warm-up, and figures with an error.
  */
 final class BenchmarkDevice implements AutoCloseable {

@@ -4,23 +4,20 @@ import dev.starforge.data.Jackson;
 import dev.starforge.serve.FakeEngine;
 import dev.starforge.serve.Fixture;
 import java.util.List;
-import java.util.Optional;
 
 /**
- * A worker over the fake engine as a program of its own, for clients that are not written in Java: it prints its address,
- * and after the end of its input what the engine was asked. The only argument is an API key.
+ * A worker with a fake engine as a process, for clients that are not written in Java. It prints its address, runs until its input
+ * ends, and then prints the number of requests.
  */
 final class FakeWorker {
     private FakeWorker() {}
 
-    public static void main(String[] args) throws Exception {
-        Optional<String> key = List.of(args).stream().findFirst();
-        try (Fixture fixture = new Fixture(
-                new FakeEngine(),
-                options -> key.map(each -> options.withKeys(List.of(each))).orElse(options))) {
+    static void run(List<String> keys) throws Exception {
+        try (Fixture fixture =
+                new Fixture(new FakeEngine(), options -> keys.isEmpty() ? options : options.withKeys(keys))) {
             System.out.println(fixture.worker.uri());
             while (System.in.read() >= 0) {
-                // until nobody needs it any more
+                // runs until the client closes the input
             }
             System.out.println(Jackson.object().put("requests", fixture.engine.requests.size()));
         }

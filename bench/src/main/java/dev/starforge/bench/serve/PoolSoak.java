@@ -50,10 +50,7 @@ final class PoolSoak {
         this.random = new Random(seed);
     }
 
-    public static void main(String[] args) throws Exception {
-        int seconds = args.length > 0 ? Integer.parseInt(args[0]) : 60;
-        int clients = args.length > 1 ? Integer.parseInt(args[1]) : 200;
-        long seed = args.length > 2 ? Long.parseLong(args[2]) : 1;
+    static void run(int seconds, int clients, long seed) throws Exception {
         Path folder = Files.createTempDirectory("pool-soak");
         PoolSoak soak = new PoolSoak(clients, folder, seed);
         try {

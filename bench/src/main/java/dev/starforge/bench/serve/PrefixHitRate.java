@@ -1,5 +1,6 @@
 package dev.starforge.bench.serve;
 
+import dev.starforge.bench.Programs;
 import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.log.EventLog;
@@ -14,12 +15,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
-import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -43,9 +42,10 @@ final class PrefixHitRate {
         this.pool = pool;
     }
 
-    public static void main(String[] args) throws Exception {
+    /** Prints the hit rate with prefix routing and with random routing. Throws an error if prefix routing is not better. */
+    static void measure(String program, Path modelFile) throws Exception {
         Path state = Files.createTempDirectory("prefix-hits");
-        ModelEntry model = new ModelEntry("micro", Path.of(args[1]), "cpu", Map.of(), false, Optional.empty());
+        ModelEntry model = new ModelEntry("micro", modelFile, "cpu", Map.of(), false, Optional.empty());
         PoolConfig config = new PoolConfig(
                 "hits",
                 state,
@@ -56,22 +56,14 @@ final class PrefixHitRate {
                 List.of(model),
                 List.of());
         try {
-            Pool pool = Pool.start(config, List.of(args[0]), PoolKeys.NONE, EventLog.silent());
+            Pool pool = Pool.start(config, List.of(program), PoolKeys.NONE, EventLog.silent());
             try {
                 new PrefixHitRate(pool).run();
             } finally {
                 pool.drain();
             }
         } finally {
-            delete(state);
-        }
-    }
-
-    private static void delete(Path folder) throws IOException {
-        try (Stream<Path> files = Files.walk(folder)) {
-            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(file);
-            }
+            Programs.delete(state);
         }
     }
 

@@ -135,15 +135,6 @@ final class RequestFuzz {
 
     private RequestFuzz() {}
 
-    public static void main(String[] args) throws Exception {
-        int cases = args.length > 0 ? Integer.parseInt(args[0]) : 100_000;
-        long seed = args.length > 1 ? Long.parseLong(args[1]) : 1;
-        long begin = System.nanoTime();
-        Map<String, Integer> outcomes = run(cases, seed);
-        System.out.printf(
-                "%d requests from seed %d in %.0f s: %s%n", cases, seed, (System.nanoTime() - begin) / 1e9, outcomes);
-    }
-
     /** How often each outcome was. */
     static Map<String, Integer> run(int cases, long seed) throws Exception {
         Duration moment = Duration.ofMillis(100);

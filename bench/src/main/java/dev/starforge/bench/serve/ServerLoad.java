@@ -22,7 +22,7 @@ import tools.jackson.databind.node.ObjectNode;
 /**
  * How a server with OpenAI's API does under load, whoever made it: streams at once, a long prompt that joins them, and the
  * same prompt again. Prompts are token ids, so that every server has the same work; a server that computes something else is
- * not noticed here, which is what {@code scripts/versus-peers} is for.
+ * not noticed here, which is what {@code ./dev peers llama-logits} is for.
  *
  * <p>As many streams of as many tokens run once before, with other prompts: the first steps of a batch size, and of a length of
  * text, compile kernels and record what later ones replay.
@@ -46,16 +46,6 @@ final class ServerLoad {
         this.tokens = tokens;
         this.prompt = prompt;
         this.meter = meter;
-    }
-
-    /** The server's address, streams at once, tokens of each, and tokens of the long prompt. */
-    public static void main(String[] args) throws Exception {
-        int streams = Integer.parseInt(args[1]);
-        int tokens = Integer.parseInt(args[2]);
-        int prompt = Integer.parseInt(args[3]);
-        try (GpuMeter meter = GpuMeter.start(GpuMeter.NVIDIA_SMI, GpuMeter.LOOKS_BACK)) {
-            System.out.println(new ServerLoad(URI.create(args[0] + "/"), streams, tokens, prompt, meter).run());
-        }
     }
 
     /**

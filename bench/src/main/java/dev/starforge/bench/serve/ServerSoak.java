@@ -39,11 +39,8 @@ final class ServerSoak {
         this.server = server;
     }
 
-    /** Seconds, a seed, and the command that serves a model, but for its port. */
-    public static void main(String[] args) throws Exception {
-        Duration time = Duration.ofSeconds(Integer.parseInt(args[0]));
-        long seed = Long.parseLong(args[1]);
-        List<String> command = List.of(args).subList(2, args.length);
+    /** Runs the soak test. {@code command} serves a model; the port is added to it. */
+    static void run(Duration time, long seed, List<String> command) throws Exception {
         int port;
         try (ServerProcess server = ServerProcess.start(command, 0)) {
             port = server.port();

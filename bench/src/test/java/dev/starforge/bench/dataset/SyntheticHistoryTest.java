@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Some hundred commits of our own sources against git; {@code scripts/dataset-speed} does it with ten thousand. */
+/** Some hundred commits of our own sources against git; {@code ./dev dataset-speed} does it with ten thousand. */
 final class SyntheticHistoryTest {
     private static final int COMMITS = 400;
 

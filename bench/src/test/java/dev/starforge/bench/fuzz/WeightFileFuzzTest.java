@@ -4,10 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 
-/** Ten thousand mutants of each kind of file end in success or a typed error, in a process with next to no heap. */
+/** Reading 10,000 mutated files of each kind in a small heap succeeds or ends in a typed error. */
 final class WeightFileFuzzTest {
     @Test
     void mutantsOfWeightFilesEndInSuccessOrATypedError() throws IOException, InterruptedException {
@@ -20,17 +19,7 @@ final class WeightFileFuzzTest {
     }
 
     private static String run(Class<?> main) throws IOException, InterruptedException {
-        Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-Xmx24m",
-                        "-XX:+UseSerialGC",
-                        "--add-modules",
-                        "jdk.incubator.vector",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        main.getName(),
-                        "10000",
-                        "1")
+        Process process = FuzzCommand.command(main, "24m", 10_000, 1)
                 .redirectErrorStream(true)
                 .start();
         String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

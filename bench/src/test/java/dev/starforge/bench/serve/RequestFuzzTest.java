@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** A part of what {@code scripts/request-fuzz} sends. */
+/** A part of what {@code ./dev request-fuzz} sends. */
 final class RequestFuzzTest {
     @Test
     void brokenRequestsAreAnsweredOrEnd() throws Exception {

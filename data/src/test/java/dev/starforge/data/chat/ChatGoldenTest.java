@@ -24,7 +24,7 @@ import org.junit.jupiter.api.TestFactory;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Templates in the constructs of the families that we run, against two other interpreters; {@code scripts/chat-goldens}. */
+/** Templates in the constructs of the families that we run, against two other interpreters; {@code ./dev peers chat-goldens}. */
 final class ChatGoldenTest {
     private static final JsonNode ALL = new JsonMapper().readTree(resource("goldens.json"));
     private static final String SIGNS = "{}%()[]|.,'\"-+*=~ \\0a:_";
