@@ -4,6 +4,11 @@ package dev.starforge.cli;
 final class Escaped {
     private Escaped() {}
 
+    /** Returns the text with each control character other than newline and tab replaced by U+FFFD. */
+    static String replaceControls(String text) {
+        return text.replaceAll("[\\p{Cntrl}&&[^\n\t]]", "\uFFFD");
+    }
+
     static String of(Object shown) {
         String text = String.valueOf(shown);
         StringBuilder line = new StringBuilder();

@@ -189,7 +189,7 @@ final class EvalVerb implements Callable<Integer> {
                             "%n[%s, %s]%n%s%n",
                             column,
                             verdict,
-                            harmless(prompt.path(column).path("text").asString("")));
+                            Escaped.replaceControls(prompt.path(column).path("text").asString("")));
                 }
             }
         }
@@ -203,11 +203,6 @@ final class EvalVerb implements Callable<Integer> {
                 measured(scale.path("xz_9_bits_per_byte")),
                 measured(scale.path("xz_9_after_train_bits_per_byte")));
         out.flush();
-    }
-
-    /** What a model wrote must not steer the terminal. */
-    static String harmless(String text) {
-        return text.replaceAll("[\\p{Cntrl}&&[^\n\t]]", "\uFFFD");
     }
 
     private static String measured(JsonNode figure) {

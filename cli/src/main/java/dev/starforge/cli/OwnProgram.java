@@ -7,6 +7,8 @@ import java.util.List;
 
 /** How this program was started, to start it again: the same Java, its options and its modules, or in a test its class path. */
 final class OwnProgram {
+    private static final String MAIN_CLASS = "dev.starforge.cli.Main";
+
     private OwnProgram() {}
 
     /** The command line without a verb. */
@@ -14,12 +16,12 @@ final class OwnProgram {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         String module = System.getProperty("jdk.module.main");
-        if (module != null && module.equals(Main.class.getModule().getName())) {
+        if (module != null && module.equals(OwnProgram.class.getModule().getName())) {
             command.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
-            command.addAll(List.of("-m", module + "/" + Main.class.getName()));
+            command.addAll(List.of("-m", module + "/" + MAIN_CLASS));
         } else {
             command.addAll(List.of("--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED"));
-            command.addAll(List.of("-cp", System.getProperty("java.class.path"), Main.class.getName()));
+            command.addAll(List.of("-cp", System.getProperty("java.class.path"), MAIN_CLASS));
         }
         return command;
     }

@@ -105,7 +105,7 @@ final class TuneSummary {
 
     private void add(String label, List<String> text) {
         for (int i = 0; i < text.size(); i++) {
-            lines.add((i == 0 ? label : " ".repeat(label.length())) + "| " + EvalVerb.harmless(text.get(i)));
+            lines.add((i == 0 ? label : " ".repeat(label.length())) + "| " + Escaped.replaceControls(text.get(i)));
         }
     }
 

@@ -18,7 +18,7 @@ final class ChildProgram {
                 "--enable-native-access=ALL-UNNAMED",
                 "-cp",
                 System.getProperty("java.class.path"),
-                Main.class.getName()));
+                "dev.starforge.cli.Main"));
         command.addAll(arguments);
         return command;
     }
