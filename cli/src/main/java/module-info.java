@@ -1,6 +1,6 @@
 import org.jspecify.annotations.NullMarked;
 
-/** The composition root: one class per verb, and the only place that reads flags and the environment. */
+/** The composition root: one class per command, and the only module that reads flags and the environment. */
 @NullMarked
 module dev.starforge.cli {
     requires dev.starforge.data;
@@ -13,6 +13,8 @@ module dev.starforge.cli {
     requires tools.jackson.databind;
     requires static org.jspecify;
 
-    opens dev.starforge.cli to
+    opens dev.starforge.cli.command to
+            info.picocli;
+    opens dev.starforge.cli.options to
             info.picocli;
 }

@@ -122,8 +122,8 @@ final class DeployFilesTest {
     /** The flags of the worker are flags that it has. */
     @Test
     void theArgumentsAreOnesThatTheWorkerKnows() throws IOException {
-        String flags = Files.readString(Path.of("..", "cli/src/main/java/dev/starforge/cli/WorkerFlags.java"))
-                + Files.readString(Path.of("..", "cli/src/main/java/dev/starforge/cli/WorkerVerb.java"));
+        String flags = Files.readString(Path.of("..", "cli/src/main/java/dev/starforge/cli/options/ServingFlags.java"))
+                + Files.readString(Path.of("..", "cli/src/main/java/dev/starforge/cli/command/WorkerCommand.java"));
         for (Object argument : (List<?>) at(pod("worker.yaml"), "containers", 0, "args")) {
             if (argument.toString().startsWith("--")) {
                 assertThat(flags).contains("\"" + argument.toString().replaceFirst("=.*", "") + "\"");

@@ -1,0 +1,123 @@
+package dev.starforge.cli.chat;
+
+import dev.starforge.cli.output.Escaped;
+import dev.starforge.cli.process.CtrlC;
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.TokenizerException;
+import dev.starforge.model.ModelException;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/** A person at a prompt. Lines are read until the end of the input; what begins with a slash is for the session itself. */
+public final class ReplSession {
+    private static final String BLOCK = "\"\"\"";
+    private static final String HELP = """
+        A text is continued%s. %s in it is filled in: return %2$s + b;
+        Lines between two %s are one text.
+          /fim TEXT       the same as a text with %2$s, which it must have
+          /set NAME VALUE max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed
+          /show           the settings
+          /clear          forget the conversation
+          /help           this
+          /bye            end, as Ctrl-D does; Ctrl-C stops an answer\
+        """;
+
+    private final TextGenerator answers;
+    private final BufferedReader in;
+    private final PrintWriter out;
+    private final CtrlC ctrlC;
+    private SessionSettings settings;
+
+    public ReplSession(
+            TextGenerator answers, SessionSettings settings, BufferedReader in, PrintWriter out, CtrlC ctrlC) {
+        this.answers = answers;
+        this.settings = settings;
+        this.in = in;
+        this.out = out;
+        this.ctrlC = ctrlC;
+    }
+
+    public void run() throws IOException {
+        out.println(answers.chats() ? "Chat; /help for more." : "Completion; /help for more.");
+        for (Optional<String> text = read(); text.isPresent(); text = read()) {
+            String line = text.get();
+            if (line.strip().equals("/bye")) {
+                return;
+            }
+            if (line.startsWith("/")) {
+                command(line.strip());
+            } else if (!line.isBlank()) {
+                answer(line);
+            }
+        }
+        out.println();
+        out.flush();
+    }
+
+    /** A line, or what is between two marks; nothing at the end of the input. */
+    private Optional<String> read() throws IOException {
+        out.print(">>> ");
+        out.flush();
+        String first = in.readLine();
+        if (first == null || !first.startsWith(BLOCK)) {
+            return Optional.ofNullable(first);
+        }
+        List<String> lines = new ArrayList<>();
+        String line = first.substring(BLOCK.length());
+        while (line != null && !line.endsWith(BLOCK)) {
+            lines.add(line);
+            out.print("... ");
+            out.flush();
+            line = in.readLine();
+        }
+        lines.add(line == null ? "" : line.substring(0, line.length() - BLOCK.length()));
+        return Optional.of(String.join("\n", lines).replaceFirst("^\n", ""));
+    }
+
+    private void command(String line) {
+        String[] words = line.split("\\s+", 3);
+        switch (words[0]) {
+            case "/help" ->
+                out.println(HELP.formatted(
+                        answers.chats() ? ", or answered where the model chats" : "", TextGenerator.CURSOR, BLOCK));
+            case "/show" -> out.println(settings.show());
+            case "/clear" -> answers.clear();
+            case "/set" -> set(words);
+            case "/fim" -> fill(line.substring("/fim".length()).strip());
+            default -> out.println("there is no " + words[0] + "; /help shows what there is");
+        }
+        out.flush();
+    }
+
+    private void set(String[] words) {
+        try {
+            settings = settings.with(words.length > 1 ? words[1] : "", words.length > 2 ? words[2] : "");
+            out.println(settings.show());
+        } catch (IllegalArgumentException wrong) {
+            out.println("/set: " + wrong.getMessage());
+        }
+    }
+
+    private void fill(String text) {
+        if (text.contains(TextGenerator.CURSOR)) {
+            answer(text);
+        } else {
+            out.println("/fim: expected a text with " + TextGenerator.CURSOR + " where it is to be filled in");
+        }
+    }
+
+    /** A model that cannot do what was asked says so, and the session goes on. */
+    private void answer(String text) {
+        ctrlC.forget();
+        try {
+            answers.answer(text, settings.sampling(), settings.maxTokens(), out, ctrlC::came);
+        } catch (DatasetException | ModelException | TokenizerException unable) {
+            out.println(Escaped.of(String.valueOf(unable.getMessage())));
+        }
+        out.flush();
+    }
+}

@@ -1,0 +1,150 @@
+package dev.starforge.cli.chat;
+
+import dev.starforge.cli.output.GeneratedText;
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.HealedPrompt;
+import dev.starforge.data.Jackson;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.model.Model;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.generate.Generator;
+import dev.starforge.model.generate.Sampler;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.text.ChatTemplates;
+import dev.starforge.train.text.Continuation;
+import dev.starforge.train.text.Tokenizers;
+import java.io.PrintWriter;
+import java.time.Clock;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.BooleanSupplier;
+import tools.jackson.databind.node.ArrayNode;
+
+/**
+ * A loaded model that answers: a text is continued, one with a cursor is filled in there, and with a chat template it is what
+ * a user says. What does not fit the context is cut off at the side that is farther from the answer.
+ */
+public final class TextGenerator implements AutoCloseable {
+    public static final String CURSOR = "<cursor>";
+
+    private final TunedModel tuned;
+    private final ModelFiles files;
+    private final Device device;
+    private final Precision precision;
+    private final Fallback fallback;
+    private final boolean tokenHealing;
+    private final Scope weights;
+    private final Model model;
+    private final Tokenizer tokenizer;
+    private final Optional<ChatTemplate> template;
+    private final ArrayNode messages = Jackson.JSON.createArrayNode();
+
+    public TextGenerator(
+            TunedModel tuned, Device device, Precision precision, Fallback fallback, boolean tokenHealing) {
+        this.tuned = tuned;
+        this.device = device;
+        this.precision = precision;
+        this.fallback = fallback;
+        this.tokenHealing = tokenHealing;
+        weights = new Scope(device);
+        files = ModelFiles.open(tuned.model());
+        try {
+            model = tuned.load(files, weights, precision);
+            tokenizer = Tokenizers.require(tuned.model(), "run");
+            template = ChatTemplates.source(tuned.model())
+                    .map(source -> ChatTemplate.parse(
+                            tuned.model(),
+                            source,
+                            ChatTemplates.tokens(tuned.model(), tokenizer),
+                            Clock.systemDefaultZone()));
+        } catch (RuntimeException failure) {
+            close();
+            throw failure;
+        }
+    }
+
+    boolean chats() {
+        return template.isPresent();
+    }
+
+    /** Forgets what was said. */
+    void clear() {
+        messages.removeAll();
+    }
+
+    /**
+     * Answers a text, word by word.
+     *
+     * @param stopped asked after each token
+     */
+    public void answer(String text, Sampling sampling, int maxTokens, PrintWriter out, BooleanSupplier stopped) {
+        int context = model.facts().context();
+        int most = Math.min(maxTokens, context / 2);
+        int room = context - most;
+        Set<Integer> stopIds = new TreeSet<>(files.endOfText());
+        boolean chat = chats() && !text.contains(CURSOR);
+        boolean gap = text.contains(CURSOR);
+        int[] asked = gap
+                ? middle(text, room, stopIds)
+                : chat ? last(tokenizer.encode(conversation(text), false), room) : tokenizer.encodeEnd(text, room);
+        if (asked.length == 0) {
+            throw new ModelException(
+                    tuned.model(), "the text is empty, and this model's tokenizer puts nothing before it");
+        }
+        HealedPrompt healed = gap || chat || !tokenHealing ? HealedPrompt.asIs(asked) : tokenizer.heal(asked);
+        int[] prompt = healed.ids();
+        GeneratedText answer = new GeneratedText(
+                GeneratedText.Display.TEXT, out, stopIds, new Continuation(tokenizer, healed, List.of()));
+        Sampler sampler = new Sampler(sampling, model.facts().vocabulary(), prompt);
+        try (Generator generator = new Generator(model, device, precision, fallback, prompt.length + most)) {
+            generator.generate(
+                    prompt, healed::allowed, sampler, most, id -> answer.test(id) && !stopped.getAsBoolean());
+        }
+        answer.finish();
+        if (chat) {
+            say(messages, "user", text);
+            say(messages, "assistant", answer.text().orElse(""));
+        }
+    }
+
+    /** With one message more, which stays when it has an answer: a template refuses a conversation that is out of turn. */
+    private String conversation(String text) {
+        ArrayNode asked = messages.deepCopy();
+        say(asked, "user", text);
+        return template.orElseThrow().render(asked, true);
+    }
+
+    private static void say(ArrayNode messages, String role, String content) {
+        messages.addObject().put("role", role).put("content", content);
+    }
+
+    /** The end of the text before the cursor, and the beginning of the one after it. */
+    private int[] middle(String text, int room, Set<Integer> stopIds) {
+        FillInMiddle fim = FillInMiddle.of(tokenizer, tuned.model());
+        stopIds.addAll(fim.ends());
+        int at = text.indexOf(CURSOR);
+        String before = text.substring(0, at);
+        String after = text.substring(at + CURSOR.length());
+        return fim.window(before, "", after, List.of(), room, room).prompt();
+    }
+
+    private static int[] last(int[] ids, int room) {
+        return Arrays.copyOfRange(ids, Math.max(0, ids.length - room), ids.length);
+    }
+
+    @Override
+    public void close() {
+        files.close();
+        weights.close();
+    }
+}

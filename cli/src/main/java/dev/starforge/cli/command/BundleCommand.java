@@ -1,0 +1,160 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.bundle.Bundle;
+import dev.starforge.cli.bundle.RuntimeImage;
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.options.OutputPath;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
+import dev.starforge.data.report.Shell;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.run.TunedModel;
+import java.io.IOException;
+import java.net.URI;
+import java.net.URISyntaxException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "bundle",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Packs this program into one archive that runs on a machine of the same system without Java and without"
+                    + " network:",
+            "launchers, jars, kernels, a Java runtime, and a model if one is named. SHA256SUMS in it has the hash of"
+                    + " every file.",
+            "",
+            "For another system, --jdk names a JDK 25 of that system, whose modules are linked; --no-runtime leaves"
+                    + " Java out.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge bundle --out starforge.tar.gz",
+            "  starforge bundle --model TUNED.gguf --out tuned.tar.gz",
+            "  tar xzf tuned.tar.gz && starforge/starforge serve starforge/models/TUNED.gguf",
+            "  starforge bundle --jdk jdk-25-windows --out windows.tar.gz",
+        })
+final class BundleCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Option(
+            names = "--model",
+            paramLabel = "MODEL",
+            description = "A model to pack: a folder, a .gguf file, or a name.")
+    private String model;
+
+    @Option(
+            names = "--out",
+            paramLabel = "FILE",
+            description = "A .tar.gz file that is not there yet. Default: starforge-SYSTEM-ARCH.tar.gz.")
+    private Path out;
+
+    @Option(
+            names = "--jdk",
+            paramLabel = "DIR",
+            description = "Link the runtime from this JDK 25, which may be another system's.")
+    private Path jdk;
+
+    @Option(names = "--no-runtime", description = "Leave Java out: the machine has a JDK 25 and JAVA_HOME.")
+    private boolean bare;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (bare && jdk != null) {
+            throw new ParameterException(spec.commandLine(), "--no-runtime and --jdk: one or the other");
+        }
+        if (out == null) {
+            out = Path.of("starforge-" + word("os.name") + "-" + word("os.arch") + ".tar.gz");
+        }
+        if (!out.toString().endsWith(".tar.gz")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .tar.gz");
+        }
+        OutputPath.require("--out", out, spec.commandLine());
+        Path home = home();
+        Optional<Path> packed = Optional.ofNullable(model).map(BundleCommand::packed);
+        Path temporary = Files.createTempDirectory("starforge-bundle");
+        try (ShutdownCleanup _ =
+                ShutdownCleanup.removing(out, spec.commandLine().getErr())) {
+            Optional<Path> runtime = bare ? Optional.empty() : Optional.of(runtime(home, temporary.resolve("runtime")));
+            int files = new Bundle(home, runtime, packed).write(out);
+            ObjectNode report = Jackson.object();
+            report.put("out", out.toString()).put("files", files).put("bytes", Files.size(out));
+            report.put("sha256", Hashes.sha256(out)).put("runtime", !bare);
+            packed.ifPresent(path -> report.put("model", "starforge/models/" + path.getFileName()));
+            report.put("next", "tar xzf " + Shell.quoted(out) + " && starforge/starforge selftest");
+            ReportOutput.print(spec.commandLine().getOut(), report, json);
+        } finally {
+            ShutdownCleanup.remove(temporary);
+        }
+        return ExitCode.DONE;
+    }
+
+    private static String word(String property) {
+        return System.getProperty(property).toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]+", "");
+    }
+
+    private Path runtime(Path home, Path linked) throws IOException {
+        Optional<Path> own = RuntimeImage.own(home);
+        if (jdk == null && own.isPresent()) {
+            return own.get();
+        }
+        try {
+            return RuntimeImage.link(
+                    home.resolve("lib"),
+                    Optional.ofNullable(jdk),
+                    Optional.ofNullable(System.getenv("JAVA_HOME")).map(Path::of),
+                    linked);
+        } catch (RuntimeImage.MissingException missing) {
+            throw new TrainException("bundle: " + missing.getMessage(), missing);
+        }
+    }
+
+    private static Path packed(String name) {
+        TunedModel tuned =
+                TunedModel.of(ModelLocator.find(name, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
+        if (tuned.adapter().isPresent()) {
+            throw new TrainException(name + ": is an adapter without its base; `starforge merge " + name
+                    + " --out MERGED` makes a whole model of it");
+        }
+        return tuned.model().toAbsolutePath().normalize();
+    }
+
+    /** The folder of the program that runs: the parent of its jars. */
+    private static Path home() {
+        try {
+            URI jar = RootCommand.class
+                    .getProtectionDomain()
+                    .getCodeSource()
+                    .getLocation()
+                    .toURI();
+            Path home = Path.of(jar).resolve("../..").toAbsolutePath().normalize();
+            if (!Files.isRegularFile(home.resolve("starforge")) || !Files.isDirectory(home.resolve("lib"))) {
+                throw new TrainException(
+                        "bundle: is for a built program, and " + jar + " is none; start it with ./starforge");
+            }
+            return home;
+        } catch (URISyntaxException wrong) {
+            throw new IllegalStateException(wrong);
+        }
+    }
+}

@@ -1,0 +1,424 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.DatasetTokenizer;
+import dev.starforge.cli.options.ConfigFileFlags;
+import dev.starforge.cli.output.DatasetProgress;
+import dev.starforge.cli.output.Escaped;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.GrammarProcess;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.data.Dataset;
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.Hashes;
+import dev.starforge.data.Jackson;
+import dev.starforge.data.JsonDocuments;
+import dev.starforge.data.Split;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.Yaml;
+import dev.starforge.data.config.Key;
+import dev.starforge.data.dataset.BuildProgress;
+import dev.starforge.data.dataset.DatasetBuilder;
+import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.data.dataset.report.SamplePreview;
+import dev.starforge.data.dataset.report.TokenizerChoice;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.text.ChatTemplates;
+import java.io.Console;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
+import java.lang.management.MemoryType;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "dataset",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Turns the history of a git repository into samples to train and test a model on.",
+            "",
+            "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the"
+                    + " newest test; duplicates go first, and nothing that is tested is trained on. Secrets, mail"
+                    + " addresses and names are replaced. DIR then has",
+            "",
+            "  report.html                  what came of it, with samples: look here first",
+            "  train.shard val.shard test.shard",
+            "                               tokens, for starforge train",
+            "  commits.jsonl                every commit with its real difference",
+            "  chunks.jsonl                 every changed function, with its split or why it has none",
+            "  files.jsonl                  every file, kept or why not",
+            "  manifest.json                settings, counts and hashes",
+            "",
+            "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing"
+                    + " of the older ones moves.",
+            "",
+        },
+        footerHeading =
+                "%nSettings worth knowing, with --set, or in the section dataset of a file; docs/config.md has all:%n",
+        footer = {
+            "  samples.context_length=4096  tokens of a document at most (those of model.context_window)",
+            "  filters.exclude=docs/**,*.sql",
+            "                               paths to leave out; filters.include: to take only",
+            "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
+            "  samples.order=dependency     files after those they use, not in random order",
+            "  redact.people=false          leaves names and addresses in commit metadata",
+            "  export=both                  also as JSON for other programs",
+            "",
+            "Examples:",
+            "  starforge dataset --repo . --out data",
+            "  starforge dataset --repo . --out data --config train.yaml",
+            "  starforge dataset --repo . --out data --tokenizer MODEL",
+            "  starforge dataset --repo . --out data --set samples.context_length=4096",
+            "  starforge dataset --out data --preview 3 --split test",
+            "",
+            "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and"
+                    + " with 1 for everything else that goes wrong: a sentence says what, and DIR is as it was.",
+        })
+final class DatasetCommand implements Callable<Integer> {
+    /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
+    private static final Duration PATIENCE = Duration.ofSeconds(5);
+
+    /** Progress that ends the work when somebody wants it to end. */
+    private record Interruptible(BuildProgress progress, ShutdownCleanup interruption) implements BuildProgress {
+        @Override
+        public void begin(String stage, long total) {
+            interruption.check();
+            progress.begin(stage, total);
+        }
+
+        @Override
+        public void advance() {
+            interruption.check();
+            progress.advance();
+        }
+
+        @Override
+        public void say(String message) {
+            progress.say(message);
+        }
+    }
+
+    private final LongSupplier nanoTime = System::nanoTime;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--repo", paramLabel = "PATH", description = "A work tree or a bare repository.")
+    private Path repository;
+
+    @Option(
+            names = "--out",
+            paramLabel = "DIR",
+            description = "Where the dataset is or will be. Default: data.path of the settings.")
+    private Path out;
+
+    @Option(
+            names = "--base-dir",
+            paramLabel = "DIR",
+            description = "Without --repo: the same as --repo. With it: the same as --out DIR/dataset_enhanced with"
+                    + " dataset.export=both: training_data_enhanced_*.json and token_sequences.json beside the"
+                    + " shards, where configs of other programs look for them.")
+    private Path baseDir;
+
+    @Mixin
+    private ConfigFileFlags settings;
+
+    @Option(
+            names = "--rev",
+            paramLabel = "REV",
+            defaultValue = "HEAD",
+            description = "The newest commit to read. Default: HEAD.")
+    private String revision;
+
+    @Option(
+            names = "--since",
+            paramLabel = "REV",
+            defaultValue = "",
+            description = "Leave out what this commit contains.")
+    private String since;
+
+    @Option(
+            names = "--tokenizer",
+            paramLabel = "FILE|train:N",
+            description = "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
+                    + "split. Default: that of model.pretrained_model where it is on this machine, else train:8192.")
+    private String tokenizer;
+
+    @Option(
+            names = "--licenses",
+            paramLabel = "any|permissive",
+            description = "permissive leaves out files that no permissive licence covers. Default: any.")
+    private String licenses;
+
+    @Option(
+            names = "--skip-missing",
+            description = "Leave out, and count, the files that a partial clone lacks. Default: an error.")
+    private boolean skipMissing;
+
+    @Option(names = "--threads", paramLabel = "N", description = "Default: all cores. The result is the same.")
+    private Integer threads;
+
+    @Option(
+            names = "--preview",
+            paramLabel = "N",
+            arity = "0..1",
+            fallbackValue = "5",
+            description = "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR "
+                    + "may be a .jsonl file, with the model that reads it as --tokenizer.")
+    private Integer preview;
+
+    @Option(
+            names = "--split",
+            paramLabel = "train|val|test",
+            defaultValue = "train",
+            description = "Which split --preview shows. Default: train.")
+    private String split;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    private long began;
+
+    @Override
+    public Integer call() throws IOException {
+        boolean exports = baseDir != null && repository != null;
+        if (exports && out != null) {
+            throw new ParameterException(
+                    spec.commandLine(), "--base-dir: says what --out says beside --repo; give one of them");
+        }
+        out = exports ? baseDir.resolve("dataset_enhanced") : out;
+        repository = repository == null ? baseDir : repository;
+        RunConfig config = config(exports);
+        if (out == null && config.get(Keys.DATASET).isEmpty()) {
+            throw new ParameterException(spec.commandLine(), "Missing required option: '--out=DIR'");
+        }
+        out = out == null ? Path.of(config.get(Keys.DATASET)) : out;
+        if (preview != null) {
+            if (preview < 1) {
+                throw new ParameterException(spec.commandLine(), "--preview: expected at least 1, got " + preview);
+            }
+            preview(config, preview, split);
+            return 0;
+        }
+        if (repository == null) {
+            throw new ParameterException(spec.commandLine(), "Missing required option: '--repo=PATH'");
+        }
+        DatasetConfig effective = new DatasetConfig(repository, out, revision, since, config.datasetSettings());
+        DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
+        DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
+        if (!chosen.note().isEmpty()) {
+            progress.say(chosen.note());
+        }
+        began = nanoTime.getAsLong();
+        DatasetReport report;
+        List<Path> made = DatasetBuilder.missing(out);
+        try (ShutdownCleanup interruption = ShutdownCleanup.watch(
+                PATIENCE,
+                () -> DatasetBuilder.discard(out, made),
+                "interrupted; nothing was changed in " + out,
+                spec.commandLine().getErr())) {
+            report = new DatasetBuilder(
+                            effective,
+                            chosen.choice(),
+                            GrammarProcess.starter(DatasetBuilder.parserFolder(out)),
+                            new Interruptible(progress, interruption),
+                            nanoTime)
+                    .build();
+            interruption.finished();
+        } finally {
+            progress.finish();
+        }
+        double seconds = sinceBeginning();
+        PrintWriter print = spec.commandLine().getOut();
+        if (json) {
+            ReportOutput.json(print, describe(report, seconds));
+        } else {
+            summary(print, report, seconds);
+        }
+        return 0;
+    }
+
+    /** All settings; those of datasets need no section here. */
+    private RunConfig config(boolean exports) {
+        List<String> flags = new ArrayList<>();
+        add(flags, DatasetKeys.LICENSES, licenses);
+        add(flags, DatasetKeys.SKIP_MISSING, skipMissing ? "true" : null);
+        add(flags, DatasetKeys.THREADS, threads == null ? null : threads.toString());
+        add(flags, DatasetKeys.TOKENIZER, tokenizer == null ? null : Yaml.quoted(tokenizer));
+        if (exports) {
+            flags.add("dataset.export=both");
+        }
+        return settings.flags(settings.file(RunConfig.datasetDefaults()), flags);
+    }
+
+    private static void add(List<String> flags, Key<?> key, @Nullable String value) {
+        if (value != null) {
+            flags.add(key.path() + "=" + value);
+        }
+    }
+
+    private void preview(RunConfig config, int count, String name) {
+        Split shown = List.of(Split.values()).stream()
+                .filter(each -> each.label().equals(name))
+                .findFirst()
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(), "--split: expected train, val or test, got " + split));
+        if (out.toString().endsWith(".jsonl")) {
+            DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
+            if (!(chosen.choice() instanceof TokenizerChoice.ExistingTokenizer given)) {
+                throw new DatasetException(out, "is text, which needs a model's tokenizer; give --tokenizer");
+            }
+            Tokenizer reader = given.tokenizer();
+            Path model = chosen.model().orElseThrow();
+            SamplePreview.print(
+                    spec.commandLine().getOut(),
+                    JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
+                    reader,
+                    count,
+                    terminal());
+            return;
+        }
+        try (Dataset dataset = Dataset.open(out)) {
+            Tokenizer reader = reader(config, dataset.tokenizerHash());
+            SamplePreview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
+        }
+    }
+
+    /** The tokenizer that reads a dataset: its own, or the one that it was made with. */
+    private Tokenizer reader(RunConfig config, String hash) {
+        return switch (DatasetTokenizer.of(config, out).choice()) {
+            case TokenizerChoice.ExistingTokenizer given -> {
+                if (!hash.isEmpty() && !hash.equals(Hashes.sha256(given.file()))) {
+                    throw new DatasetException(
+                            out,
+                            "was made with another tokenizer than " + given.file() + "; give its own with --tokenizer");
+                }
+                yield given.tokenizer();
+            }
+            case TokenizerChoice.TokenizerToTrain _ -> {
+                Path own = out.resolve("tokenizer.json");
+                if (!Files.exists(own)) {
+                    throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
+                }
+                yield Tokenizer.read(own);
+            }
+        };
+    }
+
+    static boolean terminal() {
+        Console console = System.console();
+        return console != null && console.isTerminal();
+    }
+
+    /** The most that the heap held, summed over its parts. */
+    private static long peakHeap() {
+        return ManagementFactory.getMemoryPoolMXBeans().stream()
+                .filter(pool -> pool.getType() == MemoryType.HEAP)
+                .map(MemoryPoolMXBean::getPeakUsage)
+                .mapToLong(usage -> usage.getUsed())
+                .sum();
+    }
+
+    private ObjectNode describe(DatasetReport report, double seconds) {
+        ObjectNode root = Jackson.object();
+        root.put("out", out.toString()).put("generation", report.generation()).put("commits", report.commits());
+        root.put("files", report.files()).put("files_kept", report.filesKept());
+        root.put("chunks", report.chunks()).put("chunks_kept", report.chunksKept());
+        root.put("family", report.family()).put("parsed", report.parsed()).put("guessed", report.guessed());
+        ObjectNode splits = root.putObject("splits");
+        report.splits()
+                .forEach((each, count) -> splits.putObject(each.label())
+                        .put("documents", count.documents())
+                        .put("tokens", count.tokens())
+                        .put("commits", count.commits()));
+        ObjectNode dropped = root.putObject("dropped");
+        report.dropped().forEach(dropped::put);
+        root.putObject("leakage")
+                .put("shared_windows", 0)
+                .put("dropped", report.leakingDropped())
+                .put("boilerplate_windows", report.boilerplateWindows())
+                .put("tombstones", report.tombstones());
+        root.putObject("redactions")
+                .put("keys", report.redacted().keys())
+                .put("passwords", report.redacted().passwords())
+                .put("emails", report.redacted().emails());
+        ObjectNode licences = root.putObject("licenses");
+        report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
+        ObjectNode stages = root.putObject("seconds");
+        stages.put("start", rounded(ManagementFactory.getRuntimeMXBean().getUptime() / 1e3 - sinceBeginning()));
+        report.seconds().forEach((stage, took) -> stages.put(stage, rounded(took)));
+        double history =
+                report.seconds().getOrDefault("history", 0.0) + report.seconds().getOrDefault("walk", 0.0);
+        root.put("history_commits_per_second", history == 0 ? 0 : Math.round(report.commits() / history));
+        root.put("total_seconds", rounded(seconds));
+        return root.put("peak_heap_bytes", peakHeap());
+    }
+
+    private double sinceBeginning() {
+        return (nanoTime.getAsLong() - began) / 1e9;
+    }
+
+    private static double rounded(double seconds) {
+        return Math.round(seconds * 1000) / 1000.0;
+    }
+
+    private void summary(PrintWriter print, DatasetReport report, double seconds) {
+        if (report.generation() < 0) {
+            print.println(Escaped.of(out) + ": up to date, no new commits");
+            print.flush();
+            return;
+        }
+        print.printf(
+                Locale.ROOT,
+                "%s: generation %d, %d commits, %d of %d files, %d of %d chunks, %.1f s%n",
+                Escaped.of(out),
+                report.generation(),
+                report.commits(),
+                report.filesKept(),
+                report.files(),
+                report.chunksKept(),
+                report.chunks(),
+                seconds);
+        report.splits()
+                .forEach((each, count) -> print.printf(
+                        Locale.ROOT,
+                        "  %-6s %,d tokens in %,d documents of %,d commits%n",
+                        each.label(),
+                        count.tokens(),
+                        count.documents(),
+                        count.commits()));
+        print.println("Dropped:");
+        report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
+        print.printf(
+                Locale.ROOT,
+                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails"
+                        + " (masked in the report).%n",
+                report.leakingDropped(),
+                report.tombstones(),
+                report.redacted().keys(),
+                report.redacted().passwords(),
+                report.redacted().emails());
+        print.println("Samples for " + report.family() + "; see " + Escaped.of(out.resolve("report.html")));
+        print.flush();
+    }
+}

@@ -1,0 +1,123 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.Environment;
+import dev.starforge.cli.options.DeviceSelectionFlags;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.data.Jackson;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.plan.MachineFacts;
+import java.io.PrintWriter;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "devices",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        description = "Shows what this machine can compute on, which device would be chosen, and why.",
+        footerHeading = "%nExamples:%n",
+        footer = {"  starforge devices", "  starforge devices --json", "  starforge devices --device cuda"})
+final class DevicesCommand implements Callable<Integer> {
+    private static final String RULE = "=".repeat(70);
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(
+            names = "--device",
+            defaultValue = "auto",
+            paramLabel = "NAME",
+            description = "As if this device were forced; an error when it is missing. Default: auto.")
+    private String name;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        PrintWriter out = spec.commandLine().getOut();
+        List<Backend> backends = Selection.backends();
+        Selection selection = DeviceSelectionFlags.choose(name, spec.commandLine());
+        if (json) {
+            ReportOutput.json(out, describe(backends, selection));
+        } else {
+            summary(out, backends, selection);
+        }
+        return 0;
+    }
+
+    private static void summary(PrintWriter out, List<Backend> backends, Selection selection) {
+        Probe probe = selection.backend().probe();
+        Probe.Found device = probe.found().getFirst();
+        out.println(RULE);
+        out.println("Device Backend Summary");
+        out.println(RULE);
+        out.println("Platform: " + platform());
+        out.println("Device: " + selection.backend().name() + " (" + device.name() + ", " + device.detail() + ")");
+        out.println("Attention Backend: " + device.attention() + " (" + device.attentionReason() + ")");
+        out.printf(
+                Locale.ROOT, "Max VRAM: %.1f GB%s%n", device.memoryBytes() / 1e9, device.unified() ? " (unified)" : "");
+        out.println("Supports bf16: " + (device.computes().contains(DType.BF16) ? "True" : "False"));
+        out.println("Metal FlashAttention: False");
+        out.println(RULE);
+        out.println("Chosen: " + selection.backend().name() + " - " + selection.reason());
+        for (Backend backend : backends) {
+            if (selection.others().containsKey(backend.name())) {
+                out.println("Not chosen: " + backend.name() + " - "
+                        + selection
+                                .others()
+                                .getOrDefault(backend.name(), backend.probe().reason()));
+            }
+        }
+        Environment.system().unheeded().forEach(note -> out.println("Note: " + note));
+        out.flush();
+    }
+
+    private static ObjectNode describe(List<Backend> backends, Selection selection) {
+        ObjectNode root = Jackson.object();
+        root.put("platform", platform());
+        root.put("architecture", System.getProperty("os.arch"));
+        root.put("selected", selection.backend().name());
+        root.put("reason", selection.reason());
+        ArrayNode list = root.putArray("backends");
+        for (Backend backend : backends) {
+            Probe probe = backend.probe();
+            ObjectNode node = list.addObject();
+            node.put("name", backend.name());
+            node.put("available", !probe.found().isEmpty());
+            node.put("status", backend.name().equals("metal") ? "pre-release" : "ready");
+            node.put("reason", probe.reason());
+            ArrayNode devices = node.putArray("devices");
+            for (Probe.Found found : probe.found()) {
+                devices.addObject()
+                        .put("index", found.index())
+                        .put("name", found.name())
+                        .put("memory_bytes", found.memoryBytes())
+                        .put(
+                                "free_bytes",
+                                MachineFacts.of(backend.name(), found).freeBytes())
+                        .put("unified_memory", found.unified())
+                        .put("supports_bf16", found.computes().contains(DType.BF16))
+                        .put("attention", found.attention())
+                        .put("attention_reason", found.attentionReason())
+                        .put("detail", found.detail());
+            }
+        }
+        return root;
+    }
+
+    private static String platform() {
+        String os = System.getProperty("os.name");
+        return os.startsWith("Mac") ? "Darwin" : os.startsWith("Windows") ? "Windows" : os;
+    }
+}

@@ -1,0 +1,272 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.options.DeviceFlags;
+import dev.starforge.cli.options.TrainConfigFlags;
+import dev.starforge.cli.output.Escaped;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ExternalTools;
+import dev.starforge.data.Jackson;
+import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.Adaptation;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.eval.Evaluation;
+import dev.starforge.train.eval.EvaluationPage;
+import dev.starforge.train.plan.LimitedDevice;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.Scratch;
+import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.text.Tokenizers;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.function.Consumer;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "eval",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks"
+                    + " between their",
+            "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side."
+                    + " Every",
+            "figure has its 95 %% bootstrap interval. A large split is sampled: see --max-tokens.",
+            "The base is quantized as the adapter was trained on it, unless load_in_4bit or load_in_8bit are set.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge eval --config train.yaml --adapter RUN --report eval.html",
+            "  starforge eval --set model.pretrained_model=MODEL --dataset DATA --split test --json",
+        })
+final class EvalCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private TrainConfigFlags flags;
+
+    @Option(
+            names = "--adapter",
+            paramLabel = "DIR",
+            description = "An adapter, a checkpoint or a run: the tuned model.")
+    private Path adapter;
+
+    @Option(
+            names = "--split",
+            paramLabel = "NAME",
+            defaultValue = "test",
+            description = "test or validation. Default: ${DEFAULT-VALUE}.")
+    private String split;
+
+    @Option(
+            names = "--samples",
+            paramLabel = "N",
+            defaultValue = "50",
+            description = "Lines and blocks to write, of each kind. Default: ${DEFAULT-VALUE}.")
+    private int samples;
+
+    @Option(
+            names = "--max-tokens",
+            paramLabel = "N",
+            description = "Same as --set evaluation.max_tokens=N: held-out tokens to evaluate on, or all.")
+    private String maxTokens;
+
+    @Option(
+            names = "--report",
+            paramLabel = "FILE",
+            description = "Also write the result here: a page where FILE ends in .html, else JSON.")
+    private Path report;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (!List.of("test", "validation").contains(split) || samples < 0) {
+            throw new ParameterException(
+                    spec.commandLine(), "--split: expected test or validation; --samples: expected at least 0");
+        }
+        RunConfig config = flags.read(RunConfig.defaults());
+        if (maxTokens != null) {
+            config = config.set(List.of("evaluation.max_tokens=" + maxTokens));
+        }
+        PrintWriter err = spec.commandLine().getErr();
+        Consumer<String> say = line -> {
+            err.println(line);
+            err.flush();
+        };
+        Path model = config.model().equals(Scratch.NAME)
+                ? TunedModel.whole(config.output())
+                : ModelLocator.find(config.model());
+        Selection selection = Selection.choose(config.device());
+        try (ExternalTools tools = new ExternalTools();
+                Device opened = selection
+                        .backend()
+                        .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
+            MachineFacts machine = MachineFacts.of(
+                    selection.backend().name(),
+                    selection.backend().probe().found().get(config.deviceIndex()));
+            Adaptation adapted = Adaptation.forEvaluation(config, machine, blueprint(model), opened, trainedOn());
+            ObjectNode result = new Evaluation(new Evaluation.Setup(
+                            adapted.config(),
+                            model,
+                            Optional.ofNullable(adapter),
+                            Tokenizers.require(model, "evaluation"),
+                            device,
+                            adapted.precisionOfRun(),
+                            adapted.fallback(say),
+                            split,
+                            samples,
+                            true,
+                            tools,
+                            System::nanoTime,
+                            json ? line -> {} : say))
+                    .run();
+            if (report != null) {
+                boolean page = report.toString().endsWith(".html");
+                Files.writeString(report, page ? EvaluationPage.render(result) : Jackson.indented(result) + "\n");
+            }
+            if (json) {
+                ReportOutput.json(spec.commandLine().getOut(), result);
+            } else {
+                print(spec.commandLine().getOut(), result);
+            }
+        }
+        return 0;
+    }
+
+    private static Optional<ModelSpec> blueprint(Path model) {
+        try (ModelFiles files = ModelFiles.open(model)) {
+            return Optional.of(files.spec());
+        }
+    }
+
+    /** How the adapter's base was quantized when it was trained. */
+    private Quantization trainedOn() {
+        return adapter == null ? Quantization.NONE : LoraAdapter.trainedOn(Checkpoints.resolve(adapter));
+    }
+
+    private static void print(PrintWriter out, ObjectNode result) {
+        out.printf(
+                Locale.ROOT,
+                "%d documents of the %s split: %s%n",
+                result.path("documents").intValue(),
+                result.path("split").asString(""),
+                result.path("sample").path("text").asString(""));
+        if (result.has("note")) {
+            out.println(result.path("note").asString(""));
+        }
+        out.println();
+        table(result).forEach(out::println);
+        for (JsonNode prompt : result.path("prompts")) {
+            out.printf(
+                    "%n--- %s%n%s",
+                    prompt.path("language").asString(""), prompt.path("prompt").asString(""));
+            for (String column : List.of("base", "tuned")) {
+                if (prompt.has(column)) {
+                    JsonNode parses = prompt.path(column).path("parses");
+                    String verdict = parses.isNull() ? "no grammar" : parses.asBoolean(false) ? "parses" : "no parse";
+                    out.printf(
+                            "%n[%s, %s]%n%s%n",
+                            column,
+                            verdict,
+                            Escaped.replaceControls(
+                                    prompt.path(column).path("text").asString("")));
+                }
+            }
+        }
+        JsonNode scale = result.path("orientation");
+        out.printf(
+                Locale.ROOT,
+                "%nFor orientation, bits per byte: Kneser-Ney of order 3 %.3f, PPM of order 5 %.3f, xz -9 %s, xz -9"
+                        + " after the training text %s%n",
+                scale.path("kneser_ney_3_bits_per_byte").doubleValue(),
+                scale.path("ppm_5_bits_per_byte").doubleValue(),
+                measured(scale.path("xz_9_bits_per_byte")),
+                measured(scale.path("xz_9_after_train_bits_per_byte")));
+        out.flush();
+    }
+
+    private static String measured(JsonNode figure) {
+        return figure.isNumber() ? String.format(Locale.ROOT, "%.3f", figure.doubleValue()) : "not measured";
+    }
+
+    /** A line for each figure that was measured, with columns as wide as what is in them. */
+    private static List<String> table(ObjectNode result) {
+        List<String> columns = result.has("tuned") ? List.of("base", "tuned", "tuned_minus_base") : List.of("base");
+        List<List<String>> rows = new ArrayList<>();
+        rows.add(result.has("tuned") ? List.of("", "base", "tuned", "difference") : List.of("", "base"));
+        row(rows, result, columns, "perplexity", "perplexity");
+        row(rows, result, columns, "bits per byte", "bits_per_byte");
+        for (String task : List.of("next_line", "fim_line", "fim_block")) {
+            for (String figure : List.of("exact_match", "edit_similarity", "identifier_f1")) {
+                row(rows, result, columns, task.replace('_', ' ') + ", " + figure.replace('_', ' '), task, figure);
+            }
+        }
+        row(rows, result, columns, "prompts, parse rate", "prompts", "parse_rate");
+        List<String> lines = new ArrayList<>();
+        for (List<String> row : rows) {
+            StringBuilder line = new StringBuilder();
+            for (int c = 0; c < row.size(); c++) {
+                int column = c;
+                int width = rows.stream()
+                        .mapToInt(each -> each.get(column).length())
+                        .max()
+                        .orElse(0);
+                line.append(row.get(c)).append(" ".repeat(width - row.get(c).length() + 2));
+            }
+            lines.add(line.toString().stripTrailing());
+        }
+        return lines;
+    }
+
+    private static void row(
+            List<List<String>> rows, ObjectNode result, List<String> columns, String name, String... path) {
+        if (figure(result.path("base"), path).isEmpty()) {
+            return;
+        }
+        List<String> row = new ArrayList<>(List.of(name));
+        columns.forEach(column -> row.add(figure(result.path(column), path)));
+        rows.add(row);
+    }
+
+    private static String figure(JsonNode column, String... path) {
+        JsonNode node = column;
+        for (String name : path) {
+            node = node.path(name);
+        }
+        return node.has("value")
+                ? String.format(
+                        Locale.ROOT,
+                        "%.4f [%.4f, %.4f]",
+                        node.path("value").doubleValue(),
+                        node.path("low").doubleValue(),
+                        node.path("high").doubleValue())
+                : "";
+    }
+}

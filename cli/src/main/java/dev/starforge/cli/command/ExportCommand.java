@@ -1,0 +1,143 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.model.Modelfile;
+import dev.starforge.cli.options.DeviceSelectionFlags;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.options.OutputPath;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.data.Jackson;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.merge.Format;
+import dev.starforge.train.merge.ModelExport;
+import dev.starforge.train.run.TunedModel;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "export",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Writes a model with safetensors as one GGUF file, with its tokenizer, as llama.cpp takes it.",
+            "",
+            "The file is read back and proved: its logits are those of the model. Where they are not, nothing is left"
+                    + " under",
+            "the name that was asked for, and the exit code is 1. For a model with an adapter see merge.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge export MODEL --out MODEL.gguf --type f16",
+            "  starforge export RUN --out TUNED.gguf      # a run that trained every weight",
+            "  starforge export TUNED.gguf --ollama       # a Modelfile beside it, for `ollama create`",
+        })
+final class ExportCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceSelectionFlags place;
+
+    @Parameters(
+            paramLabel = "MODEL",
+            description =
+                    "A folder with config.json and safetensors, an id in the HF cache, or a run (its best state).")
+    private String model;
+
+    @Option(names = "--out", paramLabel = "FILE", description = "A .gguf file that is not there yet.")
+    private Path out;
+
+    @Option(
+            names = "--ollama",
+            description = "Also write a Modelfile beside it; MODEL may then be a GGUF file, and --out is not needed.")
+    private boolean ollama;
+
+    @Option(
+            names = "--type",
+            paramLabel = "TYPE",
+            defaultValue = "",
+            description = "How matrices are written: F32, BF16 or F16. Default: as the model has them.")
+    private String type;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (ollama && out == null && type.isEmpty()) {
+            return describeForOllama();
+        }
+        if (out == null) {
+            throw new ParameterException(spec.commandLine(), "Missing required option: '--out=FILE'");
+        }
+        String stored = type.toUpperCase(Locale.ROOT);
+        if (!List.of("", "F32", "BF16", "F16").contains(stored)) {
+            throw new ParameterException(spec.commandLine(), "--type: expected F32, BF16 or F16, got " + type);
+        }
+        if (!out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+        }
+        OutputPath.require("--out", out, spec.commandLine());
+        if (ollama) {
+            OutputPath.require("--ollama", Modelfile.beside(out), spec.commandLine());
+        }
+        TunedModel tuned = ModelFlags.describe(
+                TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
+                spec.commandLine().getErr());
+        Path folder = tuned.model();
+        if (tuned.adapter().isPresent()) {
+            throw new TrainException(model + ": is an adapter, which has to be added to its base: `starforge merge "
+                    + model + " --out " + out + "` does that");
+        }
+        if (!Files.isDirectory(folder)) {
+            throw new TrainException(folder + ": is a GGUF file already; export takes a folder with safetensors");
+        }
+        ObjectNode report = Jackson.object();
+        try (ShutdownCleanup _ =
+                        ShutdownCleanup.removing(out, spec.commandLine().getErr());
+                Device device = place.open(place.choose())) {
+            ModelExport.Result result = new ModelExport(folder, stored, Long.MAX_VALUE, device).write(out, Format.GGUF);
+            report.put("model", folder.toString()).put("out", out.toString());
+            report.put("logits_range", result.range()).put("largest_difference", result.error());
+            report.put("bound", result.bound() * result.range()).put("proved", true);
+            if (!result.notes().isEmpty()) {
+                report.put("note", String.join("; ", result.notes()));
+            }
+        }
+        if (ollama) {
+            report.put("modelfile", Modelfile.write(out).toString());
+        }
+        ReportOutput.print(spec.commandLine().getOut(), report, json);
+        return 0;
+    }
+
+    private int describeForOllama() throws IOException {
+        Path file = ModelLocator.find(model, ModelFlags.WANTED);
+        if (Files.isDirectory(file)) {
+            throw new ParameterException(
+                    spec.commandLine(), "--ollama: " + model + " is a folder; --out NAME.gguf says what to make of it");
+        }
+        ObjectNode report = Jackson.object();
+        report.put("model", file.toString());
+        report.put("modelfile", Modelfile.write(file).toString());
+        ReportOutput.print(spec.commandLine().getOut(), report, json);
+        return 0;
+    }
+}

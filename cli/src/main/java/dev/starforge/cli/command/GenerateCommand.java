@@ -1,0 +1,380 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.DefaultModel;
+import dev.starforge.cli.options.DeviceFlags;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.output.GeneratedText;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.StandardInput;
+import dev.starforge.data.FillInMiddle;
+import dev.starforge.data.HealedPrompt;
+import dev.starforge.data.Jackson;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.Model;
+import dev.starforge.model.generate.GenerationException;
+import dev.starforge.model.generate.GenerationException.Violation;
+import dev.starforge.model.generate.Generator;
+import dev.starforge.model.generate.Sampler;
+import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.StopStrings;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.tensor.Scope;
+import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.text.Continuation;
+import dev.starforge.train.text.Tokenizers;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "generate",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        customSynopsis =
+                "starforge generate MODEL [--prompt TEXT | --prompt-ids ID,... | --fim PREFIX SUFFIX] [OPTIONS]",
+        description = {
+            "Continues a prompt. The text goes to standard output as it is produced.",
+            "",
+            "Without a prompt on the command line, standard input is the prompt, byte for byte; a last newline counts.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge generate MODEL --prompt 'def fibonacci(n):' --max-tokens 64",
+            "  starforge generate MODEL --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt",
+            "  starforge generate MODEL --fim 'def add(a, b):' 'print(add(1, 2))'",
+            "  starforge generate MODEL --prompt 'import' --stop $'\\n\\n' --stop 'def '",
+            "  starforge generate RUN --prompt 'def fibonacci(n):'     (what train wrote, on its base)",
+            "  starforge generate MODEL --prompt-ids 5,6,7 --adapter ADAPTER --json",
+        })
+final class GenerateCommand implements Callable<Integer> {
+    private final StandardInput input;
+    private final LongSupplier nanoTime;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceFlags flags;
+
+    @Mixin
+    private ModelFlags models;
+
+    @Parameters(paramLabel = "MODEL", arity = "0..1", description = ModelFlags.KINDS_OR_DEFAULT)
+    private String name;
+
+    @ArgGroup
+    private Source source = new Source();
+
+    /** What to continue; standard input when none of them is given. */
+    private static final class Source {
+        @Option(names = "--prompt", paramLabel = "TEXT", description = "A text; - is standard input.")
+        private String text;
+
+        @Option(
+                names = "--prompt-ids",
+                split = ",",
+                paramLabel = "ID",
+                description = "Token ids, separated by commas. The output is ids, too; --no-ids makes it text.")
+        private int[] ids;
+
+        @Option(
+                names = "--fim",
+                arity = "2",
+                paramLabel = "PREFIX SUFFIX",
+                hideParamSyntax = true,
+                description = "Two texts; the output goes between them. For models with fill-in-the-middle tokens.")
+        private String[] fim;
+    }
+
+    @Option(
+            names = "--max-tokens",
+            defaultValue = "32",
+            paramLabel = "N",
+            description = "At most this many new tokens. Default: ${DEFAULT-VALUE}.")
+    private int maxTokens;
+
+    @Option(
+            names = "--temperature",
+            paramLabel = "T",
+            description = "0 to 2; 0 takes the most likely token. Default: 0, but 1 with --top-k, --top-p, --min-p, "
+                    + "--typical or --seed.")
+    private Double temperature;
+
+    @Option(
+            names = "--top-k",
+            defaultValue = "0",
+            paramLabel = "K",
+            description = "Choose among the K most likely tokens; 0 is all. Default: 0.")
+    private int topK;
+
+    @Option(
+            names = "--top-p",
+            defaultValue = "1",
+            paramLabel = "P",
+            description = "Among the most likely tokens that together have probability P, above 0 to 1. Default: 1.")
+    private double topP;
+
+    @Option(
+            names = "--min-p",
+            defaultValue = "0",
+            paramLabel = "P",
+            description = "Among tokens at least P times as likely as the likeliest, 0 to below 1. Default: 0.")
+    private double minP;
+
+    @Option(
+            names = {"--typical", "--typical-p"},
+            defaultValue = "1",
+            paramLabel = "P",
+            description = "Among the least surprising tokens that together have probability P, above 0 to 1. "
+                    + "Default: 1.")
+    private double typicalP;
+
+    @Option(
+            names = "--repetition-penalty",
+            defaultValue = "1",
+            paramLabel = "X",
+            description = "Above 1 makes tokens of prompt and text less likely, below 1 more. Default: 1.")
+    private double repetitionPenalty;
+
+    @Option(
+            names = "--presence-penalty",
+            defaultValue = "0",
+            paramLabel = "X",
+            description = "Taken from the logits of tokens that are in the text, -2 to 2. Default: 0.")
+    private double presencePenalty;
+
+    @Option(
+            names = "--frequency-penalty",
+            defaultValue = "0",
+            paramLabel = "X",
+            description = "The same, as often as they are in it, -2 to 2. Default: 0.")
+    private double frequencyPenalty;
+
+    @Option(
+            names = "--seed",
+            defaultValue = "0",
+            paramLabel = "N",
+            description = "The same command with the same seed gives the same text. Default: 0.")
+    private long seed;
+
+    @Option(
+            names = "--stop",
+            paramLabel = "TEXT",
+            description = "End before this text. Up to 16 times, up to 128 characters each.")
+    private List<String> stops = List.of();
+
+    @Option(
+            names = "--token-healing",
+            description =
+                    "Let the prompt end anywhere, in white space or inside a word: its last tokens are taken back, "
+                            + "and the first new ones spell them again. They count as new tokens.")
+    private boolean tokenHealing;
+
+    @Option(names = "--ignore-eos", description = "Go on after the model's end-of-text tokens.")
+    private boolean ignoreEos;
+
+    @Option(
+            names = "--ids",
+            negatable = true,
+            description = "Print token ids or text. Default: as the prompt was given.")
+    private Boolean idsWanted;
+
+    @Option(names = "--json", description = "Print one JSON object at the end, with ids and text.")
+    private boolean json;
+
+    GenerateCommand() {
+        this(StandardInput.ofProcess(), System::nanoTime);
+    }
+
+    GenerateCommand(StandardInput input, LongSupplier nanoTime) {
+        this.input = input;
+        this.nanoTime = nanoTime;
+    }
+
+    @Override
+    public Integer call() {
+        if (maxTokens < 1) {
+            throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
+        }
+        if (tokenHealing && source.fim != null) {
+            throw wrong("--token-healing: not with --fim, where the middle begins with a token of its own");
+        }
+        Sampling sampling = sampling();
+        name = DefaultModel.of(name, Path.of(""), spec.commandLine().getErr());
+        TunedModel tuned = models.find(name);
+        Path model = tuned.model();
+        try (ModelFiles files = ModelFiles.open(model)) {
+            PrintWriter out = spec.commandLine().getOut();
+            GeneratedText.Display shown = json
+                    ? GeneratedText.Display.NOTHING
+                    : showsIds() ? GeneratedText.Display.IDS : GeneratedText.Display.TEXT;
+            Set<Integer> stopIds = new TreeSet<>(files.endOfText());
+            Optional<Tokenizer> tokenizer = tokenizer(model);
+            int[] given = tokenizer.map(t -> prompt(t, model, stopIds)).orElse(source.ids);
+            HealedPrompt prompt = tokenizer
+                    .filter(_ -> tokenHealing)
+                    .map(t -> t.heal(given))
+                    .orElseGet(() -> HealedPrompt.asIs(given));
+            if (ignoreEos) {
+                stopIds.clear();
+            }
+            GeneratedText generated = tokenizer
+                    .map(t -> new GeneratedText(shown, out, stopIds, new Continuation(t, prompt, stops)))
+                    .orElseGet(() -> new GeneratedText(shown, out, stopIds));
+            generate(tuned, files, prompt, sampling, generated);
+        }
+        return 0;
+    }
+
+    private void generate(
+            TunedModel tuned, ModelFiles files, HealedPrompt healed, Sampling sampling, GeneratedText generated) {
+        int[] prompt = healed.ids();
+        try (DeviceFlags.Opened opened = flags.open();
+                Scope weights = new Scope(opened.device())) {
+            Model loaded = tuned.load(files, weights, flags.precision());
+            long room = (long) prompt.length + maxTokens;
+            if (room > loaded.facts().context()) {
+                throw wrong(prompt.length + " prompt tokens and " + maxTokens
+                        + " new ones exceed the model's context of "
+                        + loaded.facts().context());
+            }
+            for (int id : prompt) {
+                if (id < 0 || id >= loaded.facts().vocabulary()) {
+                    throw wrong("--prompt-ids: token " + id + " is outside the vocabulary of "
+                            + loaded.facts().vocabulary());
+                }
+            }
+            Sampler sampler = new Sampler(sampling, loaded.facts().vocabulary(), prompt);
+            try (Generator generator =
+                    new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), (int) room)) {
+                long started = nanoTime.getAsLong();
+                generator.generate(prompt, healed::allowed, sampler, maxTokens, generated);
+                double seconds = (nanoTime.getAsLong() - started) / 1e9;
+                generated.finish();
+                if (json) {
+                    ReportOutput.json(spec.commandLine().getOut(), describe(files, opened, prompt, generated, seconds));
+                }
+            }
+        }
+    }
+
+    private Sampling sampling() {
+        boolean draws = List.of("--top-k", "--top-p", "--min-p", "--typical", "--seed").stream()
+                .anyMatch(spec.commandLine().getParseResult()::hasMatchedOption);
+        try {
+            new StopStrings(stops);
+            return new Sampling(
+                    temperature != null ? temperature : draws ? 1 : 0,
+                    topK,
+                    topP,
+                    minP,
+                    typicalP,
+                    repetitionPenalty,
+                    presencePenalty,
+                    frequencyPenalty,
+                    seed);
+        } catch (GenerationException failure) {
+            throw wrong(failure.violations().stream()
+                    .map(wrong ->
+                            new Violation("--" + wrong.field().replace('_', '-'), wrong.constraint(), wrong.value()))
+                    .map(Violation::toString)
+                    .collect(Collectors.joining("; ")));
+        }
+    }
+
+    private ParameterException wrong(String message) {
+        return new ParameterException(spec.commandLine(), message);
+    }
+
+    private boolean showsIds() {
+        return idsWanted != null ? idsWanted : source.ids != null;
+    }
+
+    /** Ids in and ids out need none, and get along without; what can say the text says it where there is one. */
+    private Optional<Tokenizer> tokenizer(Path model) {
+        if (source.ids == null) {
+            return Optional.of(Tokenizers.require(model, "a prompt of text"));
+        }
+        if (!stops.isEmpty() || tokenHealing) {
+            return Optional.of(Tokenizers.require(model, tokenHealing ? "--token-healing" : "--stop"));
+        }
+        if (json) {
+            return Tokenizers.find(model);
+        }
+        return showsIds() ? Optional.empty() : Optional.of(Tokenizers.require(model, "--no-ids"));
+    }
+
+    /** The prompt's ids; fill-in-the-middle has further stop ids. */
+    private int[] prompt(Tokenizer tokenizer, Path model, Set<Integer> stopIds) {
+        if (source.ids != null) {
+            return source.ids;
+        }
+        if (source.fim != null) {
+            if (source.fim.length != 2) {
+                throw wrong("--fim: expected one PREFIX and one SUFFIX, got " + source.fim.length + " texts");
+            }
+            FillInMiddle middle = FillInMiddle.of(tokenizer, model);
+            stopIds.addAll(middle.ends());
+            return middle.prompt(source.fim[0], source.fim[1]);
+        }
+        int[] ids = tokenizer.encode(text(), true);
+        if (ids.length == 0) {
+            throw wrong("the prompt is empty, and this model's tokenizer puts nothing before it");
+        }
+        return ids;
+    }
+
+    private String text() {
+        if (source.text != null && !source.text.equals("-")) {
+            return source.text;
+        }
+        if (source.text == null && input.terminal()) {
+            throw wrong("a prompt is missing: give --prompt, --prompt-ids or --fim, or pipe a text in");
+        }
+        try {
+            return input.text();
+        } catch (IOException failure) {
+            throw wrong(String.valueOf(failure.getMessage()));
+        }
+    }
+
+    private ObjectNode describe(
+            ModelFiles files, DeviceFlags.Opened opened, int[] prompt, GeneratedText generated, double seconds) {
+        ObjectNode root = Jackson.object();
+        root.put("model", name);
+        root.put("architecture", files.architecture());
+        root.put("device", opened.device().name());
+        root.put("device_reason", opened.selection().reason());
+        ArrayNode given = root.putArray("prompt_ids");
+        for (int id : prompt) {
+            given.add(id);
+        }
+        ArrayNode made = root.putArray("ids");
+        generated.ids().forEach(made::add);
+        root.put("text", generated.text().orElse(null));
+        root.put("stop_reason", generated.reason().name());
+        root.put("stop_sequence", generated.stopSequence().orElse(null));
+        root.put("seconds", seconds);
+        root.put("tokens_per_second", generated.ids().size() / seconds);
+        return root;
+    }
+}

@@ -1,0 +1,211 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.options.DeviceFlags;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.data.Jackson;
+import dev.starforge.model.Config;
+import dev.starforge.model.Model;
+import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.model.kv.Batches;
+import dev.starforge.model.kv.PagedKvCache;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.NullOps;
+import dev.starforge.tensor.Precision;
+import dev.starforge.train.run.TunedModel;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "inspect",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        description = "Says what a model folder holds, checks that its tensors fit its config, and plans its memory.",
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge inspect MODEL",
+            "  starforge inspect MODEL --plan --context 4096 --json",
+            "  starforge inspect MODEL --tensors",
+            "  starforge inspect RUN",
+        })
+final class InspectCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceFlags flags;
+
+    @Mixin
+    private ModelFlags models;
+
+    @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String name;
+
+    @Option(names = "--tensors", description = "List every tensor.")
+    private boolean tensors;
+
+    @Option(names = "--plan", description = "Plan the memory of generating, without allocating it.")
+    private boolean plan;
+
+    @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
+    private Integer context;
+
+    @Option(
+            names = "--prefill",
+            paramLabel = "N",
+            description = "Tokens of a prompt that a planned step takes at most. Default: the whole context at once.")
+    private Integer prefill;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        if (context != null && (context < 1 || !plan)) {
+            throw new ParameterException(
+                    spec.commandLine(), "--context: expected a number above 0, together with --plan");
+        }
+        if (prefill != null && (prefill < 1 || !plan)) {
+            throw new ParameterException(
+                    spec.commandLine(), "--prefill: expected a number above 0, together with --plan");
+        }
+        PrintWriter out = spec.commandLine().getOut();
+        TunedModel tuned = models.find(name);
+        try (ModelFiles folder = ModelFiles.open(tuned.model());
+                DeviceFlags.Opened opened = flags.open()) {
+            NullOps weights = new NullOps(opened.device(), flags.precision(), flags.fallback());
+            Model loaded = tuned.load(folder, weights.scope(), flags.precision());
+            ObjectNode root = describe(folder, loaded);
+            tuned.adapter().ifPresent(adapter -> describe(adapter, root));
+            if (plan) {
+                root.set("plan", planned(loaded, opened, weights.scope().usedBytes()));
+            }
+            if (json) {
+                ReportOutput.json(out, root);
+            } else {
+                print(out, root, "");
+            }
+        }
+        return 0;
+    }
+
+    private ObjectNode describe(ModelFiles folder, Model loaded) {
+        ObjectNode root = Jackson.object();
+        root.put("model", name);
+        root.put("architecture", folder.architecture());
+        root.put("vocabulary", loaded.facts().vocabulary());
+        root.put("context", loaded.facts().context());
+        root.put("layers", loaded.facts().layers());
+        root.put("kv_heads", loaded.facts().kvHeads());
+        root.put("head_dim", loaded.facts().headDim());
+        Map<String, Long> types = new TreeMap<>();
+        long parameters = 0;
+        long bytes = 0;
+        for (ModelFiles.Stored tensor : folder.tensors()) {
+            types.merge(tensor.dtype(), tensor.shape().size(), Long::sum);
+            parameters += tensor.shape().size();
+            bytes += tensor.bytes();
+        }
+        root.put("parameters", parameters);
+        root.put("tensor_bytes", bytes);
+        ObjectNode byType = root.putObject("parameters_by_type");
+        types.forEach(byType::put);
+        if (tensors) {
+            ArrayNode list = root.putArray("tensors");
+            for (ModelFiles.Stored tensor : folder.tensors()) {
+                list.addObject()
+                        .put("name", tensor.name())
+                        .put("dtype", tensor.dtype())
+                        .put("shape", tensor.shape().toString());
+            }
+        }
+        return root;
+    }
+
+    private static void describe(Path adapter, ObjectNode root) {
+        Config config = Config.read(adapter.resolve(LoraAdapter.CONFIG));
+        try (SafetensorsFile file = SafetensorsFile.open(adapter.resolve(LoraAdapter.WEIGHTS))) {
+            root.putObject("adapter")
+                    .put("folder", adapter.toString())
+                    .put("rank", config.size("r"))
+                    .put("alpha", config.number("lora_alpha"))
+                    .put(
+                            "parameters",
+                            file.tensors().values().stream()
+                                    .mapToLong(tensor -> tensor.shape().size())
+                                    .sum())
+                    .put("trained_on", LoraAdapter.trainedOn(adapter).toString());
+        }
+    }
+
+    /** The weights, a cache for the whole context, and the widest step: the prompt in one go, or in pieces. */
+    private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
+        int tokens = context != null ? context : loaded.facts().context();
+        if (tokens > loaded.facts().context()) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--context: expected at most the model's, " + loaded.facts().context() + ", got " + tokens);
+        }
+        Precision precision = flags.precision();
+        NullOps session = new NullOps(opened.device(), precision, flags.fallback());
+        int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
+        PagedKvCache cache = new PagedKvCache(loaded.facts(), blocks, precision.kv(), session.scope());
+        int widest = prefill == null ? tokens : Math.min(prefill, tokens);
+        NullOps step = new NullOps(opened.device(), precision, flags.fallback());
+        loaded.forward(
+                step,
+                Batches.cached(loaded, step.scope(), List.of(new Batches.Chunk(cache.sequence(), new int[widest]))),
+                cache);
+        ObjectNode node = Jackson.object();
+        node.put("device", opened.device().name());
+        node.put("context", tokens);
+        node.put("weight_bytes", weightBytes);
+        node.put("kv_bytes", session.scope().usedBytes());
+        node.put("step_bytes", step.plan().tensorBytes());
+        node.put("workspace_bytes", step.plan().workspaceBytes());
+        node.put(
+                "total_bytes",
+                weightBytes + session.scope().usedBytes() + step.plan().totalBytes());
+        return node;
+    }
+
+    private static void print(PrintWriter out, ObjectNode node, String indent) {
+        node.properties().forEach(entry -> {
+            if (entry.getValue() instanceof ObjectNode inner) {
+                out.println(indent + entry.getKey() + ":");
+                print(out, inner, indent + "  ");
+            } else if (entry.getValue() instanceof ArrayNode list) {
+                out.println(indent + entry.getKey() + ":");
+                list.forEach(item -> out.println(indent + "  "
+                        + item.path("name").stringValue() + " "
+                        + item.path("dtype").stringValue() + item.path("shape").stringValue()));
+            } else if (entry.getKey().endsWith("_bytes")) {
+                out.printf(
+                        Locale.ROOT,
+                        "%s%s: %,d (%.2f GB)%n",
+                        indent,
+                        entry.getKey(),
+                        entry.getValue().longValue(),
+                        entry.getValue().longValue() / 1e9);
+            } else {
+                out.println(indent + entry.getKey() + ": " + entry.getValue().asString());
+            }
+        });
+        out.flush();
+    }
+}

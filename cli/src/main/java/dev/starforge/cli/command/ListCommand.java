@@ -1,0 +1,70 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.hub.ModelStore;
+import dev.starforge.cli.model.Environment;
+import dev.starforge.cli.output.Escaped;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.data.Jackson;
+import java.io.PrintWriter;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "list",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Lists the models of the store: $STARFORGE_HOME/models, or ~/.local/share/starforge/models. Their names"
+                    + " can be given",
+            "wherever a model is expected.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {"  starforge list", "  starforge list --json"})
+final class ListCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        ModelStore store = Environment.system().store();
+        List<ModelStore.Kept> kept = store.list();
+        PrintWriter out = spec.commandLine().getOut();
+        if (json) {
+            ObjectNode report = Jackson.object().put("store", store.root().toString());
+            ArrayNode models = report.putArray("models");
+            kept.forEach(model -> models.addObject()
+                    .put("name", model.name())
+                    .put("path", model.path().toString())
+                    .put("bytes", model.bytes())
+                    .put("complete", model.complete()));
+            ReportOutput.json(out, report);
+            return ExitCode.DONE;
+        }
+        if (kept.isEmpty()) {
+            out.println("no models in " + store.root() + "; `starforge pull OWNER/NAME` fetches one");
+        }
+        for (ModelStore.Kept model : kept) {
+            out.println(String.format(
+                    Locale.ROOT,
+                    "%-40s %8.1f MB%s",
+                    Escaped.of(model.name()),
+                    model.bytes() / 1e6,
+                    model.complete() ? "" : "  incomplete: the same pull resumes it"));
+        }
+        out.flush();
+        return ExitCode.DONE;
+    }
+}

@@ -1,0 +1,280 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.options.ConfigFileFlags;
+import dev.starforge.cli.options.DeviceSelectionFlags;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.options.OutputPath;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.data.Jackson;
+import dev.starforge.model.Quantization;
+import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.merge.Format;
+import dev.starforge.train.merge.Merge;
+import dev.starforge.train.merge.MergeProof;
+import dev.starforge.train.merge.ModelExport;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.TunedModel;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "merge",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Adds an adapter to its base and writes one model: a folder with safetensors as HF has it, or a GGUF file",
+            "as llama.cpp takes it. Unless --format or a name in .gguf says otherwise, the form is the base's own.",
+            "",
+            "The result is read back and proved: its logits are those of base + adapter, and not those of the base."
+                    + " Where",
+            "they are not, nothing is left under the name that was asked for, and the exit code is 1.",
+            "",
+            "A run that trained every weight has no adapter: its model is written alone, and proved to be the trained"
+                    + " one.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge merge RUN --out MERGED",
+            "  starforge merge --config train.yaml",
+            "  starforge merge RUN --out MERGED --onto stored",
+            "  starforge merge ADAPTER --base MODEL --out MERGED --type bf16",
+            "  starforge merge RUN --out MERGED.gguf --type f16",
+            "  starforge merge ADAPTER --base MODEL.gguf --out MERGED.gguf",
+            "  starforge merge ADAPTER --base MODEL.gguf --out MERGED --format hf --type bf16",
+            "  starforge merge ADAPTER --base MODEL --gguf-adapter ADAPTER.gguf",
+        })
+final class MergeCommand implements Callable<Integer> {
+    private static final long SHARD = 4L << 30;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceSelectionFlags place;
+
+    @Mixin
+    private ConfigFileFlags settings;
+
+    @Parameters(
+            paramLabel = "ADAPTER",
+            arity = "0..1",
+            description = {
+                "A folder with an adapter, a checkpoint, or a run (its best one). Default with --config:"
+                        + " output.output_dir, and",
+                "--out is then that name with -merged."
+            })
+    private Path adapter;
+
+    @Option(
+            names = "--base",
+            paramLabel = "MODEL",
+            description = "The base. Default: what the adapter names as its base.")
+    private String base;
+
+    @Option(
+            names = "--onto",
+            paramLabel = "WEIGHTS",
+            defaultValue = "trained",
+            converter = Onto.Parser.class,
+            description = {
+                "Which weights the adapter is added to: `trained`, the base as it was in training, dequantized where"
+                        + " it was",
+                "quantized, or `stored`, the base as its file has it. Default: ${DEFAULT-VALUE}."
+            })
+    private Onto onto;
+
+    @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file.")
+    private Path out;
+
+    @Option(
+            names = "--format",
+            paramLabel = "FORM",
+            description = "hf or gguf. Default: gguf where --out ends in .gguf, else as the base is.")
+    private String format;
+
+    @Option(
+            names = "--type",
+            paramLabel = "TYPE",
+            defaultValue = "",
+            description = {
+                "How matrices are written: F32, BF16 or F16; from GGUF to GGUF those that change. Default: as the base"
+                        + " has them,",
+                "so that those of a quantized file are quantized again, which may cost more than the proof allows; F32"
+                        + " where a",
+                "GGUF base becomes a folder."
+            })
+    private String type;
+
+    @Option(names = "--gguf-adapter", paramLabel = "FILE", description = "Write the adapter alone, for llama.cpp.")
+    private Path ggufAdapter;
+
+    @Option(names = "--shard-bytes", paramLabel = "N", description = "Largest file of a folder. Default: 4 GiB.")
+    private long shardBytes = SHARD;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    /** Which weights of a base an adapter is added to. */
+    private enum Onto {
+        TRAINED,
+        STORED;
+
+        static final class Parser implements CommandLine.ITypeConverter<Onto> {
+            @Override
+            public Onto convert(String given) {
+                return switch (given) {
+                    case "trained" -> TRAINED;
+                    case "stored" -> STORED;
+                    default ->
+                        throw new CommandLine.TypeConversionException("expected trained or stored, got " + given);
+                };
+            }
+        }
+    }
+
+    /** A file of settings says where the run is, and where to compute. */
+    private void takeSettings() {
+        RunConfig config = settings.flags(settings.file(RunConfig.defaults()), List.of());
+        place.otherwise(config);
+        if (adapter != null) {
+            return;
+        }
+        if (!settings.hasFile() && !config.isSet(Keys.OUTPUT)) {
+            throw new ParameterException(spec.commandLine(), "Missing required parameter: 'ADAPTER'");
+        }
+        adapter = config.output();
+        if (out == null && ggufAdapter == null) {
+            out = adapter.resolveSibling(adapter.getFileName() + "-merged");
+        }
+    }
+
+    @Override
+    public Integer call() throws IOException {
+        takeSettings();
+        if (out == null && ggufAdapter == null) {
+            throw new ParameterException(spec.commandLine(), "expected --out, --gguf-adapter or both");
+        }
+        if (!List.of("", "F32", "BF16", "F16").contains(type.toUpperCase(Locale.ROOT)) || shardBytes < 1) {
+            throw new ParameterException(
+                    spec.commandLine(), "--type: expected F32, BF16 or F16; --shard-bytes: expected at least 1");
+        }
+        if (out == null && (format != null || !type.isEmpty())) {
+            throw new ParameterException(
+                    spec.commandLine(), "--type and --format: say how --out is written, which is missing");
+        }
+        if (format != null && !List.of("hf", "gguf").contains(format)) {
+            throw new ParameterException(spec.commandLine(), "--format: expected hf or gguf, got " + format);
+        }
+        if (out != null) {
+            OutputPath.require("--out", out, spec.commandLine());
+        }
+        if (ggufAdapter != null) {
+            OutputPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
+        }
+        Path checkpoint = Checkpoints.resolve(adapter);
+        if (ModelExport.isModel(checkpoint) && Checkpoints.isOne(checkpoint)) {
+            return export(checkpoint);
+        }
+        Path lora = TunedModel.adapterOf(
+                adapter,
+                "it can be used as it is, and `starforge export " + adapter
+                        + " --out NAME.gguf` makes a GGUF file of it");
+        Path model = TunedModel.baseOf(lora, Optional.ofNullable(base), ModelFlags::base);
+        Format target = target(model);
+        if (target == Format.GGUF && out != null && !out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+        }
+        Quantization trainedOn = LoraAdapter.trainedOn(lora);
+        Quantization mergedOnto = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
+        ObjectNode report = Jackson.object();
+        report.put("base", model.toString()).put("adapter", lora.toString());
+        report.put("trained_on", trainedOn.toString()).put("merged_onto", mergedOnto.toString());
+        try (ShutdownCleanup _ = ShutdownCleanup.removing(
+                        out == null ? ggufAdapter : out, spec.commandLine().getErr());
+                Device device = place.open(place.choose());
+                Merge merge = new Merge(model, lora, mergedOnto, device)) {
+            if (ggufAdapter != null) {
+                merge.writeGgufAdapter(ggufAdapter);
+                report.put("gguf_adapter", ggufAdapter.toString());
+            }
+            if (out != null) {
+                Merge.Result result = merge.write(out, target, type.toUpperCase(Locale.ROOT), shardBytes);
+                describe(report, target, result);
+            }
+        }
+        ReportOutput.print(spec.commandLine().getOut(), report, json);
+        return 0;
+    }
+
+    /** What --format says; else by the name of --out; else as the base is. */
+    private Format target(Path model) {
+        boolean named = out != null && out.toString().endsWith(".gguf");
+        return format != null
+                ? Format.valueOf(format.toUpperCase(Locale.ROOT))
+                : named ? Format.GGUF : Merge.formatOf(model);
+    }
+
+    private void describe(ObjectNode report, Format target, Merge.Result result) {
+        MergeProof proof = result.proof();
+        report.put("out", out.toString()).put("format", target.name().toLowerCase(Locale.ROOT));
+        if (!result.notes().isEmpty()) {
+            report.put("note", String.join("; ", result.notes()));
+        }
+        report.put("logits_range", proof.range());
+        report.put("largest_difference_to_base_plus_adapter", proof.error());
+        report.put("largest_difference_to_base", proof.change());
+        report.put("bound", proof.bound() * proof.range());
+        report.put("tokens_compared", proof.tokens());
+        report.put("tokens_within_bound", proof.agreeing());
+        report.put("proved", true).put("verdict", proof.verdict());
+    }
+
+    /** A model whose every weight was trained has nothing to merge: it is written as it is, in the format asked for. */
+    private int export(Path checkpoint) throws IOException {
+        if (out == null || base != null || onto == Onto.STORED) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    checkpoint + ": every weight was trained, there is no adapter: only --out, --format, --type and "
+                            + "--shard-bytes say how it is written");
+        }
+        Format target = target(checkpoint);
+        ObjectNode report = Jackson.object();
+        try (ShutdownCleanup _ =
+                        ShutdownCleanup.removing(out, spec.commandLine().getErr());
+                Device device = place.open(place.choose())) {
+            ModelExport.Result result =
+                    new ModelExport(checkpoint, type.toUpperCase(Locale.ROOT), shardBytes, device).write(out, target);
+            report.put("model", checkpoint.toString()).put("out", out.toString());
+            report.put("format", target.name().toLowerCase(Locale.ROOT));
+            report.put("logits_range", result.range()).put("largest_difference", result.error());
+            report.put("bound", result.bound() * result.range()).put("proved", true);
+            report.put(
+                    "verdict",
+                    "every weight was trained: there was no adapter to add, and the model is the trained one");
+            if (!result.notes().isEmpty()) {
+                report.put("note", String.join("; ", result.notes()));
+            }
+        }
+        ReportOutput.print(spec.commandLine().getOut(), report, json);
+        return 0;
+    }
+}

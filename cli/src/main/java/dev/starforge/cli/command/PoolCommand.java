@@ -1,0 +1,108 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.options.ApiKeys;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.LauncherCommand;
+import dev.starforge.data.config.ConfigException;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogFormat;
+import dev.starforge.serve.log.EventLog.LogLevel;
+import dev.starforge.serve.pool.Pool;
+import dev.starforge.serve.pool.PoolKeys;
+import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.config.PoolFile;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Clock;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+@Command(
+        name = "pool",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        description =
+                "Starts workers, watches them, and passes requests on to the right one. It holds no model itself.",
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge pool --config pool.yaml",
+            "  starforge pool --config pool.yaml --listen 127.0.0.1:9300",
+        })
+final class PoolCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Option(names = "--config", required = true, paramLabel = "FILE", description = "Models, workers and limits.")
+    private Path file;
+
+    @Option(
+            names = "--listen",
+            paramLabel = "HOST:PORT",
+            description =
+                    "Where to listen; port 0 takes a free one and prints it. Default: the config's, or 127.0.0.1:9200.")
+    private String listen;
+
+    @Option(
+            names = "--log-level",
+            defaultValue = "info",
+            paramLabel = "LEVEL",
+            description = "debug, info, warn or error. Default: info.")
+    private LogLevel level;
+
+    @Option(names = "--verbose", description = "The same as --log-level debug.")
+    private boolean verbose;
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        PoolConfig read = PoolFile.read(file, state());
+        PoolConfig config = listen == null ? read : read.withListen(listen);
+        PoolKeys keys =
+                new PoolKeys(keys("api_key_file", config.apiKeyFile()), keys("admin_key_file", config.adminKeyFile()));
+        PrintWriter err = spec.commandLine().getErr();
+        EventLog log = new EventLog(
+                line -> {
+                    err.println(line);
+                    err.flush();
+                },
+                System.console() != null ? LogFormat.PLAIN : LogFormat.JSON,
+                verbose ? LogLevel.DEBUG : level,
+                Clock.systemUTC(),
+                keys.all(),
+                Map.of("pool_id", config.id()));
+        try (Pool pool = Pool.start(config, LauncherCommand.command(), keys, log)) {
+            Thread hook = Thread.ofPlatform().unstarted(() -> {
+                pool.drain();
+                Runtime.getRuntime().halt(ExitCode.DONE);
+            });
+            Runtime.getRuntime().addShutdownHook(hook);
+            PrintWriter out = spec.commandLine().getOut();
+            out.println("pool " + config.id() + " at " + pool.uri());
+            out.println("  OpenAI clients: base_url " + pool.uri() + "/v1; watch it in a browser: " + pool.uri());
+            out.flush();
+            pool.await();
+            return ExitCode.DONE;
+        } catch (IllegalArgumentException unusable) { // an address that others reach, and no key
+            throw new ParameterException(spec.commandLine(), String.valueOf(unusable.getMessage()), unusable);
+        }
+    }
+
+    private List<String> keys(String setting, Optional<Path> keyFile) {
+        return ApiKeys.read(file + ": pool." + setting, keyFile.orElse(null), ConfigException::new);
+    }
+
+    private static Path state() {
+        String home = System.getenv("XDG_STATE_HOME");
+        Path states = home == null || home.isEmpty()
+                ? Path.of(System.getProperty("user.home"), ".local", "state")
+                : Path.of(home);
+        return states.resolve("starforge").resolve("pool");
+    }
+}

@@ -1,0 +1,193 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.hub.Hub;
+import dev.starforge.cli.hub.HubException;
+import dev.starforge.cli.hub.ModelId;
+import dev.starforge.cli.hub.ModelStore;
+import dev.starforge.cli.hub.Pull;
+import dev.starforge.cli.hub.PulledModel;
+import dev.starforge.cli.model.Environment;
+import dev.starforge.cli.output.ProgressBar;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.data.Jackson;
+import dev.starforge.train.run.Durations;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "pull",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Fetches a model from Hugging Face's hub, or another that has its addresses, and checks every file's hash.",
+            "",
+            "What was interrupted is resumed by the same command. Pickles are refused, since to read one is to run it."
+                    + " A token is",
+            "taken from HF_TOKEN or the file that `hf auth login` writes, and sent to the hub alone. HTTPS_PROXY,"
+                    + " NO_PROXY,",
+            "HF_ENDPOINT and HF_HUB_OFFLINE are obeyed. A model that HF's own cache has in full is used there.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge pull bigcode/starcoder2-3b",
+            "  starforge pull OWNER/NAME-GGUF --include '*Q4_K_M.gguf'",
+            "  starforge pull OWNER/NAME@v1.0 --to models/name",
+            "  starforge train --set model.pretrained_model=bigcode/starcoder2-3b --dataset data",
+        })
+final class PullCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Parameters(
+            paramLabel = "REPO[@REVISION]",
+            description = "OWNER/NAME, and a branch, a tag or a commit of it. Default: main.")
+    private String model;
+
+    @Option(
+            names = "--include",
+            paramLabel = "GLOB",
+            description = {
+                "Fetch only these files; may be given several times. Default: safetensors, a single .gguf, and what"
+                        + " belongs",
+                "to them, of the uppermost folder."
+            })
+    private List<String> include = List.of();
+
+    @Option(names = "--to", paramLabel = "DIR", description = "The folder to fetch into. Default: the store; see list.")
+    private Path to;
+
+    @Option(
+            names = "--endpoint",
+            paramLabel = "URL",
+            description = "The hub. Default: HF_ENDPOINT, or https://huggingface.co.")
+    private URI endpoint;
+
+    @Option(
+            names = "--offline",
+            description = "Use no network: only say whether the model is here. Also: HF_HUB_OFFLINE=1.")
+    private boolean offline;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        ModelId id = ModelId.parse(model)
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(), "expected OWNER/NAME or OWNER/NAME@REVISION, got " + model));
+        Environment environment = Environment.system();
+        ModelStore store = environment.store();
+        Path folder = to == null ? store.place(id) : to;
+        if (offline || environment.offline()) {
+            Path here = PulledModel.read(folder)
+                    .map(done -> folder)
+                    .or(() -> to == null ? store.cached(id) : Optional.empty())
+                    .orElseThrow(() -> new HubException(
+                            id + ": is not here, and the network is not to be used (--offline or HF_HUB_OFFLINE)"));
+            print(id, here, Optional.empty());
+            return ExitCode.DONE;
+        }
+        Pull pull = new Pull(hub(environment), id, include);
+        PulledModel wanted = pull.wanted();
+        Optional<Path> cached = to == null ? store.cached(new ModelId(id.repo(), wanted.commit())) : Optional.empty();
+        if (cached.isPresent() && wanted.isIn(cached.get())) {
+            print(id, cached.get(), Optional.of(wanted));
+            return ExitCode.DONE;
+        }
+        PrintWriter err = spec.commandLine().getErr();
+        try (ShutdownCleanup interruption =
+                ShutdownCleanup.watch(Duration.ofSeconds(5), () -> {}, "interrupted; the same command resumes", err)) {
+            Meter meter = new Meter(new ProgressBar(err, DatasetCommand.terminal() && !json), System.nanoTime());
+            pull.fetch(wanted, folder, (done, total) -> {
+                interruption.check();
+                meter.at(done, total);
+            });
+            interruption.finished();
+            meter.bar.clear();
+        }
+        print(id, folder, Optional.of(wanted));
+        return ExitCode.DONE;
+    }
+
+    private Hub hub(Environment environment) {
+        URI given = endpoint == null ? environment.endpoint() : endpoint;
+        String text = given.toString().replaceAll("/+$", "");
+        boolean http = "http".equals(given.getScheme());
+        if (given.getHost() == null || !http && !"https".equals(given.getScheme())) {
+            throw new ParameterException(spec.commandLine(), "--endpoint: expected https://HOST, got " + given);
+        }
+        Optional<String> token = environment.token();
+        if (http
+                && token.isPresent()
+                && !List.of("localhost", "127.0.0.1", "[::1]").contains(given.getHost())) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--endpoint " + given + ": would send the token unencrypted; use https, or unset HF_TOKEN");
+        }
+        return new Hub(URI.create(text), token, environment.proxies(), Hub.Patience.USUAL);
+    }
+
+    private void print(ModelId id, Path folder, Optional<PulledModel> pulled) {
+        ObjectNode report = Jackson.object();
+        report.put("model", id.toString()).put("path", folder.toString());
+        pulled.ifPresent(model -> report.put("commit", model.commit())
+                .put("files", model.files().size())
+                .put("bytes", model.bytes()));
+        ReportOutput.print(spec.commandLine().getOut(), report, json);
+    }
+
+    /** Rate and time left: a bar on a terminal, elsewhere a line every ten seconds. */
+    private static final class Meter {
+        private static final double PIPE_SECONDS = 10;
+
+        private final ProgressBar bar;
+        private final long began;
+        private double told;
+        private long first = -1;
+
+        Meter(ProgressBar bar, long began) {
+            this.bar = bar;
+            this.began = began;
+        }
+
+        void at(long done, long total) {
+            first = first < 0 ? done : first;
+            double seconds = (System.nanoTime() - began) / 1e9;
+            if (!bar.isTerminal() && seconds - told < PIPE_SECONDS) {
+                return;
+            }
+            told = seconds;
+            double rate = (done - first) / seconds;
+            String text = String.format(
+                    Locale.ROOT,
+                    "%.2f of %.2f GB  %.1f MB/s  %s left",
+                    done / 1e9,
+                    total / 1e9,
+                    rate / 1e6,
+                    rate > 0 ? Durations.text((total - done) / rate) : "?");
+            if (bar.isTerminal()) {
+                bar.draw("pull", done, total, text);
+            } else {
+                bar.print("pull: " + text);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.options.OutputPath;
+import dev.starforge.cli.output.ProgressBar;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.model.gguf.GgufFileType;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.merge.ModelQuantizer;
+import dev.starforge.train.run.TunedModel;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "quantize",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Writes a model as one quantized GGUF file, with its tokenizer, as llama.cpp takes it. Weights are rounded"
+                    + " to the",
+            "nearest; which tensors get more bits, and which stay as they are, is as llama.cpp has it (q4_k is its"
+                    + " Q4_K_M).",
+            "",
+            "One piece of a tensor is in memory at a time. Until all is written, the file is FILE.incomplete; the same"
+                    + " command",
+            "resumes it, whatever ended the one before. FILE.report.json says what each tensor lost.",
+            "",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge quantize --model MODEL --to q8_0 --out MODEL-Q8_0.gguf",
+            "  starforge quantize --model MERGED --to q4_k --out TUNED-Q4_K.gguf --json",
+            "  starforge quantize --model MODEL-Q8_0.gguf --to q4_0 --allow-requantize --out MODEL-Q4_0.gguf",
+        })
+final class QuantizeCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Option(
+            names = "--model",
+            required = true,
+            paramLabel = "MODEL",
+            description = "A folder with config.json and safetensors, a .gguf file, a model's id, or a run that trained"
+                    + " every weight.")
+    private String model;
+
+    @Option(names = "--to", required = true, paramLabel = "TYPE", description = "q8_0, q6_k, q4_k or q4_0.")
+    private String to;
+
+    @Option(names = "--out", required = true, paramLabel = "FILE", description = "A .gguf file that is not there yet.")
+    private Path out;
+
+    @Option(
+            names = "--allow-requantize",
+            description = "Quantize again what the model has in another quantized type, which loses more than from the"
+                    + " original.")
+    private boolean requantize;
+
+    @Option(names = "--json", description = "Print the whole report as JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() {
+        GgufFileType type = type();
+        if (!out.toString().endsWith(".gguf")) {
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+        }
+        OutputPath.require("--out", out, spec.commandLine());
+        PrintWriter err = spec.commandLine().getErr();
+        TunedModel tuned = ModelFlags.describe(
+                TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
+        if (tuned.adapter().isPresent()) {
+            throw new TrainException(
+                    model + ": is an adapter, which has to be added to its base first: `starforge merge " + model
+                            + " --out MERGED`, then quantize MERGED");
+        }
+        ProgressBar bar = new ProgressBar(err, DatasetCommand.terminal() && !json);
+        try (ShutdownCleanup interruption = ShutdownCleanup.watch(
+                        Duration.ofSeconds(5), () -> {}, "interrupted; the same command resumes " + out, err);
+                Device device =
+                        Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("unused")))) {
+            ObjectNode report = new ModelQuantizer(tuned.model(), type, requantize, device)
+                    .write(out, (tensor, done, total) -> {
+                        interruption.check();
+                        if (bar.isTerminal()) {
+                            bar.draw("quantize", done, total, tensor);
+                        }
+                    });
+            interruption.finished();
+            bar.clear();
+            print(report);
+        }
+        return ExitCode.DONE;
+    }
+
+    private GgufFileType type() {
+        return Arrays.stream(GgufFileType.values())
+                .filter(each -> each.name().equalsIgnoreCase(to))
+                .findFirst()
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(),
+                        "--to: expected "
+                                + Arrays.stream(GgufFileType.values())
+                                        .map(each -> each.name().toLowerCase(Locale.ROOT))
+                                        .collect(Collectors.joining(", "))
+                                + ", got " + to));
+    }
+
+    /** For people a line of each type instead of all tensors. */
+    private void print(ObjectNode report) {
+        PrintWriter outWriter = spec.commandLine().getOut();
+        if (!json) {
+            for (JsonNode tensor : report.path("tensors")) {
+                if (tensor.has("instead_of")) {
+                    outWriter.println(tensor.path("name").stringValue() + ": "
+                            + tensor.path("type").stringValue() + " instead of "
+                            + tensor.path("instead_of").stringValue() + ", whose blocks do not fill its rows");
+                }
+            }
+            report.remove("tensors");
+            report.put("report", ModelQuantizer.reportOf(out).toString());
+        }
+        ReportOutput.print(outWriter, report, json);
+    }
+}

@@ -1,0 +1,52 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.DefaultModel;
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.options.ServingFlags;
+import dev.starforge.cli.serve.ModelServer;
+import dev.starforge.train.run.TunedModel;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
+
+@Command(
+        name = "serve",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        description = "Serves a model over HTTP: an OpenAI API, llama.cpp's /infill for editors, and a native one.",
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge serve                    # what was tuned on this repository, else nano",
+            "  starforge serve model.gguf",
+            "  starforge serve RUN --port 9000",
+            "  starforge serve MODEL --adapter mine=RUN/best",
+        })
+final class ServeCommand implements Callable<Integer> {
+    @Mixin
+    private ServingFlags options;
+
+    @Parameters(paramLabel = "MODEL", arity = "0..1", description = ModelFlags.KINDS_OR_DEFAULT)
+    private String model;
+
+    @Option(
+            names = "--port",
+            defaultValue = "8080",
+            paramLabel = "N",
+            description = "Where to listen; 0 takes a free one and prints it. Default: 8080.")
+    private int port;
+
+    @Override
+    public Integer call() {
+        PrintWriter err = options.commandLine().getErr();
+        String named = DefaultModel.of(model, Path.of(""), err);
+        TunedModel tuned = ModelFlags.describe(
+                TunedModel.of(ModelLocator.find(named, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
+        return new ModelServer("serve", tuned, port, options, Optional.empty()).run();
+    }
+}

@@ -1,0 +1,319 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.model.PretrainedModels;
+import dev.starforge.cli.options.DeviceFlags;
+import dev.starforge.cli.options.TrainConfigFlags;
+import dev.starforge.cli.process.GracefulStop;
+import dev.starforge.cli.train.LiveRun;
+import dev.starforge.cli.train.PhaseLog;
+import dev.starforge.cli.train.ProfiledRun;
+import dev.starforge.cli.train.RunProgress;
+import dev.starforge.data.report.Shell;
+import dev.starforge.model.ModelException;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.load.ModelSpec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.Adaptation;
+import dev.starforge.train.KnownModels;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.config.StarterConfig;
+import dev.starforge.train.plan.LimitedDevice;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.plan.ProfiledDevice;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.run.RunEvents;
+import dev.starforge.train.run.RunFolder;
+import dev.starforge.train.run.Scratch;
+import dev.starforge.train.run.TrainRun;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+@Command(
+        name = "train",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "Trains an adapter for a model, a whole model, or a new one, on a dataset.",
+            "",
+            "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step,"
+                    + " saves and",
+            "exits with 130; --resume continues from there with the losses an uninterrupted run would have had.",
+            "",
+            "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized"
+                    + " stays as",
+            "it is.",
+            "",
+        },
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {
+            "0:done, or stopped early because the validation loss no longer fell",
+            "1:the run failed; the last line says why and where the last good state is",
+            "2:the command line or the config is wrong",
+            "130:interrupted and saved",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge train --config train.yaml --dataset DATA --output RUN",
+            "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
+            "  starforge train --output RUN --resume",
+            "  starforge train --config train.yaml --ui 8081  # and watch it at http://127.0.0.1:8081",
+            "  starforge train --config train.yaml --print-config",
+            "  starforge train --init                        # writes train.yaml, a file to begin with",
+        })
+final class TrainCommand implements Callable<Integer> {
+    private static final int INTERRUPTED = 130;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private TrainConfigFlags flags;
+
+    @Option(names = "--resume", description = "Resume from the newest complete checkpoint of the output folder.")
+    private boolean resume;
+
+    @Option(names = "--print-config", description = "Print the effective settings and do nothing.")
+    private boolean printConfig;
+
+    @Option(
+            names = "--init",
+            arity = "0..1",
+            fallbackValue = "train.yaml",
+            paramLabel = "FILE",
+            description =
+                    "Write a commented file of settings to begin with, and do nothing. Default: ${FALLBACK-VALUE}.")
+    private Path init;
+
+    @Option(
+            names = "--verbose",
+            description =
+                    "Also say when a phase begins and how long it took, and which operations run as their definitions.")
+    private boolean verbose;
+
+    @Option(
+            names = "--profile",
+            description =
+                    "Measure the operations of all steps after the fourth, each by itself, which makes them slower,"
+                            + " and print a table in the end.")
+    private boolean profile;
+
+    @Option(names = "--json", description = "Print one JSON object a line.")
+    private boolean json;
+
+    @Option(
+            names = "--ui",
+            paramLabel = "PORT",
+            description =
+                    "Show the run on a page of this machine while it trains: http://127.0.0.1:PORT. 0 takes a free"
+                            + " port and prints it.")
+    private Integer port;
+
+    @Override
+    public Integer call() throws IOException {
+        PrintWriter out = spec.commandLine().getOut();
+        checkPort();
+        if (init != null) {
+            return writeStarter(out);
+        }
+        RunConfig config = settings();
+        Selection selection = Selection.choose(config.device());
+        try (Device opened = selection
+                .backend()
+                .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
+            MachineFacts machine = MachineFacts.of(
+                    selection.backend().name(),
+                    selection.backend().probe().found().get(config.deviceIndex()));
+            if (printConfig) {
+                return print(out, config, machine, opened);
+            }
+            Preflight preflight = Preflight.of(
+                    new Preflight.Setup(config, machine, opened, resume, new PretrainedModels(), Checkpoints.REAL));
+            preflight.require();
+            RunProgress progress = new RunProgress(out, terminal(), json, config.loggingSteps());
+            if (profile) {
+                return profile(config, preflight, device, progress);
+            }
+            if (port == null) {
+                return train(config, preflight, device, progress, Optional.empty());
+            }
+            try (LiveRun watched = watched(progress, config)) {
+                return train(config, preflight, device, watched, Optional.of(watched));
+            }
+        }
+    }
+
+    private int profile(RunConfig config, Preflight preflight, Device device, RunProgress progress) {
+        ProfiledDevice profiled = new ProfiledDevice(device, System::nanoTime);
+        ProfiledRun run = new ProfiledRun(progress, profiled);
+        int code = train(config, preflight, profiled, run, Optional.empty());
+        run.profile(preflight.adaptation().precisionOfRun().compute())
+                .ifPresentOrElse(
+                        progress::profile, () -> progress.note("--profile: the run was too short to measure anything"));
+        return code;
+    }
+
+    private LiveRun watched(RunProgress progress, RunConfig config) {
+        try {
+            return LiveRun.start(port, progress, System::nanoTime, config.model(), config.output());
+        } catch (IOException taken) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--ui: " + taken.getMessage() + "; name another port, or 0 for a free one",
+                    taken);
+        }
+    }
+
+    private void checkPort() {
+        if (port != null && (port < 0 || port > 65535 || init != null || printConfig || profile)) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--ui: expected a port from 0 to 65535, and a run to show: not --init, --print-config or"
+                            + " --profile; got "
+                            + port);
+        }
+    }
+
+    private int writeStarter(PrintWriter out) throws IOException {
+        try {
+            Files.writeString(init, StarterConfig.text(), StandardOpenOption.CREATE_NEW);
+        } catch (FileAlreadyExistsException there) {
+            throw new ParameterException(
+                    spec.commandLine(), "--init " + init + ": is there already; name another file", there);
+        }
+        out.println("wrote " + init + ": set model.pretrained_model and data.path in it, then");
+        out.println("  starforge dataset --repo . --config " + Shell.quoted(init));
+        out.println("  starforge doctor --config " + Shell.quoted(init));
+        out.println("  starforge train --config " + Shell.quoted(init));
+        out.flush();
+        return 0;
+    }
+
+    /** The effective settings; of a model that is not here what can be said without it. */
+    private int print(PrintWriter out, RunConfig config, MachineFacts machine, Device like) {
+        Optional<ModelSpec> blueprint;
+        try {
+            blueprint = config.model().equals(Scratch.NAME)
+                    ? Optional.of(Scratch.blueprint(config))
+                    : blueprint(ModelLocator.find(config.model()));
+        } catch (ModelException missing) {
+            blueprint = KnownModels.find(config.model());
+            out.println("# " + config.model() + " is not here"
+                    + (blueprint.isPresent()
+                            ? ""
+                            : ": batch and context are as set, and not fitted to the memory of this machine"));
+        }
+        out.print((continues(config)
+                        ? Adaptation.fixed(config, machine, blueprint, like)
+                        : Adaptation.of(config, machine, blueprint, like))
+                .config()
+                .yaml());
+        out.flush();
+        return 0;
+    }
+
+    /** With --resume and no file, those of the run; with a file, what was fitted to the machine is still the run's. */
+    private RunConfig settings() {
+        RunConfig config = flags.read(RunConfig.defaults());
+        if (!continues(config)) {
+            return config;
+        }
+        RunConfig started = RunConfig.read(config.output().resolve("config.yaml"));
+        return flags.read(started, file -> file.fittedAs(started));
+    }
+
+    private boolean continues(RunConfig config) {
+        return resume && Files.isRegularFile(config.output().resolve("config.yaml"));
+    }
+
+    private static Optional<ModelSpec> blueprint(Path model) {
+        try (ModelFiles files = ModelFiles.open(model)) {
+            return Optional.of(files.spec());
+        }
+    }
+
+    private static boolean terminal() {
+        return System.console() != null && System.console().isTerminal();
+    }
+
+    /** Interrupted before there is anything to save, it leaves nothing. */
+    private int train(
+            RunConfig config, Preflight preflight, Device device, RunEvents progress, Optional<LiveRun> watched) {
+        try (GracefulStop interrupt = new GracefulStop()) {
+            try (RunFolder folder = RunFolder.claim(config, resume)) {
+                return train(config, preflight, device, progress, watched, folder, interrupt);
+            } catch (RuntimeException failure) {
+                if (!interrupt.cameEarly()) {
+                    throw failure;
+                }
+                progress.note("interrupted before the first step; nothing was written");
+                return INTERRUPTED;
+            }
+        }
+    }
+
+    private int train(
+            RunConfig config,
+            Preflight preflight,
+            Device device,
+            RunEvents progress,
+            Optional<LiveRun> watched,
+            RunFolder folder,
+            GracefulStop interrupt) {
+        Optional<PhaseLog> phases = verbose ? Optional.of(new PhaseLog(progress, System::nanoTime)) : Optional.empty();
+        RunEvents events = phases.map(RunEvents.class::cast).orElse(progress);
+        Adaptation adapted = preflight.adaptation();
+        adapted.rows()
+                .forEach(row -> progress.note(
+                        row.configured().equals(row.effective())
+                                ? row.key() + ": " + row.effective() + " (" + row.why() + ")"
+                                : row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why()
+                                        + ")"));
+        TrainRun.Setup setup =
+                TrainRun.Setup.of(preflight, device, resume, verbose ? progress::note : line -> {}, events);
+        try (TrainRun run = new TrainRun(setup)) {
+            folder.settle();
+            interrupt.onSignal(run::stop);
+            progress.note(run.describe());
+            if (!run.whenFinished().isEmpty()) {
+                progress.note(run.whenFinished());
+            }
+            watched.ifPresent(page -> page.begin(run, device.name()));
+            TrainRun.End end = run.run();
+            phases.ifPresent(PhaseLog::end);
+            watched.ifPresent(page -> page.end(run, end));
+            report(progress, run, end, config.output());
+            return end == TrainRun.End.INTERRUPTED ? INTERRUPTED : 0;
+        }
+    }
+
+    private static void report(RunEvents progress, TrainRun run, TrainRun.End end, Path output) {
+        if (end == TrainRun.End.INTERRUPTED) {
+            progress.note("interrupted after step " + run.step()
+                    + ", which is saved; resume with: starforge train --output " + Shell.quoted(output) + " --resume");
+            return;
+        }
+        progress.note(
+                (end == TrainRun.End.FINISHED ? "done: " : "stopped early, since the validation loss no longer falls: ")
+                        + output.resolve("report.html"));
+        run.nextCommands(end)
+                .forEach((what, command) -> progress.note(String.format("  %-14s%s", what + ":", command)));
+    }
+}

@@ -1,0 +1,201 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.DefaultModel;
+import dev.starforge.cli.model.EmbeddedModel;
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.model.PretrainedModels;
+import dev.starforge.cli.options.ConfigFileFlags;
+import dev.starforge.cli.options.DeviceFlags;
+import dev.starforge.cli.options.DeviceSelectionFlags;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.GrammarProcess;
+import dev.starforge.cli.process.ShutdownCleanup;
+import dev.starforge.cli.train.TuneProgress;
+import dev.starforge.cli.train.TuneSummary;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.plan.LimitedDevice;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.tune.Tune;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalDouble;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "tune",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        sortOptions = false,
+        description = {
+            "From a git repository to a model tuned on it and ready to serve, in one command: dataset, training of an"
+                    + " adapter,",
+            "evaluation of base against tuned on the newest commits, merge, quantization.",
+            "",
+            "Ended anywhere, the same command continues. Run again after new commits, it trains on those alone.",
+            "",
+        },
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {
+            "0:done, or nothing new to do",
+            "1:a step failed; the last line says why, and the steps before it are kept",
+            "2:the command line or a setting is wrong, or it takes long and --yes is missing",
+            "130:interrupted; the same command continues",
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge tune                               # this repository, five minutes",
+            "  starforge tune --repo ~/project --minutes 30 --yes",
+            "  starforge tune --model models/starcoder2-3b --epochs 1 --device cuda",
+        })
+final class TuneCommand implements Callable<Integer> {
+    private static final double USUAL_MINUTES = 5;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(
+            names = "--repo",
+            paramLabel = "PATH",
+            defaultValue = ".",
+            description = "A work tree or a bare repository. Default: here.")
+    private Path repository;
+
+    @Option(
+            names = "--model",
+            paramLabel = "MODEL",
+            description = "The base: a folder, a .gguf file, an id in the HF cache, or nano, which ships with the "
+                    + "program. Default: model.pretrained_model where it is set, else nano.")
+    private String model;
+
+    @Option(
+            names = "--minutes",
+            paramLabel = "N",
+            description = "For everything; training gets what the rest leaves, and the newest commits come first. "
+                    + "Default: 5, unless --epochs or --config says how long to train.")
+    private Double minutes;
+
+    @Option(names = "--epochs", paramLabel = "N", description = "Passes over all of the data, however long they take.")
+    private Integer epochs;
+
+    @Mixin
+    private ConfigFileFlags settings;
+
+    @Option(
+            names = "--output",
+            paramLabel = "DIR",
+            description = "Where everything is written. Default: .starforge in the repository.")
+    private Path output;
+
+    @Option(
+            names = "--device",
+            paramLabel = "NAME",
+            description = "auto, cpu, cuda, metal or mps. One that is named and missing is an error. Default: auto.")
+    private String device;
+
+    @Option(names = "--yes", description = "Do not ask before work of more than ten minutes.")
+    private boolean yes;
+
+    @Option(names = "--json", description = "Print one JSON object at the end.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (minutes != null && epochs != null) {
+            throw wrong("--minutes and --epochs: each says how long to train; give one of them");
+        }
+        if (minutes != null && !(minutes > 0)) {
+            throw wrong("--minutes: expected more than 0, got " + minutes);
+        }
+        RunConfig config = config();
+        String base = model != null ? model : config.isSet(Keys.MODEL) ? config.model() : EmbeddedModel.NAME;
+        Path place = ModelLocator.find(base);
+        Path out = output == null ? repository.resolve(DefaultModel.FOLDER) : output;
+        Selection selection = DeviceSelectionFlags.choose(config.device(), spec.commandLine());
+        PrintWriter err = spec.commandLine().getErr();
+        TuneProgress progress = new TuneProgress(spec.commandLine().getOut(), err, json, yes);
+        long began = System.nanoTime();
+        Tune.Result result;
+        try (ShutdownCleanup interruption = ShutdownCleanup.watch(
+                        Duration.ZERO, () -> {}, "interrupted; the same command continues where it ended", err);
+                Device opened = selection
+                        .backend()
+                        .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {
+            Device limited = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
+            MachineFacts machine = MachineFacts.of(
+                    selection.backend().name(),
+                    selection.backend().probe().found().get(config.deviceIndex()));
+            result = new Tune(new Tune.Setup(
+                            repository,
+                            out,
+                            config,
+                            base,
+                            place,
+                            length(),
+                            new Tune.Place(machine, limited, selection.reason()),
+                            new Tune.Helpers(new PretrainedModels(), GrammarProcess::starter, System::nanoTime),
+                            progress))
+                    .run();
+            interruption.finished();
+        }
+        return report(result, progress, (System.nanoTime() - began) * 1e-9);
+    }
+
+    private RunConfig config() {
+        List<String> flags = new ArrayList<>();
+        if (epochs != null) {
+            flags.add(Keys.EPOCHS.path() + "=" + epochs);
+        }
+        if (device != null) {
+            flags.add(Keys.FORCE.path() + "=" + DeviceSelectionFlags.setting(device, spec.commandLine()));
+        }
+        return settings.flags(settings.file(RunConfig.defaults()), flags);
+    }
+
+    private OptionalDouble length() {
+        boolean set = epochs != null || settings.hasFile();
+        return minutes != null
+                ? OptionalDouble.of(minutes)
+                : set ? OptionalDouble.empty() : OptionalDouble.of(USUAL_MINUTES);
+    }
+
+    private int report(Tune.Result result, TuneProgress progress, double seconds) {
+        PrintWriter out = spec.commandLine().getOut();
+        TuneSummary summary = new TuneSummary(result, seconds);
+        if (result.end() == Tune.End.FINISHED) {
+            result.model().ifPresent(file -> Checkpoints.writeWhole(file.resolveSibling("README.md"), summary.card()));
+        }
+        if (json) {
+            ObjectNode report = summary.json();
+            ReportOutput.json(out, report);
+        } else {
+            out.print(summary.text());
+            out.flush();
+        }
+        return switch (result.end()) {
+            case FINISHED, UP_TO_DATE, NOTHING_TO_LEARN -> ExitCode.DONE;
+            case DECLINED -> progress.asked() ? ExitCode.DONE : ExitCode.WRONG_USE;
+            case INTERRUPTED -> ExitCode.INTERRUPTED;
+        };
+    }
+
+    private ParameterException wrong(String message) {
+        return new ParameterException(spec.commandLine(), message);
+    }
+}

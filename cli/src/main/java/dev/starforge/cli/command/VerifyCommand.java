@@ -1,0 +1,159 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.options.DeviceFlags;
+import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.data.Jackson;
+import dev.starforge.train.verify.GoldenFolder;
+import dev.starforge.train.verify.Tolerances;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+@Command(
+        name = "verify",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        description = "Computes what another implementation computed, and compares: logits, greedy text, losses, "
+                + "gradients, training steps.",
+        footerHeading = "%nLayout:%n",
+        footer = {
+            "  FOLDER/models/NAME/ holds config.json, model.safetensors, adapter/ (optional), and the other",
+            "  implementation's results in expected.safetensors and expected.json.",
+            "",
+            "Examples:",
+            "  starforge verify GOLDEN --only starcoder2,llama3",
+            "  starforge verify GOLDEN --device cuda --replays 1000 --json",
+            "  starforge verify GOLDEN --dump OURS",
+        })
+final class VerifyCommand implements Callable<Integer> {
+    /** What a report is of, by its section. */
+    private static final Map<String, String> KINDS = Map.of(
+            "models", "model",
+            "tokenizers", "tokenizer",
+            "sampling", "sampling",
+            "int8_groups", "int8 groups",
+            "gguf", "gguf");
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private DeviceFlags flags;
+
+    @Parameters(paramLabel = "FOLDER", description = "Where models/ is.")
+    private Path folder;
+
+    @Option(names = "--only", split = ",", paramLabel = "NAME", description = "Just these models, separated by commas.")
+    private List<String> only = List.of();
+
+    @Option(
+            names = "--replays",
+            defaultValue = "10",
+            paramLabel = "N",
+            description =
+                    "How often a decode step is repeated to see that it gives the same bits; 0 also leaves out whether"
+                        + " one to eight texts in a step have the tokens they have alone. Default: ${DEFAULT-VALUE}.")
+    private int replays;
+
+    @Option(
+            names = "--dump",
+            paramLabel = "DIR",
+            description = "Write what was computed to DIR/NAME.safetensors, under the names of expected.safetensors.")
+    private Path dump;
+
+    @Option(names = "--json", description = "Print JSON.")
+    private boolean json;
+
+    @Override
+    public Integer call() throws IOException {
+        if (replays < 0) {
+            throw new ParameterException(spec.commandLine(), "--replays: expected at least 0, got " + replays);
+        }
+        List<String> names = names();
+        if (dump != null) {
+            Files.createDirectories(dump);
+        }
+        ObjectNode root = Jackson.object();
+        try (DeviceFlags.Opened opened = flags.open()) {
+            Tolerances tolerances = Tolerances.of(opened.device(), flags.convertedPrecision());
+            root.put("device", opened.device().name());
+            root.put("precision", flags.convertedPrecision().compute().name());
+            root.put("logits_tolerance", tolerances.logits());
+            root.put("loss_tolerance", tolerances.loss());
+            root.put("grad_tolerance", tolerances.gradient());
+            root.putArray("models");
+            GoldenFolder golden =
+                    new GoldenFolder(folder, opened.device(), flags.convertedPrecision(), flags.fallback());
+            for (String name : names) {
+                add(root, "models", golden.model(name, tolerances, replays, Optional.ofNullable(dump)));
+            }
+            if (only.isEmpty()) {
+                List.of("tokenizers", "sampling", "int8_groups", "gguf").forEach(root::putArray);
+                golden.formats((section, report) -> add(root, section, report));
+            }
+        }
+        boolean pass = KINDS.keySet().stream()
+                .flatMap(section -> root.path(section).valueStream())
+                .allMatch(report -> report.path("pass").booleanValue());
+        root.put("pass", pass);
+        if (json) {
+            ReportOutput.json(spec.commandLine().getOut(), root);
+        }
+        return pass ? 0 : 1;
+    }
+
+    /** Keeps a report and shows it to a person. */
+    private void add(ObjectNode root, String section, ObjectNode report) {
+        ((ArrayNode) root.path(section)).add(report);
+        if (!json) {
+            print(spec.commandLine().getOut(), report, Objects.requireNonNull(KINDS.get(section), section));
+        }
+    }
+
+    private List<String> names() throws IOException {
+        List<String> found = GoldenFolder.models(folder);
+        for (String name : only) {
+            if (!found.contains(name)) {
+                throw new ParameterException(
+                        spec.commandLine(), "--only " + name + ": not among " + String.join(", ", found));
+            }
+        }
+        return only.isEmpty() ? found : only;
+    }
+
+    private static void print(PrintWriter out, ObjectNode report, String what) {
+        boolean pass = report.path("pass").booleanValue();
+        String name = report.path("name").asString(report.path("type").asString(""));
+        out.println((pass ? "pass " : "FAIL ") + what + " " + name);
+        report.properties().forEach(entry -> {
+            if (!List.of("name", "type", "pass").contains(entry.getKey())
+                    && !entry.getValue().isNull()) {
+                out.printf(
+                        Locale.ROOT,
+                        "  %-30s %s%n",
+                        entry.getKey(),
+                        entry.getValue().isFloatingPointNumber()
+                                ? String.format(
+                                        Locale.ROOT, "%.3g", entry.getValue().doubleValue())
+                                : entry.getValue().asString());
+            }
+        });
+        out.flush();
+    }
+}

@@ -1,0 +1,73 @@
+package dev.starforge.cli.command;
+
+import dev.starforge.cli.model.ModelLocator;
+import dev.starforge.cli.options.ModelFlags;
+import dev.starforge.cli.options.ServingFlags;
+import dev.starforge.cli.serve.ModelServer;
+import dev.starforge.train.run.TunedModel;
+import java.net.URI;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Option;
+
+@Command(
+        name = "worker",
+        mixinStandardHelpOptions = true,
+        versionProvider = RootCommand.Version.class,
+        description = "Serves a model over HTTP for a pool, which it tells when it is ready.",
+        exitCodeListHeading = "%nExit codes:%n",
+        exitCodeList = {
+            "0:drained",
+            "2:wrong use",
+            "3:the model was refused",
+            "4:the device failed",
+            "5:out of device memory",
+            "6:nobody took the callback"
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  starforge worker --worker-id w1 --model MODEL --port 0 --callback-url http://127.0.0.1:7000/ready",
+            "  starforge worker --worker-id w1 --model MODEL --port 8081 --no-callback --adapter mine=RUN/best",
+        })
+final class WorkerCommand implements Callable<Integer> {
+    @Mixin
+    private ServingFlags options;
+
+    @Option(names = "--worker-id", required = true, paramLabel = "ID", description = "The name of this worker.")
+    private String workerId;
+
+    @Option(names = "--model", required = true, paramLabel = "MODEL", description = ModelFlags.KINDS)
+    private String model;
+
+    @Option(
+            names = "--port",
+            required = true,
+            paramLabel = "N",
+            description = "Where to listen; 0 takes a free one and prints it.")
+    private int port;
+
+    @ArgGroup
+    private Telling telling = new Telling();
+
+    static final class Telling {
+        @Option(names = "--callback-url", paramLabel = "URL", description = "Who is told when it is ready.")
+        private URI url;
+
+        @Option(names = "--no-callback", description = "Nobody is told, which is the default.")
+        private boolean nobody;
+
+        Optional<URI> listener() {
+            return nobody ? Optional.empty() : Optional.ofNullable(url);
+        }
+    }
+
+    @Override
+    public Integer call() {
+        TunedModel tuned =
+                TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
+        return new ModelServer(workerId, tuned, port, options, telling.listener()).run();
+    }
+}

@@ -1,0 +1,115 @@
+package dev.starforge.cli.model;
+
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.data.config.ConfigException;
+import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.report.TokenizerChoice;
+import dev.starforge.model.ModelException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.run.Scratch;
+import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.text.Tokenizers;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.Optional;
+
+/**
+ * Which tokenizer a dataset is made with: the one that is named, else the one that it was begun with, else the one of the model
+ * that will be trained on it, so that training just works. Where that model is not at hand one is trained, and
+ * {@code note} says what follows from that.
+ *
+ * @param model where the tokenizer comes from, if it is a model's
+ * @param note what the user did not say, in a sentence; empty where the choice is theirs
+ */
+public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, String note) {
+    private static final String TRAIN = "train:";
+    private static final int USUAL = 8192;
+
+    public static DatasetTokenizer of(RunConfig config, Path out) {
+        String named = config.get(DatasetKeys.TOKENIZER);
+        if (named.startsWith(TRAIN)) {
+            return new DatasetTokenizer(trained(config, named.substring(TRAIN.length())), Optional.empty(), "");
+        }
+        if (!named.equals("auto")) {
+            Path path = Path.of(named);
+            if (!Files.exists(path)) {
+                throw new DatasetException(path, "there is no such tokenizer; train:N makes one");
+            }
+            return new DatasetTokenizer(given(path), Optional.of(path), "");
+        }
+        Optional<TokenizerChoice.TokenizerToTrain> own = TokenizerChoice.trainedFor(out, USUAL);
+        if (own.isPresent()) {
+            return new DatasetTokenizer(own.get(), Optional.empty(), "");
+        }
+        return ofModel(config);
+    }
+
+    private static DatasetTokenizer ofModel(RunConfig config) {
+        String name = config.model();
+        if (name.equals(Scratch.NAME)) {
+            int size = config.get(Keys.VOCABULARY);
+            return new DatasetTokenizer(
+                    new TokenizerChoice.TokenizerToTrain(size),
+                    Optional.empty(),
+                    count(size) + ", for a new model (scratch)");
+        }
+        Path place;
+        try {
+            place = ModelLocator.find(name, "");
+        } catch (ModelException missing) {
+            return instead(name + " is not on this machine");
+        }
+        Path model = TunedModel.whole(place);
+        return Tokenizers.find(model).isEmpty()
+                ? instead(model + " has no tokenizer")
+                : new DatasetTokenizer(
+                        given(model),
+                        Optional.of(model),
+                        "tokenizer: that of " + model + ", as model.pretrained_model");
+    }
+
+    private static DatasetTokenizer instead(String reason) {
+        return new DatasetTokenizer(
+                new TokenizerChoice.TokenizerToTrain(USUAL),
+                Optional.empty(),
+                count(USUAL) + ", since " + reason
+                        + ". A new model (model.pretrained_model=scratch) can be trained on this dataset, a model with"
+                        + " another vocabulary cannot: for one, name its folder or .gguf file with --tokenizer or"
+                        + " model.pretrained_model");
+    }
+
+    private static String count(int size) {
+        return String.format(Locale.ROOT, "tokenizer: a new one of %,d tokens is trained", size);
+    }
+
+    private static TokenizerChoice.TokenizerToTrain trained(RunConfig config, String size) {
+        try {
+            return new TokenizerChoice.TokenizerToTrain(Integer.parseInt(size));
+        } catch (NumberFormatException notOne) {
+            throw wrong(config, "expected train:N with a number", notOne);
+        } catch (IllegalArgumentException tooFew) {
+            throw wrong(config, String.valueOf(tooFew.getMessage()), tooFew);
+        }
+    }
+
+    private static ConfigException wrong(RunConfig config, String message, Exception cause) {
+        ConfigException wrong = config.wrong(DatasetKeys.TOKENIZER, message);
+        wrong.initCause(cause);
+        return wrong;
+    }
+
+    private static TokenizerChoice.ExistingTokenizer given(Path path) {
+        if (path.toString().endsWith(".json")) {
+            return new TokenizerChoice.ExistingTokenizer(path, Tokenizer.read(path));
+        }
+        Path file = Files.isDirectory(path) ? path.resolve("tokenizer.json") : path;
+        return new TokenizerChoice.ExistingTokenizer(
+                file,
+                Tokenizers.find(path)
+                        .orElseThrow(
+                                () -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
+    }
+}

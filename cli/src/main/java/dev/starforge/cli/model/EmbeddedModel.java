@@ -1,0 +1,51 @@
+package dev.starforge.cli.model;
+
+import dev.starforge.data.Hashes;
+import dev.starforge.model.ModelException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+
+/**
+ * The base model that ships inside the program, so that everything can be tried with nothing at hand. Weights are mapped
+ * from a file, so it is unpacked once, under its hash: another version of the program has a file of its own.
+ */
+public final class EmbeddedModel {
+    public static final String NAME = "nano";
+
+    public static final String NOTE =
+            "model: nano, which is inside the program: 22 M parameters, for completing code and as a base to tune;"
+                    + " --model names a larger one";
+
+    private static final String RESOURCE = "/dev/starforge/cli/nano.gguf";
+    private static final int DIGITS = 12;
+
+    private EmbeddedModel() {}
+
+    /** The file, unpacked where it is not yet. */
+    static Path file() {
+        return file(Environment.system().home());
+    }
+
+    public static Path file(Path home) {
+        try (InputStream in = EmbeddedModel.class.getResourceAsStream(RESOURCE)) {
+            if (in == null) {
+                throw new ModelException(Path.of(NAME), "this build has no model inside; name one");
+            }
+            byte[] bytes = in.readAllBytes();
+            Path folder = home.resolve("embedded");
+            Path file = folder.resolve(NAME + "-" + Hashes.sha256(bytes).substring(0, DIGITS) + ".gguf");
+            if (!Files.isRegularFile(file)) {
+                Files.createDirectories(folder);
+                Path partial = Files.createTempFile(folder, NAME, ".partial");
+                Files.write(partial, bytes);
+                Files.move(partial, file, StandardCopyOption.ATOMIC_MOVE);
+            }
+            return file;
+        } catch (IOException failure) {
+            throw new ModelException(home, "cannot unpack " + NAME + " here: " + failure, failure);
+        }
+    }
+}

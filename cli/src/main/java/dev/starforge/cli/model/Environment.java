@@ -1,0 +1,100 @@
+package dev.starforge.cli.model;
+
+import dev.starforge.cli.hub.HubException;
+import dev.starforge.cli.hub.ModelStore;
+import dev.starforge.cli.hub.Proxies;
+import java.io.IOException;
+import java.net.ProxySelector;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeSet;
+
+/**
+ * What the environment says of models: where they are kept, and how to reach the hub. Names that HF's tools have are theirs.
+ *
+ * @param user the user's own folder
+ */
+public record Environment(Map<String, String> variables, Path user) {
+    public static Environment system() {
+        return new Environment(System.getenv(), Path.of(System.getProperty("user.home")));
+    }
+
+    private Optional<String> variable(String name) {
+        return Optional.ofNullable(variables.get(name)).filter(value -> !value.isBlank());
+    }
+
+    /** Where all that we keep for a user is. */
+    public Path home() {
+        return variable("STARFORGE_HOME").map(Path::of).orElse(user.resolve(Path.of(".local", "share", "starforge")));
+    }
+
+    public ModelStore store() {
+        List<Path> caches = new ArrayList<>();
+        variable("HF_HUB_CACHE").map(Path::of).ifPresent(caches::add);
+        variable("HF_HOME").map(home -> Path.of(home, "hub")).ifPresent(caches::add);
+        caches.add(user.resolve(Path.of(".cache", "huggingface", "hub")));
+        return new ModelStore(home().resolve("models"), List.copyOf(caches));
+    }
+
+    public URI endpoint() {
+        String text = variable("HF_ENDPOINT").orElse("https://huggingface.co");
+        try {
+            return URI.create(text);
+        } catch (IllegalArgumentException wrong) {
+            throw new HubException("HF_ENDPOINT: expected https://HOST, got " + text, wrong);
+        }
+    }
+
+    /** Whether the network is not to be used. */
+    public boolean offline() {
+        return variable("HF_HUB_OFFLINE")
+                .filter(value -> List.of("1", "true", "yes", "on").contains(value.toLowerCase(Locale.ROOT)))
+                .isPresent();
+    }
+
+    /** From {@code HF_TOKEN}, or the file that {@code hf auth login} writes. */
+    public Optional<String> token() {
+        if (variable("HF_TOKEN").isPresent()) {
+            return variable("HF_TOKEN").map(String::strip);
+        }
+        Path file = variable("HF_TOKEN_PATH")
+                .map(Path::of)
+                .orElse(variable("HF_HOME")
+                        .map(home -> Path.of(home, "token"))
+                        .orElse(user.resolve(Path.of(".cache", "huggingface", "token"))));
+        try {
+            return Files.isRegularFile(file)
+                    ? Optional.of(Files.readString(file).strip()).filter(text -> !text.isEmpty())
+                    : Optional.empty();
+        } catch (IOException failure) {
+            throw new HubException(file + ": the token cannot be read: " + failure, failure);
+        }
+    }
+
+    /** Variables that are set and steer other programs of this kind: what there is here instead, a sentence each. */
+    public List<String> unheeded() {
+        List<String> notes = new ArrayList<>();
+        for (String name : new TreeSet<>(variables.keySet())) {
+            if (name.startsWith("PYTORCH_")) {
+                notes.add(
+                        name + " is set and does nothing: there is no PyTorch here. Operations without a kernel run as"
+                                + " their definitions on the same device, and --no-fallback forbids that");
+            } else if (name.startsWith("METAL_DE")) {
+                notes.add(name + " is set: Apple's Metal reads it, Starforge does not");
+            } else if (name.equals("RUST_LOG")) {
+                notes.add("RUST_LOG is set and does nothing: a worker's log has --log-level");
+            }
+        }
+        return notes;
+    }
+
+    public ProxySelector proxies() {
+        return Proxies.of(this::variable);
+    }
+}

@@ -1,0 +1,54 @@
+package dev.starforge.cli.model;
+
+import dev.starforge.cli.hub.ModelId;
+import dev.starforge.cli.hub.ModelStore;
+import dev.starforge.model.ModelException;
+import dev.starforge.train.run.TunedModel;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Where a model that was named is: a path, or a name in the store or in HF's cache. */
+public final class ModelLocator {
+    private ModelLocator() {}
+
+    /** A model with all its weights: what was named, or the best state of a run that trained every weight. */
+    public static Path find(String name) {
+        Path place = find(name, "A folder with config.json and safetensors, a .gguf file, or `scratch` will do");
+        return TunedModel.whole(place);
+    }
+
+    /** The same; {@code expected} is a sentence on what else could be named. */
+    public static Path find(String name, String expected) {
+        return find(name, expected, Environment.system().store());
+    }
+
+    public static Path find(String name, String expected, ModelStore store) {
+        Path path = path(name);
+        if (Files.exists(path)) {
+            return path;
+        }
+        if (name.equals(EmbeddedModel.NAME)) {
+            return EmbeddedModel.file();
+        }
+        return store.find(name).orElseThrow(() -> {
+            List<String> searched =
+                    new ArrayList<>(List.of(path.toAbsolutePath().toString()));
+            store.places(name).forEach(place -> searched.add(place.toString()));
+            String pull = ModelId.parse(name).isPresent() ? "`starforge pull " + name + "` fetches it. " : "";
+            return new ModelException(
+                    path,
+                    "there is no such model here; looked for " + String.join(", ", searched) + ". " + pull + expected);
+        });
+    }
+
+    private static Path path(String name) {
+        try {
+            return Path.of(name);
+        } catch (InvalidPathException none) {
+            throw new ModelException(Path.of(""), "expected a path or an id, got " + name, none);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+package dev.starforge.cli.model;
+
+import dev.starforge.cli.hub.ModelId;
+import dev.starforge.data.Tokenizer;
+import dev.starforge.model.ModelException;
+import dev.starforge.train.plan.Preflight;
+import dev.starforge.train.text.Tokenizers;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** Where the models are that are trained; one that is missing is an error that says how to get one. */
+public final class PretrainedModels implements Preflight.Models {
+    @Override
+    public Path find(String name) {
+        try {
+            return ModelLocator.find(name);
+        } catch (ModelException missing) {
+            Path path = Path.of(name);
+            throw new ModelException(
+                    path,
+                    String.valueOf(missing.getMessage())
+                                    .substring(path.toString().length() + 2) + ". To get one: `starforge pull "
+                            + ModelId.parse(name).map(ModelId::toString).orElse("bigcode/starcoder2-3b")
+                            + "`"
+                            + ", and set model.pretrained_model to its name. Without one: "
+                            + "--set model.pretrained_model=scratch trains a new small model with the sizes "
+                            + "model.hidden_size, model.num_hidden_layers and model.num_attention_heads; "
+                            + "`starforge train --init` writes a file with these settings",
+                    missing);
+        }
+    }
+
+    @Override
+    public Optional<Tokenizer> tokenizer(Path model) {
+        return Tokenizers.find(model);
+    }
+}

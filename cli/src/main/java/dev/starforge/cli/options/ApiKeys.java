@@ -1,0 +1,37 @@
+package dev.starforge.cli.options;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/** The API keys in a file, one a line. */
+public final class ApiKeys {
+    private ApiKeys() {}
+
+    /**
+     * @param setting that names the file
+     * @param wrong makes an error of a message; a file that was named must have a key
+     */
+    public static List<String> read(
+            String setting, @Nullable Path file, Function<String, ? extends RuntimeException> wrong) {
+        if (file == null) {
+            return List.of();
+        }
+        List<String> keys;
+        try {
+            keys = Files.readAllLines(file).stream()
+                    .map(String::strip)
+                    .filter(line -> !line.isEmpty())
+                    .toList();
+        } catch (IOException failure) {
+            throw wrong.apply(setting + ": " + file + " cannot be read: " + failure);
+        }
+        if (keys.isEmpty()) {
+            throw wrong.apply(setting + ": " + file + " has no key");
+        }
+        return keys;
+    }
+}

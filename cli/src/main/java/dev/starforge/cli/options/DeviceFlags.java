@@ -1,0 +1,181 @@
+package dev.starforge.cli.options;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Selection;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
+import picocli.CommandLine;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** The flags of every verb that computes: where, and how. */
+public final class DeviceFlags {
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec verb;
+
+    @Mixin
+    private DeviceSelectionFlags place;
+
+    @Option(
+            names = "--no-fallback",
+            description = "Fail, naming the operation, where the device has no kernel of its own for it.")
+    private boolean noFallback;
+
+    @Option(
+            names = {"--weights", "--dtype"},
+            paramLabel = "TYPE",
+            converter = Storage.Parser.class,
+            description =
+                    "How weights are kept: stored, or converted while they are loaded, in pieces, to f32, bf16, f16,"
+                        + " nf4, mxfp4, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_0, q5_1, q4_0, q4_1 or int8 (groups of"
+                        + " 128, as train has it). Stored is as in the file where the device computes with that type,"
+                        + " f32 elsewhere. Default: stored; f32 for verify.")
+    private Storage storage;
+
+    @Option(
+            names = "--kv-dtype",
+            paramLabel = "TYPE",
+            converter = Cached.class,
+            description =
+                    "How cached keys and values are kept: f32, bf16, f16, or int8 with a scale for every position and"
+                            + " head. Default: f16; f32 for verify. Not for logits, which keeps none.")
+    private DType kv;
+
+    @Option(
+            names = "--precision",
+            paramLabel = "TYPE",
+            defaultValue = "f32",
+            converter = Compute.class,
+            description =
+                    "What activations are rounded to: f32, bf16 or f16. Sums, softmax and logits are float32 in any"
+                            + " case, and weights of the file in a float type become of this one. Default:"
+                            + " ${DEFAULT-VALUE}.")
+    private DType compute;
+
+    @Option(
+            names = "--exact",
+            description =
+                    "Products with weights of 4 to 8 bits take activations as they are. Without it, the CPU rounds "
+                            + "them to 8 bits when it generates, as llama.cpp does; other verbs are always exact.")
+    private boolean exact;
+
+    /** A device that was opened, and why this one. */
+    public record Opened(Device device, Selection selection) implements AutoCloseable {
+        @Override
+        public void close() {
+            device.close();
+        }
+    }
+
+    public Opened open() {
+        Selection selection = place.choose();
+        return new Opened(place.open(selection), selection);
+    }
+
+    void force(String flag, String device, int number) {
+        place.force(flag, device, number);
+    }
+
+    public int deviceIndex() {
+        return place.index();
+    }
+
+    public Fallback fallback() {
+        PrintWriter err = verb.commandLine().getErr();
+        return new Fallback(!noFallback, Set.of(), err::println);
+    }
+
+    static final class Compute implements CommandLine.ITypeConverter<DType> {
+        @Override
+        public DType convert(String given) {
+            return switch (given.toLowerCase(Locale.ROOT)) {
+                case "f32", "fp32", "float32" -> DType.F32;
+                case "bf16", "bfloat16" -> DType.BF16;
+                case "f16", "fp16", "float16" -> DType.F16;
+                default -> throw new CommandLine.TypeConversionException("expected f32, bf16 or f16, got " + given);
+            };
+        }
+    }
+
+    static final class Cached implements CommandLine.ITypeConverter<DType> {
+        @Override
+        public DType convert(String given) {
+            if (given.equalsIgnoreCase("int8")) {
+                return DType.I8;
+            }
+            try {
+                return new Compute().convert(given);
+            } catch (CommandLine.TypeConversionException unknown) {
+                throw new CommandLine.TypeConversionException("expected f32, bf16, f16 or int8, got " + given);
+            }
+        }
+    }
+
+    /** How weights are kept, if they are not kept as stored. */
+    private record Storage(Optional<DType> converted) {
+        private static final Storage AS_STORED = new Storage(Optional.empty());
+
+        static final class Parser implements CommandLine.ITypeConverter<Storage> {
+            @Override
+            public Storage convert(String given) {
+                if (given.equalsIgnoreCase("stored")) {
+                    return AS_STORED;
+                }
+                if (given.equalsIgnoreCase("int8")) {
+                    return new Storage(Optional.of(DType.INT8_128)); // as `train` has it: groups of 128
+                }
+                for (DType type : DType.values()) {
+                    if (type.isWeight() && type.name().equalsIgnoreCase(given)) {
+                        return new Storage(Optional.of(type));
+                    }
+                }
+                throw new CommandLine.TypeConversionException("expected stored or a type of weights, got " + given);
+            }
+        }
+    }
+
+    /**
+     * For those who use a model: weights as they are stored, a cache of 16 bits, and products as fast as the quality of the
+     * weights allows, unless a flag says otherwise.
+     */
+    public Precision precision() {
+        DType cache = compute == DType.F32 ? DType.F16 : compute;
+        return precision(Storage.AS_STORED, cache).withInt8Activations(!exact);
+    }
+
+    /** For those who compare it: weights and cache in the type it computes in unless a flag says otherwise. */
+    public Precision convertedPrecision() {
+        return precision(new Storage(Optional.of(compute)), compute);
+    }
+
+    /** For verbs that keep no keys and values. */
+    public void refuseKv() {
+        if (kv != null) {
+            throw new CommandLine.ParameterException(
+                    verb.commandLine(), "--kv-dtype: " + verb.name() + " keeps no keys and values");
+        }
+    }
+
+    private Precision precision(Storage otherwise, DType otherwiseKv) {
+        Precision precision = Precision.of(compute).withKv(kv == null ? otherwiseKv : kv);
+        return (storage == null ? otherwise : storage)
+                .converted()
+                .map(precision::withStorage)
+                .orElseGet(precision::withWeightsAsStored);
+    }
+
+    public static Path kernelCache() {
+        String cache = System.getenv("XDG_CACHE_HOME");
+        return cache == null || cache.isEmpty()
+                ? Path.of(System.getProperty("user.home"), ".cache", "starforge", "kernels")
+                : Path.of(cache, "starforge", "kernels");
+    }
+}

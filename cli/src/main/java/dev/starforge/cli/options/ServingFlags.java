@@ -1,0 +1,193 @@
+package dev.starforge.cli.options;
+
+import dev.starforge.serve.log.EventLog.LogLevel;
+import java.nio.file.Path;
+import java.util.Map;
+import picocli.CommandLine;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** What {@code worker} and {@code serve} have in common: how a model is served. */
+public final class ServingFlags {
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec verb;
+
+    @Mixin
+    public DeviceFlags flags;
+
+    @Option(names = "--cuda-device", paramLabel = "N", description = "The same as --device cuda --device-index N.")
+    private Integer cuda;
+
+    @Option(names = "--metal-device", paramLabel = "N", description = "The same as --device metal --device-index N.")
+    private Integer metal;
+
+    @Option(
+            names = "--host",
+            defaultValue = "127.0.0.1",
+            paramLabel = "ADDRESS",
+            description = "Where to listen. One that other machines reach needs --api-key-file. Default: 127.0.0.1.")
+    public String host;
+
+    @Option(
+            names = "--api-key-file",
+            paramLabel = "FILE",
+            description = "Keys, one a line, of which a request must have one (Authorization: Bearer KEY).")
+    public Path keys;
+
+    @Option(
+            names = "--served-model-name",
+            paramLabel = "NAME",
+            description = "What clients call the model. Default: the name of its file or folder.")
+    public String servedName;
+
+    @Option(
+            names = "--adapter",
+            paramLabel = "NAME=DIR",
+            description =
+                    "A LoRA adapter that requests can choose by name: its folder, a checkpoint or a run. May be given "
+                            + "several times.")
+    public Map<String, Path> adapters = Map.of();
+
+    @Option(
+            names = "--adapter-root",
+            paramLabel = "DIR",
+            description = "Adapters below it can be loaded while it runs (POST /v1/load_lora_adapter). Default: none.")
+    public Path adapterRoot;
+
+    @Option(
+            names = "--max-adapters",
+            paramLabel = "N",
+            description = "Adapters at once. Default: as many as --adapter names, 8 with --adapter-root.")
+    Integer maxAdapters;
+
+    @Option(
+            names = "--max-lora-rank",
+            defaultValue = "64",
+            paramLabel = "N",
+            description = "The highest rank of an adapter. Default: 64.")
+    public int maxRank;
+
+    @Option(
+            names = "--max-batch",
+            defaultValue = "32",
+            paramLabel = "N",
+            description = "Sequences computed at once, 1 to 64; others wait. Default: 32.")
+    public int maxBatch;
+
+    @Option(
+            names = "--max-queue",
+            defaultValue = "256",
+            paramLabel = "N",
+            description = "Requests at once, waiting ones included; more are answered 429. Default: 256.")
+    public int maxQueue;
+
+    @Option(
+            names = "--context",
+            paramLabel = "N",
+            description = "The longest sequence, prompt and answer together. Default: the model's.")
+    public Integer context;
+
+    @Option(
+            names = "--kv-memory",
+            paramLabel = "SIZE",
+            description =
+                    "For cached keys and values, such as 512M or 4G. Default: what --max-batch contexts need, but at "
+                            + "most a quarter of the memory that is free.")
+    public String kvMemory;
+
+    @Option(
+            names = "--inference-timeout",
+            defaultValue = "300",
+            paramLabel = "SECONDS",
+            description = "The longest that a request may take. Default: 300.")
+    public int timeout;
+
+    @Option(
+            names = "--chat-template",
+            paramLabel = "FILE",
+            description = "A Jinja template for chats. Default: the model's own.")
+    public Path chatTemplate;
+
+    @Option(
+            names = "--log-level",
+            defaultValue = "info",
+            paramLabel = "LEVEL",
+            description = "debug, info, warn or error. Default: info.")
+    LogLevel level;
+
+    @Option(names = "--verbose", description = "The same as --log-level debug.")
+    private boolean verbose;
+
+    public LogLevel level() {
+        return verbose ? LogLevel.DEBUG : level;
+    }
+
+    /** Bytes that a flag says, or none. */
+    public long kvBytes() {
+        if (kvMemory == null) {
+            return 0;
+        }
+        if (!kvMemory.matches("[1-9][0-9]{0,8}[KMGkmg]?")) {
+            throw wrong("--kv-memory: expected a number of bytes such as 512M or 4G, got " + kvMemory);
+        }
+        String digits = kvMemory.replaceAll("[^0-9]", "");
+        int shift = switch (Character.toUpperCase(kvMemory.charAt(kvMemory.length() - 1))) {
+            case 'K' -> 10;
+            case 'M' -> 20;
+            case 'G' -> 30;
+            default -> 0;
+        };
+        return Long.parseLong(digits) << shift;
+    }
+
+    public int places() {
+        return maxAdapters != null ? maxAdapters : Math.max(adapters.size(), adapterRoot == null ? 0 : 8);
+    }
+
+    /** Everything that can be said of the flags alone. */
+    public void check(int port) {
+        if (port < 0 || port > 65_535) {
+            throw wrong("--port: expected 0 to 65535, got " + port);
+        }
+        if (servedName != null && (servedName.isBlank() || servedName.length() > 128)) {
+            throw wrong("--served-model-name: expected 1 to 128 characters, got " + servedName.length());
+        }
+        if (adapters.containsKey("")) {
+            throw wrong("--adapter: expected NAME=DIR, got no name");
+        }
+        if (maxBatch < 1 || maxBatch > 64) {
+            throw wrong("--max-batch: expected 1 to 64, got " + maxBatch);
+        }
+        for (Map.Entry<String, Integer> each : Map.of(
+                        "--max-queue", maxQueue, "--inference-timeout", timeout, "--max-lora-rank", maxRank)
+                .entrySet()) {
+            if (each.getValue() < 1) {
+                throw wrong(each.getKey() + ": expected at least 1, got " + each.getValue());
+            }
+        }
+        if (places() < adapters.size()) {
+            throw wrong("--max-adapters: " + places() + " places for " + adapters.size() + " adapters");
+        }
+        kvBytes();
+        if (cuda != null && metal != null) {
+            throw wrong("--cuda-device and --metal-device: give one of them");
+        }
+        if (cuda != null) {
+            flags.force("--cuda-device", "cuda", cuda);
+        }
+        if (metal != null) {
+            flags.force("--metal-device", "metal", metal);
+        }
+    }
+
+    public ParameterException wrong(String message) {
+        return new ParameterException(verb.commandLine(), message);
+    }
+
+    public CommandLine commandLine() {
+        return verb.commandLine();
+    }
+}

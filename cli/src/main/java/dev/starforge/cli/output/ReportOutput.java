@@ -1,0 +1,30 @@
+package dev.starforge.cli.output;
+
+import dev.starforge.data.Jackson;
+import java.io.PrintWriter;
+import tools.jackson.databind.node.ObjectNode;
+
+/** A report of a verb: JSON for machines, a line for each field for people. */
+public final class ReportOutput {
+    private ReportOutput() {}
+
+    public static void json(PrintWriter out, ObjectNode report) {
+        out.println(Jackson.indented(report));
+        out.flush();
+    }
+
+    static void fields(PrintWriter out, ObjectNode report) {
+        report.properties()
+                .forEach(entry ->
+                        out.println(entry.getKey() + ": " + entry.getValue().asString()));
+        out.flush();
+    }
+
+    public static void print(PrintWriter out, ObjectNode report, boolean json) {
+        if (json) {
+            json(out, report);
+        } else {
+            fields(out, report);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package dev.starforge.cli.process;
+
+import dev.starforge.cli.hub.HubException;
+import dev.starforge.data.DatasetException;
+import dev.starforge.data.TokenizerException;
+import dev.starforge.data.config.ConfigException;
+import dev.starforge.model.ModelException;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.train.TrainException;
+import java.io.IOException;
+import java.util.Map;
+import picocli.CommandLine.Model.UsageMessageSpec;
+
+/** How the program ends, the same for the same kind of end in every verb; {@code doctor} alone has three answers of its own. */
+public final class ExitCode {
+    public static final int DONE = 0;
+
+    /** A file is missing or broken, a device is, a proof does not hold: what was asked for could not be done. */
+    public static final int FAILED = 1;
+
+    /** A verb, a flag or a setting that does not exist or has no such value: it cannot be done as it was asked for. */
+    public static final int WRONG_USE = 2;
+
+    /** As the shell has it for a process that SIGINT ended, 128 + 2; for SIGTERM the JVM says 143. */
+    public static final int INTERRUPTED = 130;
+
+    private ExitCode() {}
+
+    /** For the help text. */
+    public static Map<String, String> table() {
+        return UsageMessageSpec.keyValuesMap(
+                DONE + ":done",
+                FAILED + ":a file is missing or broken, or the work failed; the last line says why",
+                WRONG_USE + ":the command line or a setting is wrong",
+                INTERRUPTED + ":interrupted; 143 when terminated");
+    }
+
+    public static int of(Exception failure) {
+        return switch (failure) {
+            case ConfigException _ -> WRONG_USE;
+            case ShutdownCleanup.Interrupted _ -> INTERRUPTED;
+            default -> FAILED;
+        };
+    }
+
+    /** Whether somebody foresaw it; anything else is a defect of ours. */
+    public static boolean foreseen(Exception failure) {
+        return switch (failure) {
+            case ConfigException _,
+                    DatasetException _,
+                    HubException _,
+                    IOException _,
+                    ShutdownCleanup.Interrupted _,
+                    ModelException _,
+                    TensorException _,
+                    TokenizerException _,
+                    TrainException _ -> true;
+            default -> false;
+        };
+    }
+}

@@ -1,0 +1,28 @@
+package dev.starforge.cli.process;
+
+import java.lang.management.ManagementFactory;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** How this program was started, to start it again: the same Java, its options and its modules, or in a test its class path. */
+public final class LauncherCommand {
+    private static final String MAIN_CLASS = "dev.starforge.cli.Main";
+
+    private LauncherCommand() {}
+
+    /** The command line without a verb. */
+    public static List<String> command() {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        String module = System.getProperty("jdk.module.main");
+        if (module != null && module.equals(LauncherCommand.class.getModule().getName())) {
+            command.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
+            command.addAll(List.of("-m", module + "/" + MAIN_CLASS));
+        } else {
+            command.addAll(List.of("--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED"));
+            command.addAll(List.of("-cp", System.getProperty("java.class.path"), MAIN_CLASS));
+        }
+        return command;
+    }
+}

@@ -1,0 +1,71 @@
+package dev.starforge.cli.train;
+
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.run.RunEvents;
+import java.util.Locale;
+import java.util.function.LongSupplier;
+
+/** Passes on what a run tells, and also says when it goes from one phase to the next and how long each took. */
+public final class PhaseLog implements RunEvents {
+    private final RunEvents next;
+    private final LongSupplier nanoTime;
+    private String phase = "loading";
+    private long began;
+
+    public PhaseLog(RunEvents next, LongSupplier nanoTime) {
+        this.next = next;
+        this.nanoTime = nanoTime;
+        began = nanoTime.getAsLong();
+        next.note("loading begins: model, data, memory of a step");
+    }
+
+    private void enter(String name) {
+        if (!name.equals(phase)) {
+            next.note(took() + "; " + name + " begins");
+            phase = name;
+            began = nanoTime.getAsLong();
+        }
+    }
+
+    private String took() {
+        return String.format(Locale.ROOT, "%s took %.2f s", phase, (nanoTime.getAsLong() - began) * 1e-9);
+    }
+
+    /** The last phase is over. */
+    public void end() {
+        next.note(took());
+    }
+
+    @Override
+    public void begins(long step) {
+        enter("training");
+        next.begins(step);
+    }
+
+    @Override
+    public void step(Step step) {
+        next.step(step);
+    }
+
+    @Override
+    public void data(String split, DataFacts facts) {
+        next.data(split, facts);
+    }
+
+    @Override
+    public void evaluating(long step, long tokens, long all, double seconds) {
+        enter("evaluation");
+        next.evaluating(step, tokens, all, seconds);
+    }
+
+    @Override
+    public void evaluated(long step, double loss, boolean best) {
+        enter("evaluation");
+        next.evaluated(step, loss, best);
+    }
+
+    @Override
+    public void note(String text) {
+        next.note(text);
+    }
+}

@@ -1,0 +1,70 @@
+package dev.starforge.cli.train;
+
+import dev.starforge.tensor.DType;
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.plan.Profile;
+import dev.starforge.train.plan.ProfiledDevice;
+import dev.starforge.train.run.RunEvents;
+import java.util.Optional;
+
+/** Lets some steps of a run pass, takes the time of one, and measures the operations of all that follow, and of nothing between them. */
+public final class ProfiledRun implements RunEvents {
+    private static final int WARM = 4;
+
+    private final RunEvents events;
+    private final ProfiledDevice device;
+    private int steps;
+    private long tokens;
+    private double stepSeconds;
+
+    public ProfiledRun(RunEvents events, ProfiledDevice device) {
+        this.events = events;
+        this.device = device;
+    }
+
+    @Override
+    public void begins(long step) {
+        events.begins(step);
+        if (steps >= WARM) {
+            device.start();
+        }
+    }
+
+    @Override
+    public void step(Step step) {
+        device.stop();
+        steps++;
+        if (steps == WARM) {
+            stepSeconds = (step.tokens() - tokens) / step.tokensPerSecond();
+        }
+        tokens = step.tokens();
+        events.step(step);
+    }
+
+    /** What was measured; nothing where the run was too short. */
+    public Optional<Profile> profile(DType compute) {
+        return steps > WARM
+                ? Optional.of(new Profile(steps - WARM, stepSeconds, device.peak(compute), device.rows()))
+                : Optional.empty();
+    }
+
+    @Override
+    public void data(String split, DataFacts facts) {
+        events.data(split, facts);
+    }
+
+    @Override
+    public void evaluating(long step, long done, long all, double seconds) {
+        events.evaluating(step, done, all, seconds);
+    }
+
+    @Override
+    public void evaluated(long step, double loss, boolean best) {
+        events.evaluated(step, loss, best);
+    }
+
+    @Override
+    public void note(String text) {
+        events.note(text);
+    }
+}

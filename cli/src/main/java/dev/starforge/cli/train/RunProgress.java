@@ -1,0 +1,170 @@
+package dev.starforge.cli.train;
+
+import dev.starforge.cli.output.ProgressBar;
+import dev.starforge.data.Jackson;
+import dev.starforge.tensor.device.Usage;
+import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.plan.Profile;
+import dev.starforge.train.run.Durations;
+import dev.starforge.train.run.RunEvents;
+import java.io.PrintWriter;
+import java.util.Locale;
+import tools.jackson.databind.node.ObjectNode;
+
+/** A run as people or machines watch it: a bar on a terminal, lines in a pipe, JSON on request. */
+public final class RunProgress implements RunEvents {
+    private static final double TERMINAL_SECONDS = 0.5;
+    private static final double PIPE_SECONDS = 10;
+
+    private final ProgressBar bar;
+    private final boolean json;
+    private final int every;
+    private long tokens = -1;
+    private double seconds;
+    private long firstStep;
+    private double evaluationTold;
+
+    public RunProgress(PrintWriter out, boolean terminal, boolean json, int every) {
+        this.bar = new ProgressBar(out, terminal && !json);
+        this.json = json;
+        this.every = every;
+    }
+
+    @Override
+    public void step(Step step) {
+        if (tokens < 0) {
+            firstStep = step.step();
+        }
+        double took = tokens < 0 ? 0 : (step.tokens() - tokens) / step.tokensPerSecond();
+        tokens = step.tokens();
+        seconds += took;
+        long timed = step.step() - firstStep;
+        double left = timed == 0 ? Double.NaN : seconds / timed * (step.steps() - step.step());
+        if (json) {
+            ObjectNode line = Jackson.object();
+            line.put("event", "step")
+                    .put("step", step.step())
+                    .put("steps", step.steps())
+                    .put("epoch", step.epoch());
+            line.put("tokens", step.tokens()).put("loss_tokens", step.lossTokens());
+            line.put("loss", step.loss()).put("lr", step.learningRate());
+            line.put("grad_norm", step.gradientNorm()).put("tokens_per_second", step.tokensPerSecond());
+            bar.print(line.toString());
+            return;
+        }
+        String text = String.format(
+                Locale.ROOT,
+                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s steps/s%s  %s left",
+                step.step(),
+                step.steps(),
+                step.loss(),
+                step.learningRate(),
+                step.gradientNorm(),
+                step.tokensPerSecond(),
+                timed == 0 ? "?" : String.format(Locale.ROOT, "%.2f", timed / seconds),
+                usage(step.usage()),
+                Durations.text(left));
+        if (bar.isTerminal()) {
+            bar.draw("train", step.step(), step.steps(), text);
+        } else if (step.step() % every == 0 || step.step() == 1 || step.step() == step.steps()) {
+            bar.print(text);
+        }
+    }
+
+    /** Of a GPU, where its driver says so. */
+    private static String usage(Usage usage) {
+        return usage.memoryBytes() < 0 || usage.utilization() < 0
+                ? ""
+                : String.format(
+                        Locale.ROOT, "  GPU %.0f %% %.1f GB", 100 * usage.utilization(), usage.memoryBytes() / 1e9);
+    }
+
+    @Override
+    public void data(String split, DataFacts facts) {
+        if (json) {
+            ObjectNode line = Jackson.object().put("event", "data").put("split", split);
+            line.put("documents", facts.documents())
+                    .put("loss_tokens", facts.lossTokens())
+                    .put("tokens", facts.tokens());
+            line.put("divided_documents", facts.divided())
+                    .put("dropped_documents", facts.dropped())
+                    .put("dropped_loss_tokens", facts.droppedLossTokens());
+            bar.print(line.toString());
+        } else {
+            bar.print(split + ": " + facts.used());
+        }
+        if (!facts.lost().isEmpty()) {
+            note(split + ": " + facts.lost());
+        }
+    }
+
+    /** A bar that moves on a terminal, a line every few seconds elsewhere; a short evaluation says nothing. */
+    @Override
+    public void evaluating(long step, long tokens, long all, double seconds) {
+        if (seconds < evaluationTold) {
+            evaluationTold = 0;
+        }
+        if (tokens >= all || seconds - evaluationTold < (bar.isTerminal() ? TERMINAL_SECONDS : PIPE_SECONDS)) {
+            return;
+        }
+        evaluationTold = seconds;
+        double left = seconds / tokens * (all - tokens);
+        if (json) {
+            bar.print(Jackson.object()
+                    .put("event", "evaluating")
+                    .put("step", step)
+                    .put("tokens", tokens)
+                    .put("of", all)
+                    .put("seconds_left", left)
+                    .toString());
+            return;
+        }
+        String text = String.format(
+                Locale.ROOT,
+                "evaluation at step %d  %,d of %,d tokens  %.0f tokens/s  %s left",
+                step,
+                tokens,
+                all,
+                tokens / seconds,
+                Durations.text(left));
+        if (bar.isTerminal()) {
+            bar.draw("evaluate", tokens, all, text);
+        } else {
+            bar.print(text);
+        }
+    }
+
+    @Override
+    public void evaluated(long step, double loss, boolean best) {
+        if (json) {
+            bar.print(Jackson.object()
+                    .put("event", "evaluation")
+                    .put("step", step)
+                    .put("loss", loss)
+                    .put("perplexity", Math.exp(loss))
+                    .put("best", best)
+                    .toString());
+        } else {
+            bar.print(String.format(
+                    Locale.ROOT,
+                    "step %d  validation loss %.4f  perplexity %.3f%s",
+                    step,
+                    loss,
+                    Math.exp(loss),
+                    best ? "  (best)" : ""));
+        }
+    }
+
+    public void profile(Profile profile) {
+        if (json) {
+            bar.print(profile.json().put("event", "profile").toString());
+        } else {
+            profile.table().forEach(bar::print);
+        }
+    }
+
+    @Override
+    public void note(String text) {
+        bar.print(json ? Jackson.object().put("event", "note").put("text", text).toString() : text);
+    }
+}

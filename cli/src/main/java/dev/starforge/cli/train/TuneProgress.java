@@ -1,0 +1,155 @@
+package dev.starforge.cli.train;
+
+import dev.starforge.cli.model.EmbeddedModel;
+import dev.starforge.cli.output.DatasetProgress;
+import dev.starforge.cli.output.Escaped;
+import dev.starforge.cli.process.GracefulStop;
+import dev.starforge.data.dataset.BuildProgress;
+import dev.starforge.train.run.Durations;
+import dev.starforge.train.run.RunEvents;
+import dev.starforge.train.tune.Counts;
+import dev.starforge.train.tune.TuneEvents;
+import dev.starforge.train.tune.TunePlan;
+import dev.starforge.train.tune.TuneStep;
+import java.io.Console;
+import java.io.PrintWriter;
+import java.util.Locale;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+/** A tune as people watch it; with JSON only what somebody must know is said, on standard error. */
+public final class TuneProgress implements TuneEvents {
+    private static final int LINES_EVERY = 25;
+
+    private final PrintWriter out;
+    private final PrintWriter err;
+    private final boolean json;
+    private final boolean yes;
+    private boolean asked;
+
+    public TuneProgress(PrintWriter out, PrintWriter err, boolean json, boolean yes) {
+        this.out = out;
+        this.err = err;
+        this.json = json;
+        this.yes = yes;
+    }
+
+    private static boolean terminal() {
+        Console console = System.console();
+        return console != null && console.isTerminal();
+    }
+
+    private void say(String line) {
+        if (!json) {
+            out.println(line);
+            out.flush();
+        }
+    }
+
+    @Override
+    public void plan(TunePlan plan) {
+        String languages = plan.facts().lines().entrySet().stream()
+                .sorted(Map.Entry.<String, Long>comparingByValue().reversed())
+                .limit(3)
+                .map(entry -> entry.getKey() + " " + Counts.text(entry.getValue()) + " lines")
+                .collect(Collectors.joining(", "));
+        say((plan.continues() ? "Continues the tune of " : "Tunes ") + Escaped.of(plan.base()) + " ("
+                + Counts.text(plan.parameters()) + " parameters) on " + Escaped.of(plan.repository()) + ": "
+                + plan.facts().commits() + " commits, " + languages);
+        if (plan.base().equals(EmbeddedModel.NAME)) {
+            say(EmbeddedModel.NOTE);
+        }
+        say("on " + plan.device()
+                + String.format(
+                        Locale.ROOT,
+                        ": %s tokens/s measured, %.1f GiB to train",
+                        Counts.text(plan.tokensPerSecond()),
+                        plan.memoryBytes() / 0x1p30));
+        for (TuneStep step : TuneStep.values()) {
+            Double seconds = plan.seconds().get(step);
+            say(String.format(
+                    Locale.ROOT,
+                    "  %d %-9s %-58s %s",
+                    step.ordinal() + 1,
+                    step.label(),
+                    what(step, plan.round()),
+                    seconds == null ? "known after the dataset" : "about " + Durations.text(Math.ceil(seconds))));
+        }
+        say("into " + Escaped.of(plan.output()));
+    }
+
+    private static String what(TuneStep step, int round) {
+        return switch (step) {
+            case DATASET -> "the history becomes tokens, the newest commits are held out";
+            case TRAIN -> round == 1 ? "a LoRA adapter, newest commits first" : "the last adapter, on new commits only";
+            case EVALUATE -> "base against tuned, in bits per byte";
+            case MERGE -> "the adapter into the base, proved";
+            case QUANTIZE -> "to Q8_0, one GGUF file";
+        };
+    }
+
+    @Override
+    public boolean confirm(double seconds) {
+        if (yes) {
+            return true;
+        }
+        String length = "this takes about " + Durations.text(seconds);
+        Console console = System.console();
+        if (console == null || !terminal()) {
+            err.println("starforge: " + length + ", and nobody is here to ask: give --yes, or fewer --minutes");
+            err.flush();
+            return false;
+        }
+        asked = true;
+        String answer = console.readLine("%s. Go on? [y/N] ", length);
+        return answer != null && answer.strip().toLowerCase(Locale.ROOT).startsWith("y");
+    }
+
+    /** Whether a person decided. */
+    public boolean asked() {
+        return asked;
+    }
+
+    @Override
+    public void begin(TuneStep step) {
+        say(String.format("%n%d/%d %s", step.ordinal() + 1, TuneStep.values().length, step.label()));
+    }
+
+    @Override
+    public void done(TuneStep step, String what, double seconds) {
+        say("  " + Escaped.of(what) + " (" + Durations.text(seconds) + ")");
+    }
+
+    @Override
+    public void already(TuneStep step) {
+        say(String.format("%n%d/%d %s: done before", step.ordinal() + 1, TuneStep.values().length, step.label()));
+    }
+
+    @Override
+    public void note(String text) {
+        say("  " + Escaped.of(text));
+    }
+
+    @Override
+    public void fallback(String text) {
+        err.println(text);
+        err.flush();
+    }
+
+    @Override
+    public BuildProgress dataset() {
+        return new DatasetProgress(err, terminal() && !json, System::nanoTime);
+    }
+
+    @Override
+    public RunEvents training() {
+        return json ? RunEvents.SILENT : new RunProgress(out, terminal(), false, LINES_EVERY);
+    }
+
+    @Override
+    public Watch stoppable(Runnable stop) {
+        GracefulStop interrupt = new GracefulStop();
+        interrupt.onSignal(stop);
+        return interrupt::close;
+    }
+}

@@ -1,0 +1,241 @@
+package dev.starforge.cli.command;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.starforge.data.report.Shell;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.json.JsonMapper;
+
+/** What someone meets who trains for the first time: a file to begin with, errors that help, and what to do next. */
+final class FirstRunTest {
+    @TempDir
+    Path folder;
+
+    private record Outcome(int code, String out, String err) {}
+
+    private static Outcome run(String... args) {
+        StringWriter out = new StringWriter();
+        StringWriter err = new StringWriter();
+        int code = RootCommand.commandLine()
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(err))
+                .execute(args);
+        return new Outcome(code, out.toString(), err.toString());
+    }
+
+    @Test
+    void aFileToBeginWithIsWrittenOnce() throws IOException {
+        Path file = folder.resolve("train.yaml");
+        Outcome written = run("train", "--init", file.toString());
+        assertThat(written.code()).isZero();
+        assertThat(written.out()).contains("starforge doctor --config " + file);
+        assertThat(Files.readString(file)).contains("pretrained_model:").contains("# ");
+        Files.writeString(file, "mine");
+        Outcome again = run("train", "--init", file.toString());
+        assertThat(again.code()).isEqualTo(2);
+        assertThat(again.err()).contains("is there already");
+        assertThat(file).hasContent("mine");
+    }
+
+    @Test
+    void aPageNeedsAPortAndARun() {
+        for (List<String> wrong :
+                List.of(List.of("--ui", "65536"), List.of("--ui", "-1"), List.of("--ui", "0", "--print-config"))) {
+            List<String> command = new ArrayList<>(List.of("train"));
+            command.addAll(wrong);
+            Outcome refused = run(command.toArray(String[]::new));
+            assertThat(refused.code()).as(wrong.toString()).isEqualTo(2);
+            assertThat(refused.err()).contains("--ui: expected a port from 0 to 65535");
+        }
+    }
+
+    @Test
+    void settingsArePrintedWithoutAModel() {
+        for (String model : List.of("bigcode/starcoder2-3b", "nobody/nothing")) {
+            Outcome printed =
+                    run("train", "--set", "model.pretrained_model=" + model, "--device", "cpu", "--print-config");
+            assertThat(printed.err()).isEmpty();
+            assertThat(printed.code()).isZero();
+            assertThat(printed.out()).startsWith("# " + model + " is not here").contains("  max_tokens: 200000");
+        }
+    }
+
+    @Test
+    void aMissingModelSaysHowToGetOne() {
+        Outcome outcome = run(
+                "train", "--device", "cpu", "--output", folder.resolve("run").toString());
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err())
+                .contains("bigcode/starcoder2-3b: there is no such model here")
+                .contains("`starforge pull bigcode/starcoder2-3b`")
+                .contains("a .gguf file")
+                .contains("model.pretrained_model=scratch")
+                .contains("model.hidden_size")
+                .contains("starforge train --init");
+        assertThat(folder.resolve("run")).doesNotExist();
+    }
+
+    @Test
+    void resumingNothingSaysSo() {
+        Outcome outcome = run(
+                "train", "--device", "cpu", "--output", folder.resolve("run").toString(), "--resume");
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains("there is no run to resume; begin one without --resume");
+        assertThat(folder.resolve("run")).doesNotExist();
+    }
+
+    @Test
+    void helpHasNoWarnings() {
+        PrintStream before = System.err;
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(said));
+        try {
+            assertThat(run("eval", "--help").out()).contains("95 % bootstrap interval");
+        } finally {
+            System.setErr(before);
+        }
+        assertThat(said.toString()).isEmpty();
+    }
+
+    private Path texts(String name, int count) throws IOException {
+        StringBuilder lines = new StringBuilder();
+        for (int i = 0; i < count; i++) {
+            lines.append("{\"text\": \"");
+            for (int k = 0; k < 6; k++) {
+                lines.append("def f" + (7 * i + k) % 50 + "(x):\\n    return x + " + k + "\\n");
+            }
+            lines.append("\"}\n");
+        }
+        return Files.writeString(folder.resolve(name), lines);
+    }
+
+    private Outcome train(Path run, String... further) throws IOException {
+        List<String> command = new ArrayList<>(List.of("train", "--device", "cpu", "--output", run.toString()));
+        for (String setting : List.of(
+                "model.hidden_size=64",
+                "model.num_hidden_layers=1",
+                "model.num_attention_heads=2",
+                "model.num_key_value_heads=1",
+                "model.vocab_size=320",
+                "model.context_window=64",
+                "quantization.lora_rank=4",
+                "data.train=\"" + texts("train.jsonl", 20) + "\"",
+                "data.validation=\"" + texts("held.jsonl", 4) + "\"",
+                "optimization.batch_size=4",
+                "optimization.gradient_accumulation_steps=1",
+                "optimization.learning_rate=1e-2",
+                "training.max_steps=8",
+                "training.samples=1")) {
+            command.addAll(List.of("--set", setting));
+        }
+        command.addAll(List.of(further));
+        return run(command.toArray(String[]::new));
+    }
+
+    /** The commands that a run ends with, after the name of the program. */
+    private static List<String[]> commands(String out) {
+        return out.lines()
+                .filter(line -> line.contains(":  ") && line.contains("starforge "))
+                .map(line -> line.substring(line.indexOf("starforge ") + 10))
+                .map(command -> Arrays.stream(command.split(" +(?=([^']*'[^']*')*[^']*$)"))
+                        .map(word -> word.replace("'", ""))
+                        .toArray(String[]::new))
+                .toList();
+    }
+
+    @Test
+    void whatARunNamesAsNextCanBeRun() throws IOException {
+        Path first = folder.resolve("first run");
+        Outcome whole = train(first, "--set", "model.pretrained_model=scratch");
+        assertThat(whole.err()).isEmpty();
+        assertThat(whole.out()).containsPattern("[0-9,]+ tokens count in the loss of an epoch");
+        List<String[]> next = commands(whole.out());
+        assertThat(next).extracting(command -> command[0]).containsExactly("generate", "eval", "merge");
+        Outcome evaluated = run(next.get(1));
+        assertThat(evaluated.code()).as(evaluated.err()).isZero();
+        assertThat(evaluated.out()).contains("4 documents of the validation split: all ");
+        Outcome merged = run(next.get(2));
+        assertThat(merged.code()).as(merged.err()).isZero();
+        assertThat(merged.out()).contains("proved: true").contains("every weight was trained");
+        assertThat(folder.resolve("first run-merged/model.safetensors")).isRegularFile();
+        assertThat(folder.resolve("first run-merged/optimizer.safetensors")).doesNotExist();
+
+        Path second = folder.resolve("second");
+        Outcome adapter = train(second, "--set", "model.pretrained_model=\"" + first.resolve("latest") + "\"");
+        assertThat(adapter.err()).isEmpty();
+        next = commands(adapter.out());
+        Outcome table = run(next.get(1));
+        assertThat(table.code()).as(table.err()).isZero();
+        aligned(table.out());
+        assertThat(run(next.get(2)).code()).isZero();
+    }
+
+    /** Every column of the table begins where its head does, and every difference is there. */
+    private static void aligned(String out) {
+        List<String> lines = out.lines().toList();
+        int head = 0;
+        while (!lines.get(head).contains("difference")) {
+            head++;
+        }
+        for (String column : List.of("base", "tuned", "difference")) {
+            int at = lines.get(head).indexOf(column);
+            for (String line : lines.subList(head + 1, head + 3)) {
+                assertThat(line.substring(at)).as(line).matches("-?\\d+\\.\\d{4} \\[.*");
+                assertThat(line.charAt(at - 1)).isEqualTo(' ');
+            }
+        }
+        assertThat(lines.get(head + 1)).startsWith("perplexity ");
+    }
+
+    @Test
+    void aFinishedRunSaysHowToGoOnAndDoes() throws IOException {
+        Path run = folder.resolve("run");
+        train(run, "--set", "model.pretrained_model=scratch");
+        Outcome again = run("train", "--output", run.toString(), "--resume");
+        assertThat(again.out())
+                .contains("the run has done all of its 8 steps; to continue, raise training.max_steps (now 8)");
+        Outcome longer = run("train", "--output", run.toString(), "--resume", "--set", "training.max_steps=10");
+        assertThat(longer.err()).isEmpty();
+        assertThat(longer.out()).contains("continues to step 10 instead of 8").contains("step 10/10");
+    }
+
+    @Test
+    void whatIsLeftOutIsAnEvent() throws IOException {
+        Files.writeString(
+                folder.resolve("pairs.jsonl"),
+                "{\"prompt\": \"" + "x = 1\\n".repeat(60) + "\", \"completion\": \"y\"}\n"
+                        + "{\"prompt\": \"x\", \"completion\": \"y = 2\"}\n");
+        Outcome outcome = train(
+                folder.resolve("run"),
+                "--set",
+                "model.pretrained_model=scratch",
+                "--set",
+                "data.train=\"" + folder.resolve("pairs.jsonl") + "\"",
+                "--set",
+                "training.max_steps=1",
+                "--json");
+        assertThat(outcome.err()).isEmpty();
+        assertThat(outcome.out().lines().map(line -> new JsonMapper().readTree(line)))
+                .anyMatch(event -> event.path("event").asString("").equals("data")
+                        && event.path("split").asString("").equals("train")
+                        && event.path("dropped_documents").asInt(0) == 1);
+    }
+
+    @Test
+    void pathsAreQuotedForTheShell() {
+        assertThat(Shell.quoted(Path.of("runs/first-1"))).isEqualTo("runs/first-1");
+        assertThat(Shell.quoted(Path.of("my runs/it's"))).isEqualTo("'my runs/it'\\''s'");
+        assertThat(Shell.quoted(Path.of("-x"))).isEqualTo("./-x");
+    }
+}

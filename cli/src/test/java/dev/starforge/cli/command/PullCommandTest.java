@@ -1,0 +1,110 @@
+package dev.starforge.cli.command;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.cli.hub.FakeHub;
+import dev.starforge.cli.model.Environment;
+import dev.starforge.cli.model.ModelLocator;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
+
+/** From a hub to a trained adapter, as a user types it. */
+final class PullCommandTest {
+    @TempDir
+    Path folder;
+
+    private record Outcome(int code, String out, String err) {
+        JsonNode json() {
+            return new JsonMapper().readTree(out);
+        }
+    }
+
+    private static Outcome run(String... args) {
+        StringWriter out = new StringWriter();
+        StringWriter err = new StringWriter();
+        int code = RootCommand.commandLine()
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(err))
+                .execute(args);
+        return new Outcome(code, out.toString(), err.toString());
+    }
+
+    @Test
+    void aPulledModelIsTrainedInEightBits() throws IOException {
+        String model = folder.resolve("model").toString();
+        try (FakeHub hub = new FakeHub()
+                .with(
+                        Path.of("..", "golden", "models", "starcoder2"),
+                        "config.json",
+                        "model.safetensors",
+                        "tokenizer.json")) {
+            String endpoint = hub.endpoint().toString();
+            Outcome pulled = run("pull", FakeHub.REPO, "--to", model, "--endpoint", endpoint, "--json");
+            assertThat(pulled.code()).as(pulled.err()).isZero();
+            assertThat(pulled.json().path("files").intValue()).isEqualTo(3);
+        }
+        Outcome here = run("pull", FakeHub.REPO, "--to", model, "--offline", "--json");
+        assertThat(here.code()).as(here.err()).isZero();
+        assertThat(here.json().path("path").stringValue()).isEqualTo(model);
+        String texts = "{\"text\": \"" + "def f(x):\\n    return x + 1\\n".repeat(8) + "\"}\n";
+        Path sequences = Files.writeString(folder.resolve("texts.jsonl"), texts.repeat(12));
+        Outcome trained = run(
+                "train",
+                "--device=cpu",
+                "--sequences=" + sequences,
+                "--output=" + folder.resolve("run"),
+                "--set=model.pretrained_model=" + model,
+                "--set=model.context_window=64",
+                "--set=quantization.load_in_4bit=false",
+                "--set=quantization.load_in_8bit=true",
+                "--set=quantization.lora_rank=4",
+                "--set=training.max_steps=3",
+                "--set=training.samples=0");
+        assertThat(trained.code()).as(trained.err()).isZero();
+        assertThat(run("inspect", folder.resolve("run").toString()).out()).contains("trained_on: int8-128");
+    }
+
+    @Test
+    void withoutANetworkAMissingModelIsAnError() {
+        Outcome outcome = run("pull", "nobody/nothing", "--to", folder.toString(), "--offline");
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err()).contains("nobody/nothing: is not here").doesNotContain("Exception");
+        assertThat(run("pull", "nothing").code()).isEqualTo(2);
+        assertThat(run("pull", "a/b", "--endpoint", "ftp://x").err()).contains("expected https://HOST");
+    }
+
+    @Test
+    void aMissingModelSaysWhereItWasLookedForAndHowToGetIt() {
+        Environment environment =
+                new Environment(Map.of("STARFORGE_HOME", folder.toString(), "HF_HOME", "/hf"), Path.of("/user"));
+        assertThatThrownBy(() -> ModelLocator.find("nobody/nothing", "Else.", environment.store()))
+                .message()
+                .contains(
+                        folder.resolve("models/nobody/nothing").toString(),
+                        Path.of("/hf/hub/models--nobody--nothing").toString(),
+                        "`starforge pull nobody/nothing` fetches it",
+                        "Else.");
+        assertThat(new Environment(Map.of(), folder).home()).isEqualTo(folder.resolve(".local/share/starforge"));
+    }
+
+    @Test
+    void theTokenIsTheVariablesOrTheFiles() throws IOException {
+        assertThat(new Environment(Map.of(), folder).token()).isEmpty();
+        Files.createDirectories(folder.resolve(".cache/huggingface"));
+        Files.writeString(folder.resolve(".cache/huggingface/token"), "from-file\n");
+        assertThat(new Environment(Map.of(), folder).token()).contains("from-file");
+        assertThat(new Environment(Map.of("HF_TOKEN", "from-variable"), folder).token())
+                .contains("from-variable");
+        assertThat(new Environment(Map.of("HF_HUB_OFFLINE", "1"), folder).offline())
+                .isTrue();
+    }
+}
