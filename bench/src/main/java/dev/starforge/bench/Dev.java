@@ -33,7 +33,8 @@ import picocli.CommandLine.Command;
             TuneCheck.class,
             TuneSweep.class,
             ConfigPage.class,
-            PageCheck.class
+            PageCheck.class,
+            Transcripts.class
         })
 public final class Dev {
     private Dev() {}
