@@ -4,8 +4,8 @@ import org.jspecify.annotations.NullMarked;
 @SuppressWarnings("module") // the modules that it is exported to are built later
 @NullMarked
 module dev.starforge.serve {
-    requires transitive dev.starforge.data;
     requires transitive dev.starforge.model;
+    requires transitive dev.starforge.text;
     requires java.net.http;
     requires transitive tools.jackson.databind;
     requires static transitive org.jspecify;

@@ -1,7 +1,5 @@
 package dev.starforge.api;
 
-import dev.starforge.data.FillInMiddle;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
@@ -11,6 +9,8 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.Continuation;
 import dev.starforge.train.text.Tokenizers;

@@ -1,6 +1,5 @@
 package dev.starforge.api;
 
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
@@ -9,6 +8,7 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.Merge;

@@ -1,7 +1,5 @@
 package dev.starforge.conformance;
 
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Engine.Piece;
@@ -15,6 +13,8 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -7,13 +7,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
-import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

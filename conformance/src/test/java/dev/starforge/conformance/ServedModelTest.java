@@ -3,12 +3,12 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.conformance.TinyServer.Setup;
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.Worker;
 import dev.starforge.serve.WorkerOptions;
 import dev.starforge.serve.log.EventLog;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.net.Socket;

@@ -3,7 +3,6 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.model.load.ModelFiles;
@@ -21,6 +20,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;

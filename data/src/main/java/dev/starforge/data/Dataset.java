@@ -1,5 +1,7 @@
 package dev.starforge.data;
 
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.file.Hashes;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -60,7 +62,8 @@ public final class Dataset implements AutoCloseable {
             throw new DatasetException(
                     folder,
                     Files.isRegularFile(folder)
-                            ? "is a file, expected the folder that `starforge dataset` makes (a file of texts is given as data.train)"
+                            ? "is a file, expected the folder that `starforge dataset` makes (a file of texts is given"
+                                    + " as data.train)"
                             : "is not a dataset: it has no " + MANIFEST
                                     + "; `starforge dataset --repo PATH --out DIR` makes one");
         }

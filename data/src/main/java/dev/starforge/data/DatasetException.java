@@ -1,16 +1,17 @@
 package dev.starforge.data;
 
+import dev.starforge.text.FileException;
 import java.nio.file.Path;
 
-/** A dataset that cannot be built or read as asked; the message begins with the file or folder. */
-public class DatasetException extends RuntimeException {
+/** A dataset that cannot be built or read; the message begins with the file or folder. */
+public class DatasetException extends FileException {
     private static final long serialVersionUID = 1;
 
     public DatasetException(Path file, String message) {
-        super(file + ": " + message);
+        super(file, message);
     }
 
     public DatasetException(Path file, String message, Throwable cause) {
-        super(file + ": " + message, cause);
+        super(file, message, cause);
     }
 }

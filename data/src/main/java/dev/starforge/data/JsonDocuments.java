@@ -1,6 +1,9 @@
 package dev.starforge.data;
 
-import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.template.ChatTemplateException;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -376,7 +379,7 @@ public final class JsonDocuments {
     private String rendered(ChatTemplate template, JsonNode messages, boolean asks, String place) {
         try {
             return template.render(messages, asks);
-        } catch (DatasetException wrong) {
+        } catch (ChatTemplateException wrong) {
             throw new DatasetException(file, place + ": " + wrong.getMessage(), wrong);
         }
     }

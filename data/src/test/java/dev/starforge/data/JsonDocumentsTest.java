@@ -3,7 +3,9 @@ package dev.starforge.data;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.trainer.BpeTrainer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,8 +28,9 @@ final class JsonDocumentsTest {
     @Test
     void readsTokenSequences() throws IOException {
         TokenDocuments documents = JsonDocuments.tokenSequences(file("""
-                {"token_sequences": [[1, 2, 3, 0, 0], [4, 0, 5]], "vocab_size": 6, "num_sequences": 2, "total_tokens": 8,
-                 "sequence_length": 5, "metadata": {"pad_token_id": 0, "loss_masks": [[0, 1, 1, 1, 1], [1, 1, 1]]}}"""), 6);
+            {"token_sequences": [[1, 2, 3, 0, 0], [4, 0, 5]], "vocab_size": 6, "num_sequences": 2, "total_tokens": 8,
+             "sequence_length": 5, "metadata": {"pad_token_id": 0, "loss_masks": [[0, 1, 1, 1, 1], [1, 1, 1]]}}\
+            """), 6);
         assertThat(documents.count()).isEqualTo(2);
         assertThat(documents.tokens()).isEqualTo(6);
         assertThat(documents.read(0).ids()).containsExactly(1, 2, 3);
@@ -40,8 +43,9 @@ final class JsonDocumentsTest {
     @Test
     void readsEnhancedExamples() throws IOException {
         TokenDocuments documents = JsonDocuments.enhanced(file("""
-                [{"context": [0, 7, 8], "target": [9, 1, 0], "context_mask": [0, 1, 1], "target_mask": [1, 1, 0],
-                  "commit_hash": "abc", "num_chunks": 1, "example_type": "commit"}]"""), 10);
+            [{"context": [0, 7, 8], "target": [9, 1, 0], "context_mask": [0, 1, 1], "target_mask": [1, 1, 0],
+              "commit_hash": "abc", "num_chunks": 1, "example_type": "commit"}]\
+            """), 10);
         assertThat(documents.read(0).ids()).containsExactly(7, 8, 9, 1);
         assertThat(documents.read(0).counted()).containsExactly(false, false, true, true);
     }
@@ -49,8 +53,9 @@ final class JsonDocumentsTest {
     @Test
     void aLossMaskSaysWhatOfATargetCounts() throws IOException {
         TokenDocuments documents = JsonDocuments.enhanced(file("""
-                [{"context": [0, 7], "target": [9, 1, 2, 0], "context_mask": [0, 1], "target_mask": [1, 1, 1, 0],
-                  "loss_mask": [0, 0, 1, 0, 1, 0]}]"""), 10);
+            [{"context": [0, 7], "target": [9, 1, 2, 0], "context_mask": [0, 1], "target_mask": [1, 1, 1, 0],
+              "loss_mask": [0, 0, 1, 0, 1, 0]}]\
+            """), 10);
         assertThat(documents.read(0).ids()).containsExactly(7, 9, 1, 2);
         assertThat(documents.read(0).counted()).containsExactly(false, true, false, true);
         Path bad = file("[{\"context\": [0], \"target\": [9], \"loss_mask\": [1]}]");
@@ -117,15 +122,16 @@ final class JsonDocumentsTest {
     /** Of a conversation the answers count, with what ends them, and nothing else. */
     @Test
     void readsConversationsAndMasksAllButAnswers() throws IOException {
-        Tokenizer tokenizer = Golden.tokenizer("qwen2");
+        Tokenizer tokenizer = Tokenizer.read(Path.of("..", "golden", "tokenizers", "qwen2", "tokenizer.json"));
         ChatTemplate template = ChatTemplate.parse(
                 Path.of("model"),
                 "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
                         + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
                 Map.of());
         Path file = file(
-                "{\"messages\": [{\"role\": \"user\", \"content\": \"def f\"}, {\"role\": \"assistant\", \"content\": "
-                        + "\"return 1\"}, {\"role\": \"user\", \"content\": \"more\"}, {\"role\": \"assistant\", \"content\": \"x = 2\"}]}\n");
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"def f\"}, {\"role\": \"assistant\", \"content\":"
+                        + " \"return 1\"}, {\"role\": \"user\", \"content\": \"more\"}, {\"role\": \"assistant\","
+                        + " \"content\": \"x = 2\"}]}\n");
         TokenDocument document =
                 JsonDocuments.lines(file, tokenizer, () -> template).read(0);
         assertThat(tokenizer.decode(document.ids(), false))
@@ -140,9 +146,9 @@ final class JsonDocumentsTest {
 
     @Test
     void conversationsThatCannotBeMaskedAreRefused() throws IOException {
-        Tokenizer tokenizer = Golden.tokenizer("qwen2");
-        String line =
-                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}";
+        Tokenizer tokenizer = Tokenizer.read(Path.of("..", "golden", "tokenizers", "qwen2", "tokenizer.json"));
+        String line = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\":"
+                + " \"b\"}]}";
         Path file = file(line);
         assertThatThrownBy(() -> JsonDocuments.lines(file, tokenizer, JsonDocumentsTest::none))
                 .isInstanceOf(DatasetException.class)

@@ -1,6 +1,6 @@
 package dev.starforge.serve;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.DatagramSocket;
 import java.net.InetAddress;

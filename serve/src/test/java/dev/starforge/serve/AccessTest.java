@@ -3,9 +3,9 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.log.EventLog;
+import dev.starforge.text.json.Jackson;
 import java.net.InetSocketAddress;
 import java.time.Clock;
 import java.util.ArrayList;

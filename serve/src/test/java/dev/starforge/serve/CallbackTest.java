@@ -3,13 +3,13 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.http.Exchange;
 import dev.starforge.serve.http.Handler;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
 import dev.starforge.serve.http.RequestHead;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.URI;

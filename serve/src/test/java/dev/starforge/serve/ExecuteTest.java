@@ -2,8 +2,8 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.engine.FinishReason;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;

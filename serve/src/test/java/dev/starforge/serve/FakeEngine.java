@@ -1,7 +1,5 @@
 package dev.starforge.serve;
 
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.EngineException;
@@ -14,6 +12,8 @@ import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.serve.engine.ToolFormat;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

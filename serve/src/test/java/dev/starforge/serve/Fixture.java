@@ -2,8 +2,8 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.log.EventLog;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;

@@ -2,8 +2,8 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.text.json.Jackson;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;

@@ -2,7 +2,7 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;

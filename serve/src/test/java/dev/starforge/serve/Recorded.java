@@ -1,6 +1,6 @@
 package dev.starforge.serve;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

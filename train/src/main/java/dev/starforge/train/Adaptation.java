@@ -1,6 +1,5 @@
 package dev.starforge.train;
 
-import dev.starforge.data.config.Key;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.DType;
@@ -12,6 +11,7 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Plain;
+import dev.starforge.text.config.Key;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;

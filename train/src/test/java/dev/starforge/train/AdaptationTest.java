@@ -3,7 +3,6 @@ package dev.starforge.train;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.load.ModelSpec;
@@ -11,6 +10,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.text.config.ConfigException;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.MemoryPlan;

@@ -1,7 +1,7 @@
 package dev.starforge.bench.dataset;
 
-import dev.starforge.data.TokenBuffer;
-import dev.starforge.data.Tokenizer;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -1,9 +1,9 @@
 package dev.starforge.bench.fuzz;
 
-import dev.starforge.data.TextStream;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.TokenizerException;
-import dev.starforge.data.Variants;
+import dev.starforge.text.TokenizerException;
+import dev.starforge.text.tokenizer.TextStream;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.tokenizer.Variants;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

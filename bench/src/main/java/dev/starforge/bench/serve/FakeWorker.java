@@ -1,8 +1,8 @@
 package dev.starforge.bench.serve;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.FakeEngine;
 import dev.starforge.serve.Fixture;
+import dev.starforge.text.json.Jackson;
 import java.util.List;
 
 /**

@@ -1,7 +1,6 @@
 package dev.starforge.bench.serve;
 
 import dev.starforge.bench.Programs;
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.pool.Pool;
@@ -9,6 +8,7 @@ import dev.starforge.serve.pool.PoolKeys;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RestartPolicy;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;

@@ -1,6 +1,6 @@
 package dev.starforge.bench.serve;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;

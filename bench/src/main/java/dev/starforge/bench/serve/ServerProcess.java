@@ -1,7 +1,7 @@
 package dev.starforge.bench.serve;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
+import dev.starforge.text.json.Jackson;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

@@ -1,8 +1,8 @@
 package dev.starforge.bench.serve;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.Fixture;
 import dev.starforge.serve.RawClient;
+import dev.starforge.text.json.Jackson;
 import java.io.EOFException;
 import java.io.IOException;
 import java.time.Duration;

@@ -2,8 +2,8 @@ package dev.starforge.bench.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.Fixture;
+import dev.starforge.text.json.Jackson;
 import java.net.URI;
 import java.time.Duration;
 import java.util.List;

@@ -1,6 +1,6 @@
 package dev.starforge.cli.bundle;
 
-import dev.starforge.data.Hashes;
+import dev.starforge.text.file.Hashes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

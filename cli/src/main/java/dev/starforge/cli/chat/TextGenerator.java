@@ -1,11 +1,6 @@
 package dev.starforge.cli.chat;
 
 import dev.starforge.cli.output.GeneratedText;
-import dev.starforge.data.FillInMiddle;
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.generate.Generator;
@@ -16,6 +11,11 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.ChatTemplates;
 import dev.starforge.train.text.Continuation;

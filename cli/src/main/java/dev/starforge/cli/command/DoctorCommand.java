@@ -5,9 +5,6 @@ import dev.starforge.cli.model.PretrainedModels;
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.TrainConfigFlags;
 import dev.starforge.cli.output.ReportOutput;
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.Jackson;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.tensor.device.Device;
@@ -15,6 +12,9 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.text.FileException;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
@@ -143,7 +143,7 @@ final class DoctorCommand implements Callable<Integer> {
                     repository + ": " + facts.commits() + " commits, " + facts.files() + " files of code, "
                             + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
                             + ", head " + facts.head());
-        } catch (DatasetException unusable) {
+        } catch (FileException unusable) {
             return new Preflight.Finding(Level.NOT_READY, "repository", String.valueOf(unusable.getMessage()));
         }
     }

@@ -11,7 +11,7 @@ import dev.starforge.cli.output.ProgressBar;
 import dev.starforge.cli.output.ReportOutput;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.ShutdownCleanup;
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.run.Durations;
 import java.io.IOException;
 import java.io.PrintWriter;

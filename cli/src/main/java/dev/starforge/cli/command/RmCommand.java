@@ -4,7 +4,7 @@ import dev.starforge.cli.model.Environment;
 import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.output.ReportOutput;
 import dev.starforge.cli.process.ExitCode;
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.Callable;

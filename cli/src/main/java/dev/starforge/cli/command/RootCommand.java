@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.ShutdownCleanup;
-import dev.starforge.data.Nearest;
+import dev.starforge.text.ClosestName;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.AccessDeniedException;
@@ -126,7 +126,7 @@ public final class RootCommand implements Runnable {
                         .toList();
         String name = given.startsWith("--") ? given.replaceAll("=.*", "") : given;
         return message
-                + Nearest.name(name, known)
+                + ClosestName.name(name, known)
                         .map(nearest -> "; did you mean " + nearest + "?")
                         .orElse(verb ? "; expected one of " + String.join(", ", known) : "");
     }

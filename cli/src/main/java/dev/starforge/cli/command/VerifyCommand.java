@@ -2,7 +2,7 @@ package dev.starforge.cli.command;
 
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.output.ReportOutput;
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.verify.GoldenFolder;
 import dev.starforge.train.verify.Tolerances;
 import java.io.IOException;

@@ -1,11 +1,11 @@
 package dev.starforge.cli.model;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.model.ModelException;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.run.Scratch;

@@ -1,7 +1,7 @@
 package dev.starforge.cli.model;
 
-import dev.starforge.data.Hashes;
 import dev.starforge.model.ModelException;
+import dev.starforge.text.file.Hashes;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;

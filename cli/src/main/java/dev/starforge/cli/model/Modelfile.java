@@ -1,8 +1,8 @@
 package dev.starforge.cli.model;
 
-import dev.starforge.data.FimMarkers;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.load.ModelFiles;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.text.ChatTemplates;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;

@@ -1,8 +1,8 @@
 package dev.starforge.cli.model;
 
 import dev.starforge.cli.hub.ModelId;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.ModelException;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.plan.Preflight;
 import dev.starforge.train.text.Tokenizers;
 import java.nio.file.Path;

@@ -1,6 +1,6 @@
 package dev.starforge.cli.options;
 
-import dev.starforge.data.Yaml;
+import dev.starforge.text.config.Yaml;
 import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,6 +1,6 @@
 package dev.starforge.cli.output;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.PrintWriter;
 import tools.jackson.databind.node.ObjectNode;
 

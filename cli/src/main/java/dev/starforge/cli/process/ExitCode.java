@@ -1,11 +1,11 @@
 package dev.starforge.cli.process;
 
 import dev.starforge.cli.hub.HubException;
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.TokenizerException;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.TensorException;
+import dev.starforge.text.FileException;
+import dev.starforge.text.TokenizerException;
+import dev.starforge.text.config.ConfigException;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.util.Map;
@@ -47,7 +47,7 @@ public final class ExitCode {
     public static boolean foreseen(Exception failure) {
         return switch (failure) {
             case ConfigException _,
-                    DatasetException _,
+                    FileException _,
                     HubException _,
                     IOException _,
                     ShutdownCleanup.Interrupted _,

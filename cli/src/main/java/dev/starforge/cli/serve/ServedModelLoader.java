@@ -2,8 +2,6 @@ package dev.starforge.cli.serve;
 
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.ServingFlags;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.generate.Engine;
@@ -17,6 +15,8 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.ChatTemplates;

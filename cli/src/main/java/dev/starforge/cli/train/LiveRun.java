@@ -1,7 +1,7 @@
 package dev.starforge.cli.train;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.RunPage;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.run.ReportPage;
 import dev.starforge.train.run.RunEvents;

@@ -1,8 +1,8 @@
 package dev.starforge.cli.train;
 
 import dev.starforge.cli.output.ProgressBar;
-import dev.starforge.data.Jackson;
 import dev.starforge.tensor.device.Usage;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.plan.Profile;
 import dev.starforge.train.run.Durations;

@@ -1,6 +1,5 @@
 package dev.starforge.cli.train;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
@@ -13,6 +12,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.plan.Profile;
 import dev.starforge.train.plan.ProfiledDevice;

@@ -3,7 +3,7 @@ package dev.starforge.cli.bundle;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Hashes;
+import dev.starforge.text.file.Hashes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.process.ExitCode;
-import dev.starforge.data.FolderLock;
+import dev.starforge.text.file.FolderLock;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintWriter;

@@ -2,7 +2,7 @@ package dev.starforge.cli.command;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.report.Shell;
+import dev.starforge.text.report.Shell;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;

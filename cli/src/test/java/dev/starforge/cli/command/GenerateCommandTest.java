@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.model.EmbeddedModel;
 import dev.starforge.cli.process.StandardInput;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;

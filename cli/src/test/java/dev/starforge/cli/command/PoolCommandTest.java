@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.process.LauncherCommand;
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;

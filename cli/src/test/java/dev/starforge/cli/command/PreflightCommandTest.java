@@ -2,11 +2,11 @@ package dev.starforge.cli.command;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.FolderLock;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenShardWriter;
 import dev.starforge.model.file.SafetensorsFile;
+import dev.starforge.text.file.FolderLock;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;

@@ -2,8 +2,8 @@ package dev.starforge.cli.train;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.tensor.device.Usage;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.run.RunEvents;
 import java.net.URI;

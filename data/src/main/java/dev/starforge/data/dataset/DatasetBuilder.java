@@ -1,11 +1,8 @@
 package dev.starforge.data.dataset;
 
-import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.FolderLock;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShardWriter;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.chunk.ChunkWorker;
 import dev.starforge.data.dataset.chunk.Ledger;
 import dev.starforge.data.dataset.chunk.PathIndex;
@@ -33,6 +30,10 @@ import dev.starforge.data.dataset.split.SplitBoundaries;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
+import dev.starforge.text.FileException;
+import dev.starforge.text.file.FolderLock;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.trainer.BpeTrainer;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -206,7 +207,7 @@ public final class DatasetBuilder {
         for (int i = 0; i < 20 && Files.exists(out.resolve(BUILDING)); i++) {
             try {
                 remove(out.resolve(BUILDING));
-            } catch (DatasetException | UncheckedIOException changed) {
+            } catch (FileException | UncheckedIOException changed) {
                 continue; // there is something new in it
             }
         }

@@ -1,12 +1,12 @@
 package dev.starforge.data.dataset;
 
-import dev.starforge.data.config.Schema;
-import dev.starforge.data.config.Settings;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.parse.ParserStarter;
 import dev.starforge.data.dataset.report.DatasetReport;
 import dev.starforge.data.dataset.report.TokenizerChoice;
+import dev.starforge.text.config.Schema;
+import dev.starforge.text.config.Settings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

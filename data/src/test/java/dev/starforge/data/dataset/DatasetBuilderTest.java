@@ -5,19 +5,20 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.FolderLock;
-import dev.starforge.data.Hashes;
-import dev.starforge.data.Jackson;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.data.TokenShard;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.report.DatasetReport;
 import dev.starforge.data.dataset.report.SamplePreview;
 import dev.starforge.data.dataset.split.LeakDetector;
+import dev.starforge.text.FileException;
+import dev.starforge.text.file.FolderLock;
+import dev.starforge.text.file.Hashes;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -503,7 +504,7 @@ final class DatasetBuilderTest {
         try (FolderLock lock = FolderLock.take(out, "starforge dataset")) {
             assertThat(lock.channel().isOpen()).isTrue();
             assertThatThrownBy(() -> Builds.build(repository(), out))
-                    .isInstanceOf(DatasetException.class)
+                    .isInstanceOf(FileException.class)
                     .hasMessageContaining("is being written by another run (starforge dataset, process "
                             + ProcessHandle.current().pid());
         }

@@ -3,14 +3,14 @@ package dev.starforge.data.dataset;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.report.DatasetReport;
 import dev.starforge.data.dataset.report.TokenizerChoice;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.trainer.BpeTrainer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

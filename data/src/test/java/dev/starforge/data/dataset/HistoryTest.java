@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.dataset.report.DatasetReport;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.Charset;

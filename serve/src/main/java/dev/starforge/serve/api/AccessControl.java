@@ -1,8 +1,8 @@
 package dev.starforge.serve.api;
 
-import dev.starforge.data.Hashes;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.http.RequestHead;
+import dev.starforge.text.file.Hashes;
 import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;

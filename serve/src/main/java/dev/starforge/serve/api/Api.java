@@ -1,7 +1,7 @@
 package dev.starforge.serve.api;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.http.HttpException;
+import dev.starforge.text.json.Jackson;
 import java.nio.charset.StandardCharsets;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;

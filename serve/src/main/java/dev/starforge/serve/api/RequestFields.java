@@ -1,6 +1,6 @@
 package dev.starforge.serve.api;
 
-import dev.starforge.data.Nearest;
+import dev.starforge.text.ClosestName;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -140,7 +140,7 @@ public final class RequestFields {
     /** Refuses fields that nobody has asked for. */
     public void rejectUnknown() {
         node.propertyNames().stream().filter(name -> !known.contains(name)).forEach(name -> {
-            String meant = Nearest.name(name, known)
+            String meant = ClosestName.name(name, known)
                     .map(near -> "; did you mean " + near + "?")
                     .orElse("");
             String shown = name.length() <= 64 ? name : name.substring(0, 64) + "...";

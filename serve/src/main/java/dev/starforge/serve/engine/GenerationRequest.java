@@ -1,7 +1,7 @@
 package dev.starforge.serve.engine;
 
-import dev.starforge.data.HealedPrompt;
 import dev.starforge.model.generate.Sampling;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.Set;
 
 /**

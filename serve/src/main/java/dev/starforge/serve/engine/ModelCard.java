@@ -1,7 +1,7 @@
 package dev.starforge.serve.engine;
 
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.chat.ChatTemplate;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.time.Instant;
 import java.util.Optional;
 

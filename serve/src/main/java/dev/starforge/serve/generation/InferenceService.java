@@ -1,6 +1,5 @@
 package dev.starforge.serve.generation;
 
-import dev.starforge.data.CompletionStream;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.InvalidRequestException;
@@ -11,6 +10,7 @@ import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.metrics.WorkerMetrics;
 import dev.starforge.serve.metrics.WorkerMetrics.RequestOutcome;
+import dev.starforge.text.tokenizer.CompletionStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

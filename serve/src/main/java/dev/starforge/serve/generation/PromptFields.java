@@ -1,7 +1,7 @@
 package dev.starforge.serve.generation;
 
-import dev.starforge.data.Tokenizer;
 import dev.starforge.serve.api.RequestFields;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;

@@ -1,6 +1,5 @@
 package dev.starforge.serve.generation;
 
-import dev.starforge.data.CompletionStream;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.serve.engine.FinishReason;
@@ -10,6 +9,7 @@ import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.serve.metrics.WorkerMetrics;
 import dev.starforge.serve.metrics.WorkerMetrics.RequestOutcome;
+import dev.starforge.text.tokenizer.CompletionStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Consumer;

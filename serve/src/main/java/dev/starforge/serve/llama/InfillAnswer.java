@@ -1,6 +1,5 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.Call;
@@ -8,6 +7,7 @@ import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.Tally;
 import dev.starforge.serve.http.HttpException;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

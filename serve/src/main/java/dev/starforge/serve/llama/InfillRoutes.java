@@ -1,10 +1,5 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.data.FillInMiddle;
-import dev.starforge.data.FillInMiddle.Snippet;
-import dev.starforge.data.FillInMiddle.Window;
-import dev.starforge.data.FimMarkers;
-import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
@@ -20,6 +15,11 @@ import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.SamplingFields;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FillInMiddle.Snippet;
+import dev.starforge.text.fim.FillInMiddle.Window;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -1,7 +1,5 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -10,6 +8,8 @@ import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.PromptFields;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.util.List;
 import java.util.Optional;

@@ -1,8 +1,8 @@
 package dev.starforge.serve.log;
 
-import dev.starforge.data.Jackson;
-import dev.starforge.data.secrets.SecretFinding;
-import dev.starforge.data.secrets.SecretScanner;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.secrets.SecretFinding;
+import dev.starforge.text.secrets.SecretScanner;
 import java.time.Clock;
 import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;

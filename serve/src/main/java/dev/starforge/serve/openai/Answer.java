@@ -1,6 +1,5 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.Call;
@@ -10,6 +9,7 @@ import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.Tally;
 import dev.starforge.serve.http.HttpException;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

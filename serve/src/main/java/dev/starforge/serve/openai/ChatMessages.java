@@ -1,9 +1,9 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
+import dev.starforge.text.json.Jackson;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;

@@ -1,10 +1,5 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.FillInMiddle;
-import dev.starforge.data.FimMarkers;
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -19,6 +14,11 @@ import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.PromptFields;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.template.ChatTemplateException;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Clock;
@@ -176,7 +176,7 @@ public final class CompletionRoutes {
                 .map(messages -> {
                     try {
                         return template.get().render(messages, tools, true, settings);
-                    } catch (DatasetException refused) {
+                    } catch (ChatTemplateException refused) {
                         fields.violate("messages", "a conversation that the model's chat template takes");
                         return "";
                     }

@@ -1,6 +1,5 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -13,6 +12,7 @@ import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.http.HttpException;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;

@@ -1,8 +1,8 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.data.CompletionStream;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.serve.engine.GeneratedToken;
+import dev.starforge.text.tokenizer.CompletionStream;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import tools.jackson.databind.node.ArrayNode;

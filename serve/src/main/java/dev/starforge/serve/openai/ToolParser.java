@@ -1,7 +1,7 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.engine.ToolFormat;
+import dev.starforge.text.json.Jackson;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;

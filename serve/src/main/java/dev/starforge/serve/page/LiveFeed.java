@@ -1,7 +1,7 @@
 package dev.starforge.serve.page;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Call;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.channels.Channels;

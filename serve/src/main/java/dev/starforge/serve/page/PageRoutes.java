@@ -1,11 +1,11 @@
 package dev.starforge.serve.page;
 
-import dev.starforge.data.report.Report;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.http.HttpException;
+import dev.starforge.text.report.Report;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;

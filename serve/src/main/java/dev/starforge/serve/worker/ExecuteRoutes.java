@@ -1,8 +1,5 @@
 package dev.starforge.serve.worker;
 
-import dev.starforge.data.Hashes;
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
@@ -23,6 +20,9 @@ import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.serve.generation.Tally;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.log.EventLog.LogLevel;
+import dev.starforge.text.file.Hashes;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.io.IOException;
 import java.time.Clock;
 import java.util.Arrays;

@@ -1,7 +1,5 @@
 package dev.starforge.serve.worker;
 
-import dev.starforge.data.FimMarkers;
-import dev.starforge.data.Jackson;
 import dev.starforge.model.generate.Sampling;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
@@ -20,6 +18,8 @@ import dev.starforge.serve.generation.InferenceService.ServiceState;
 import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.metrics.WorkerMetrics;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;

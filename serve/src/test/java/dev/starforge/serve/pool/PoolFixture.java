@@ -2,7 +2,6 @@ package dev.starforge.serve.pool;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.StubWorker;
 import dev.starforge.serve.log.EventLog;
@@ -11,6 +10,7 @@ import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RestartPolicy;
 import dev.starforge.serve.pool.process.CommandRunner;
 import dev.starforge.serve.pool.supervise.PoolTimeouts;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

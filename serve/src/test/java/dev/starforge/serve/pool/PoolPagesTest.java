@@ -2,10 +2,10 @@ package dev.starforge.serve.pool;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.pool.supervise.PoolError;
 import dev.starforge.serve.pool.supervise.WorkerState;
+import dev.starforge.text.json.Jackson;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,10 +3,10 @@ package dev.starforge.serve.pool;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.pool.process.CommandRunner;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.ServerSocket;
 import java.net.URI;

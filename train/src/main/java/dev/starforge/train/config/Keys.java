@@ -1,6 +1,6 @@
 package dev.starforge.train.config;
 
-import dev.starforge.data.config.Key;
+import dev.starforge.text.config.Key;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -20,7 +20,8 @@ public final class Keys {
     public static final Key<String> MODEL = row(Key.text(
                     "model.pretrained_model",
                     "bigcode/starcoder2-3b",
-                    "A folder as HF lays it out, a .gguf file, the name of one that was pulled or is in the HF cache, or `scratch`: a new model.")
+                    "A folder as HF lays it out, a .gguf file, the name of one that was pulled or is in the HF cache,"
+                            + " or `scratch`: a new model.")
             .alias("base_model"));
     public static final Key<String> DTYPE = row(Key.choice(
                     "model.dtype",
@@ -95,11 +96,11 @@ public final class Keys {
             "Updates are scaled by alpha / rank, with use_rslora by alpha / sqrt(rank)."));
     public static final Key<Double> DROPOUT =
             row(Key.number("quantization.lora_dropout", 0.05, 0, 0.99, "Share of an update's inputs that is dropped."));
-    public static final Key<List<String>> TARGETS = row(
-            Key.texts(
-                    "quantization.lora_target_modules",
-                    List.of("auto"),
-                    "Names of projections; `auto` is all of attention and MLP, of DeepSeek attention alone. `experts` is the stacks of a mixture."));
+    public static final Key<List<String>> TARGETS = row(Key.texts(
+            "quantization.lora_target_modules",
+            List.of("auto"),
+            "Names of projections; `auto` is all of attention and MLP, of DeepSeek attention alone. `experts`"
+                    + " is the stacks of a mixture."));
     public static final Key<String> BIAS = row(
             Key.choice("quantization.lora_bias", "none", List.of("none"), "Biases are not trained with an adapter."));
     public static final Key<Boolean> RSLORA =
@@ -112,7 +113,8 @@ public final class Keys {
                     2,
                     1,
                     1 << 16,
-                    "Sequences at a time, halved where memory is short; `auto` is 2, on a GPU as many as fit. A step keeps its sequences.")
+                    "Sequences at a time, halved where memory is short; `auto` is 2, on a GPU as many as fit. A step"
+                            + " keeps its sequences.")
             .alias("micro_batch_size")
             .alias("per_device_train_batch_size"));
     public static final Key<Integer> ACCUMULATION = row(Key.whole(
@@ -149,15 +151,16 @@ public final class Keys {
                     "optimization.mixed_precision",
                     "auto",
                     List.of("auto", "bf16", "fp16", "no"),
-                    "What products are computed in; `auto` is what the device is fastest in, any other is obeyed or an error.")
+                    "What products are computed in; `auto` is what the device is fastest in, any other is obeyed or an"
+                            + " error.")
             .alias("use_mixed_precision", Map.of("true", "auto", "false", "no"))
             .alias("bnb_4bit_compute_dtype", PRECISIONS));
     public static final Key<String> CHECKPOINTING = row(Key.choice(
             "optimization.gradient_checkpointing",
             "auto",
             List.of("true", "selective", "false", "auto"),
-            "Blocks run again during backward instead of keeping what they computed: whole (`true`), or without their products"
-                    + " and attention (`selective`); `auto` is the least that memory asks for."));
+            "Blocks run again during backward instead of keeping what they computed: whole (`true`), or without their"
+                    + " products and attention (`selective`); `auto` is the least that memory asks for."));
     public static final Key<Double> NEFTUNE =
             row(Key.number("optimization.neftune_alpha", 0, 0, 1000, "Noise on embeddings; 0 is none."));
 
@@ -229,15 +232,15 @@ public final class Keys {
                     0,
                     0,
                     256,
-                    "Threads that read the next step's sequences; 0 is the one that trains, while the device computes. They compute "
-                            + "nothing, and results do not depend on them.")
+                    "Threads that read the next step's sequences; 0 is the one that trains, while the device computes."
+                            + " They compute nothing, and results do not depend on them.")
             .alias("num_workers"));
 
-    public static final Key<Integer> EVALUATION_TOKENS = row(
-            Key.limit(
-                    "evaluation.max_tokens",
-                    200_000,
-                    "Held-out tokens to evaluate on at most: a sample drawn with training.seed, the same every time. 0 is all."));
+    public static final Key<Integer> EVALUATION_TOKENS = row(Key.limit(
+            "evaluation.max_tokens",
+            200_000,
+            "Held-out tokens to evaluate on at most: a sample drawn with training.seed, the same every time. 0"
+                    + " is all."));
     public static final Key<List<String>> PROMPTS = row(Key.texts(
             "evaluation.prompts",
             List.of(),

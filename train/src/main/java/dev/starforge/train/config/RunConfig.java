@@ -1,14 +1,14 @@
 package dev.starforge.train.config;
 
-import dev.starforge.data.config.ConfigException;
-import dev.starforge.data.config.Key;
-import dev.starforge.data.config.Schema;
-import dev.starforge.data.config.Settings;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.config.Key;
+import dev.starforge.text.config.Schema;
+import dev.starforge.text.config.Settings;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.OptionalInt;

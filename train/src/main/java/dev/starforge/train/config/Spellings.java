@@ -1,27 +1,27 @@
 package dev.starforge.train.config;
 
-import dev.starforge.data.config.Foreign;
+import dev.starforge.text.config.ForeignConfigKeys;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
 /** Settings of other programs that are none of ours, each with an answer; those that are, are aliases of their keys. */
 final class Spellings {
-    static final Map<String, Foreign> BY_NAME = table();
+    static final Map<String, ForeignConfigKeys> BY_NAME = table();
 
     private Spellings() {}
 
-    private static Map<String, Foreign> table() {
-        Map<String, Foreign> table = new LinkedHashMap<>();
-        table.put("target_window", new Foreign.Adds(Keys.CONTEXT, "context and target are one sequence"));
-        table.put("bnb_4bit_quant_type", new Foreign.Only(List.of("nf4"), "4-bit bases are NF4"));
+    private static Map<String, ForeignConfigKeys> table() {
+        Map<String, ForeignConfigKeys> table = new LinkedHashMap<>();
+        table.put("target_window", new ForeignConfigKeys.Adds(Keys.CONTEXT, "context and target are one sequence"));
+        table.put("bnb_4bit_quant_type", new ForeignConfigKeys.Only(List.of("nf4"), "4-bit bases are NF4"));
         table.put(
                 "trust_remote_code",
-                new Foreign.Only(List.of("false"), "code that comes with a model is never executed"));
-        table.put("device_map", new Foreign.Never("a model runs on one device; see device.force"));
-        table.put("num_beams", new Foreign.Only(List.of("1"), "there is no beam search"));
-        table.put("fp16", new Foreign.Never("see optimization.mixed_precision"));
-        table.put("deepspeed", new Foreign.Never("training runs in one process"));
+                new ForeignConfigKeys.Only(List.of("false"), "code that comes with a model is never executed"));
+        table.put("device_map", new ForeignConfigKeys.Never("a model runs on one device; see device.force"));
+        table.put("num_beams", new ForeignConfigKeys.Only(List.of("1"), "there is no beam search"));
+        table.put("fp16", new ForeignConfigKeys.Never("see optimization.mixed_precision"));
+        table.put("deepspeed", new ForeignConfigKeys.Never("training runs in one process"));
         return table;
     }
 }

@@ -1,6 +1,6 @@
 package dev.starforge.train.config;
 
-import dev.starforge.data.config.Key;
+import dev.starforge.text.config.Key;
 import java.util.List;
 
 /** A file to begin with: the settings that most runs change, each with its default and what it does. */
@@ -31,19 +31,19 @@ public final class StarterConfig {
     /** YAML that reads back to the defaults, but for the dataset. */
     public static String text() {
         StringBuilder yaml = new StringBuilder("""
-                # Settings for starforge dataset, doctor, train, eval and merge; docs/config.md has every key.
-                #
-                #   starforge dataset --repo . --config train.yaml
-                #   starforge doctor --config train.yaml
-                #   starforge train --config train.yaml
-                #   starforge merge --config train.yaml
-                #
-                # The model: a folder with config.json and safetensors, a .gguf file, or the name of one that
-                # `starforge pull bigcode/starcoder2-3b` fetched or the HF cache has. Without one, `scratch` trains a new
-                # small model, and dataset a tokenizer for it. Settings of datasets go into a section dataset:, such as
-                # dataset: {samples: {span: line}, filters: {exclude: ["*.sql"]}}.
+            # Settings for starforge dataset, doctor, train, eval and merge; docs/config.md has every key.
+            #
+            #   starforge dataset --repo . --config train.yaml
+            #   starforge doctor --config train.yaml
+            #   starforge train --config train.yaml
+            #   starforge merge --config train.yaml
+            #
+            # The model: a folder with config.json and safetensors, a .gguf file, or the name of one that
+            # `starforge pull bigcode/starcoder2-3b` fetched or the HF cache has. Without one, `scratch` trains a new
+            # small model, and dataset a tokenizer for it. Settings of datasets go into a section dataset:, such as
+            # dataset: {samples: {span: line}, filters: {exclude: ["*.sql"]}}.
 
-                """);
+            """);
         RunConfig shown = RunConfig.defaults().with(Keys.DATASET, "dataset");
         String section = "";
         for (Key<?> key : SHOWN) {

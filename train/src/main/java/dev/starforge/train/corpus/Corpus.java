@@ -2,8 +2,8 @@ package dev.starforge.train.corpus;
 
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.tensor.Philox;
+import dev.starforge.text.config.ConfigException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;

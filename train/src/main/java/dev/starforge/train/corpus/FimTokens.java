@@ -1,9 +1,9 @@
 package dev.starforge.train.corpus;
 
-import dev.starforge.data.FimMarkers;
 import dev.starforge.data.JsonDocuments;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.Philox;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.Arrays;
 import java.util.Optional;
 import java.util.Set;

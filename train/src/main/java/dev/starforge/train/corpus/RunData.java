@@ -1,6 +1,6 @@
 package dev.starforge.train.corpus;
 
-import dev.starforge.data.Tokenizer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import java.nio.file.Path;

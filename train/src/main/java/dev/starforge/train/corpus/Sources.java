@@ -1,15 +1,15 @@
 package dev.starforge.train.corpus;
 
 import dev.starforge.data.Dataset;
-import dev.starforge.data.Hashes;
 import dev.starforge.data.JsonDocuments;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.config.ConfigException;
-import dev.starforge.data.config.Key;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.config.Key;
+import dev.starforge.text.file.Hashes;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;

@@ -1,7 +1,7 @@
 package dev.starforge.train.eval;
 
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -1,12 +1,12 @@
 package dev.starforge.train.eval;
 
-import dev.starforge.data.FillInMiddle;
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.Nearest;
-import dev.starforge.data.TokenBuffer;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.tensor.Philox;
+import dev.starforge.text.ClosestName;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.corpus.FimTokens;
 import java.util.ArrayList;
@@ -175,7 +175,7 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
 
     static double similarity(String a, String b) {
         int longest = Math.max(a.length(), b.length());
-        return longest == 0 ? 1 : 1 - (double) Nearest.distance(a, b) / longest;
+        return longest == 0 ? 1 : 1 - (double) ClosestName.distance(a, b) / longest;
     }
 
     static double identifierF1(String written, String expected) {

@@ -1,9 +1,6 @@
 package dev.starforge.train.eval;
 
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.Jackson;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
@@ -14,6 +11,9 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.Corpus;

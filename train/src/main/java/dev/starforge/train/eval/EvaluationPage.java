@@ -1,6 +1,6 @@
 package dev.starforge.train.eval;
 
-import dev.starforge.data.report.Report;
+import dev.starforge.text.report.Report;
 import tools.jackson.databind.JsonNode;
 
 /** An evaluation as a report for people. */

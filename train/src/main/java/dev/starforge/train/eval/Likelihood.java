@@ -1,8 +1,8 @@
 package dev.starforge.train.eval;
 
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.tensor.Checkpointing;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.corpus.Corpus;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Trainer;

@@ -1,11 +1,11 @@
 package dev.starforge.train.merge;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.convert.GgufQuantizer;
 import dev.starforge.model.convert.QuantizedTensor;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.nio.file.Files;

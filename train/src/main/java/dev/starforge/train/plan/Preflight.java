@@ -1,9 +1,5 @@
 package dev.starforge.train.plan;
 
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.TokenizerException;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
@@ -14,6 +10,10 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.FileException;
+import dev.starforge.text.TokenizerException;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.KnownModels;
 import dev.starforge.train.TrainException;
@@ -179,7 +179,7 @@ public final class Preflight {
         } catch (ConfigException
                 | TrainException
                 | ModelException
-                | DatasetException
+                | FileException
                 | TokenizerException
                 | TensorException refused) {
             failures.add(refused);

@@ -1,6 +1,6 @@
 package dev.starforge.train.plan;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

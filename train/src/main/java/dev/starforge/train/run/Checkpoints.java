@@ -1,9 +1,9 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.Hashes;
-import dev.starforge.data.Jackson;
 import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.text.FileException;
+import dev.starforge.text.file.Hashes;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
@@ -309,7 +309,7 @@ public final class Checkpoints {
                 }
             }
             return Optional.empty();
-        } catch (IOException | JacksonException | DatasetException failure) {
+        } catch (IOException | JacksonException | FileException failure) {
             return Optional.of(MARKER + " cannot be read: " + failure.getMessage());
         }
     }

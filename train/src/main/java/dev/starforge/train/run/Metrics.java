@@ -1,6 +1,6 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
 import java.io.BufferedWriter;
 import java.io.IOException;

@@ -1,6 +1,6 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.report.Shell;
+import dev.starforge.text.report.Shell;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;

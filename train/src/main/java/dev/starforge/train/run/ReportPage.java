@@ -1,7 +1,7 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.Jackson;
-import dev.starforge.data.report.Report;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.report.Report;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,7 +1,7 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.FolderLock;
+import dev.starforge.text.FileException;
+import dev.starforge.text.file.FolderLock;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -49,7 +49,7 @@ public final class RunFolder implements AutoCloseable {
         }
         try {
             FolderLock.requireFree(run);
-        } catch (DatasetException busy) {
+        } catch (FileException busy) {
             throw new TrainException(String.valueOf(busy.getMessage()), busy);
         } catch (IOException failure) {
             throw new TrainException(run + ": cannot be written: " + failure, failure);
@@ -86,7 +86,7 @@ public final class RunFolder implements AutoCloseable {
                 lock.close();
                 throw failure;
             }
-        } catch (DatasetException busy) {
+        } catch (FileException busy) {
             throw new TrainException(String.valueOf(busy.getMessage()), busy);
         } catch (IOException failure) {
             throw new TrainException(run + ": cannot be written: " + failure, failure);

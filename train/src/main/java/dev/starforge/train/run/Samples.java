@@ -1,11 +1,11 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.Sources;

@@ -1,9 +1,9 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.Jackson;
-import dev.starforge.data.config.Key;
 import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.config.Key;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;

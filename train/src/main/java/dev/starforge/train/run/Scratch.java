@@ -1,15 +1,15 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.BpeTrainer;
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.TrainedTokenizer;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.trainer.BpeTrainer;
+import dev.starforge.text.trainer.TrainedTokenizer;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;

@@ -1,8 +1,5 @@
 package dev.starforge.train.run;
 
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.config.Key;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Tensor;
@@ -10,6 +7,9 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Usage;
+import dev.starforge.text.config.Key;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;

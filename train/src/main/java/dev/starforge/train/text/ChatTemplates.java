@@ -1,10 +1,10 @@
 package dev.starforge.train.text;
 
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.chat.ChatTemplate;
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

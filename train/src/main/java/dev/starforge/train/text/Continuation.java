@@ -1,9 +1,9 @@
 package dev.starforge.train.text;
 
-import dev.starforge.data.CompletionStream;
-import dev.starforge.data.HealedPrompt;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.generate.StopStrings;
+import dev.starforge.text.tokenizer.CompletionStream;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
 

@@ -1,12 +1,12 @@
 package dev.starforge.train.text;
 
-import dev.starforge.data.GgufVocabularies;
-import dev.starforge.data.GgufVocabulary;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Config;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufValue;
+import dev.starforge.text.tokenizer.GgufVocabularies;
+import dev.starforge.text.tokenizer.GgufVocabulary;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,8 +1,8 @@
 package dev.starforge.train.tune;
 
-import dev.starforge.data.config.Key;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.text.config.Key;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import java.util.Locale;

@@ -1,15 +1,15 @@
 package dev.starforge.train.tune;
 
 import dev.starforge.data.Dataset;
-import dev.starforge.data.FolderLock;
-import dev.starforge.data.Hashes;
-import dev.starforge.data.Jackson;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.parse.ParserStarter;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.file.FolderLock;
+import dev.starforge.text.file.Hashes;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;

@@ -1,6 +1,6 @@
 package dev.starforge.train.tune;
 
-import dev.starforge.data.Hashes;
+import dev.starforge.text.file.Hashes;
 import dev.starforge.train.TrainException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,6 +1,6 @@
 package dev.starforge.train.tune;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.run.Checkpoints;
 import java.io.IOException;

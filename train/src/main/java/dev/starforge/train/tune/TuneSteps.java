@@ -1,10 +1,8 @@
 package dev.starforge.train.tune;
 
 import dev.starforge.data.Dataset;
-import dev.starforge.data.Jackson;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.report.TokenizerChoice;
@@ -12,6 +10,8 @@ import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.load.ModelSpec;
 import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.Adaptation;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;

@@ -1,12 +1,12 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

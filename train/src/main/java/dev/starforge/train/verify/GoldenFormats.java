@@ -1,7 +1,5 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
@@ -18,6 +16,8 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.codec.Int8Groups;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;

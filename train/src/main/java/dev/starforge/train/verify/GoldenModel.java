@@ -1,6 +1,5 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.model.Config;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
@@ -20,6 +19,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.corpus.Example;
 import dev.starforge.train.run.Trainer;
 import dev.starforge.train.run.TrainerSettings;

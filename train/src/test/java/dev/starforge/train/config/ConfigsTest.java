@@ -3,7 +3,7 @@ package dev.starforge.train.config;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.config.ConfigException;
+import dev.starforge.text.config.ConfigException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,42 +20,42 @@ final class ConfigsTest {
 
     /** As printed in "StarCoder2-3B MPS-Optimized Training System". */
     private static final String PRINTED = """
-            model:
-              pretrained_model: "bigcode/starcoder2-3b"
-              trust_remote_code: true
-              mps_prefer_fp16: true  # Use fp16 on MPS for memory savings
+        model:
+          pretrained_model: "bigcode/starcoder2-3b"
+          trust_remote_code: true
+          mps_prefer_fp16: true  # Use fp16 on MPS for memory savings
 
-            quantization:
-              load_in_4bit: true  # On CUDA: 4-bit; on MPS: int8
-              lora_enabled: true
-              lora_rank: 32
-              lora_alpha: 64
-              lora_dropout: 0.05
-             \s
-              # MPS-specific (optional overrides)
-              mps_quant_dtype: "int8"
-              mps_group_size: 128
-              mps_compute_dtype: "float16"
-             \s
-              # Dataset paths
-              train_path: "data_enhanced/dataset_enhanced/training_data_enhanced_train.json"
-              val_path: "data_enhanced/dataset_enhanced/training_data_enhanced_val.json"
-              test_path: "data_enhanced/dataset_enhanced/training_data_enhanced_test.json"
+        quantization:
+          load_in_4bit: true  # On CUDA: 4-bit; on MPS: int8
+          lora_enabled: true
+          lora_rank: 32
+          lora_alpha: 64
+          lora_dropout: 0.05
+         \s
+          # MPS-specific (optional overrides)
+          mps_quant_dtype: "int8"
+          mps_group_size: 128
+          mps_compute_dtype: "float16"
+         \s
+          # Dataset paths
+          train_path: "data_enhanced/dataset_enhanced/training_data_enhanced_train.json"
+          val_path: "data_enhanced/dataset_enhanced/training_data_enhanced_val.json"
+          test_path: "data_enhanced/dataset_enhanced/training_data_enhanced_test.json"
 
-            optimization:
-              batch_size: 2
-              gradient_accumulation_steps: 8  # Effective batch = 16
-              learning_rate: 2.0e-4
-              mixed_precision: "fp16"  # or "bf16"
-              gradient_checkpointing: true  # Now enabled on MPS
+        optimization:
+          batch_size: 2
+          gradient_accumulation_steps: 8  # Effective batch = 16
+          learning_rate: 2.0e-4
+          mixed_precision: "fp16"  # or "bf16"
+          gradient_checkpointing: true  # Now enabled on MPS
 
-            training:
-              num_epochs: 3
-              seed: 42
+        training:
+          num_epochs: 3
+          seed: 42
 
-            output:
-              output_dir: "models/starcoder2-mps-optimized"
-            """;
+        output:
+          output_dir: "models/starcoder2-mps-optimized"
+        """;
 
     @TempDir
     Path folder;

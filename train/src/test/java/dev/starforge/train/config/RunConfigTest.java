@@ -3,9 +3,9 @@ package dev.starforge.train.config;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Yaml;
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.config.Yaml;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

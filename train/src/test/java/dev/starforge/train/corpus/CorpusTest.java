@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.config.ConfigException;
+import dev.starforge.text.config.ConfigException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import java.util.ArrayList;

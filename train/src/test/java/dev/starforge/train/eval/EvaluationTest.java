@@ -3,9 +3,9 @@ package dev.starforge.train.eval;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.data.FillInMiddle;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.Philox;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.corpus.FimTokens;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

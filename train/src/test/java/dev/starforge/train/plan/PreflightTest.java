@@ -3,9 +3,9 @@ package dev.starforge.train.plan;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.Tokenizer;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.run.Runs;

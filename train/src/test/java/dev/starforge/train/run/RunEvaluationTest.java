@@ -3,8 +3,8 @@ package dev.starforge.train.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.config.ConfigException;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.run.Runs.Said;

@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.config.ConfigException;
+import dev.starforge.text.config.ConfigException;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.RunConfig;
 import java.io.IOException;

@@ -2,7 +2,7 @@ package dev.starforge.train.text;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Tokenizer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -2,7 +2,7 @@ package dev.starforge.train.tune;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.train.config.RunConfig;
 import java.util.List;
 import java.util.Optional;

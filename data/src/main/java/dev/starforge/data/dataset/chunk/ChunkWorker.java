@@ -1,7 +1,6 @@
 package dev.starforge.data.dataset.chunk;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.Hashes;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.dedup.WordHashes;
@@ -20,6 +19,7 @@ import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.FilePatch;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
+import dev.starforge.text.file.Hashes;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

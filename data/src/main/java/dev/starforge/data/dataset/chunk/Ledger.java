@@ -1,13 +1,13 @@
 package dev.starforge.data.dataset.chunk;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.data.Split;
-import dev.starforge.data.TokenBuffer;
 import dev.starforge.data.dataset.dedup.DuplicateFinder;
 import dev.starforge.data.dataset.filter.FileFilter;
 import dev.starforge.data.dataset.io.JsonWriter;
 import dev.starforge.data.dataset.sample.SampleWorker;
 import dev.starforge.data.dataset.split.SplitBoundaries;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.json.Jackson;
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.IOException;

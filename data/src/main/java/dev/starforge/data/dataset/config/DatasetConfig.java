@@ -1,7 +1,7 @@
 package dev.starforge.data.dataset.config;
 
-import dev.starforge.data.config.Key;
-import dev.starforge.data.config.Settings;
+import dev.starforge.text.config.Key;
+import dev.starforge.text.config.Settings;
 import java.nio.file.Path;
 import java.util.OptionalInt;
 

@@ -1,6 +1,6 @@
 package dev.starforge.data.dataset.config;
 
-import dev.starforge.data.config.Key;
+import dev.starforge.text.config.Key;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalInt;

@@ -15,7 +15,7 @@ import dev.starforge.data.git.FilePatch;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
 import dev.starforge.data.git.LineIndex;
-import dev.starforge.data.secrets.PrivateKeys;
+import dev.starforge.text.secrets.PrivateKeys;
 import java.io.IOException;
 import java.time.Instant;
 import java.time.ZoneOffset;

@@ -1,6 +1,6 @@
 package dev.starforge.data.dataset.parse;
 
-import dev.starforge.data.Hashes;
+import dev.starforge.text.file.Hashes;
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.DataInputStream;

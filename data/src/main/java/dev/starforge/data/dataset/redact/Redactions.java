@@ -1,6 +1,6 @@
 package dev.starforge.data.dataset.redact;
 
-import dev.starforge.data.secrets.SecretRule;
+import dev.starforge.text.secrets.SecretRule;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.EnumMap;

@@ -1,12 +1,12 @@
 package dev.starforge.data.dataset.report;
 
 import dev.starforge.data.Dataset;
-import dev.starforge.data.Jackson;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
-import dev.starforge.data.report.Report;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.report.Report;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

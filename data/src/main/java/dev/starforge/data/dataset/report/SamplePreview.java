@@ -5,7 +5,7 @@ import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.data.Tokenizer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.PrintWriter;
 import java.time.Instant;
 import java.util.function.IntFunction;

@@ -2,9 +2,9 @@ package dev.starforge.data.dataset.report;
 
 import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.Jackson;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.sample.SampleFormat;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;

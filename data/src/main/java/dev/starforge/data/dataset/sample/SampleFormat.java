@@ -1,9 +1,9 @@
 package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.TokenBuffer;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.redact.Redactor;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

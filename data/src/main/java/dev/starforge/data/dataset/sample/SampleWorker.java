@@ -1,11 +1,8 @@
 package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.Hashes;
-import dev.starforge.data.Jackson;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
-import dev.starforge.data.TokenBuffer;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.dataset.chunk.Chunker;
 import dev.starforge.data.dataset.chunk.CodeChunk;
@@ -22,6 +19,9 @@ import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.dataset.split.LeakDetector;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.LineIndex;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.file.Hashes;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

@@ -3,9 +3,9 @@ package dev.starforge.data.dataset.config;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.config.ConfigException;
 import dev.starforge.data.dataset.Builds;
 import dev.starforge.data.dataset.report.Manifest;
+import dev.starforge.text.config.ConfigException;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;

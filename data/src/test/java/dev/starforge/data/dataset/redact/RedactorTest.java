@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import dev.starforge.data.dataset.SecretsCorpus;
-import dev.starforge.data.secrets.PrivateKeys;
-import dev.starforge.data.secrets.SecretFinding;
-import dev.starforge.data.secrets.SecretScanner;
+import dev.starforge.text.secrets.PrivateKeys;
+import dev.starforge.text.secrets.SecretFinding;
+import dev.starforge.text.secrets.SecretScanner;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;

@@ -3,7 +3,7 @@ package dev.starforge.data.dataset.report;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.JsonDocuments;
-import dev.starforge.data.Tokenizer;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;

@@ -3,14 +3,14 @@ package dev.starforge.data.dataset.sample;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.BpeTrainer;
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.TokenBuffer;
-import dev.starforge.data.Tokenizer;
 import dev.starforge.data.dataset.sample.SampleFormat.ChangedFile;
 import dev.starforge.data.dataset.sample.SampleFormat.FimSplit;
 import dev.starforge.data.dataset.sample.SampleFormat.SampleSpan;
 import dev.starforge.data.dataset.sample.SampleFormat.SourceFile;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.trainer.BpeTrainer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,9 +1,9 @@
 package dev.starforge.serve.pool.api;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.serve.pool.supervise.PoolEvent;
+import dev.starforge.text.json.Jackson;
 import java.time.Clock;
 import java.util.Locale;
 import java.util.function.Consumer;

@@ -1,6 +1,5 @@
 package dev.starforge.serve.pool.api;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.RouteAction;
@@ -17,6 +16,7 @@ import dev.starforge.serve.pool.supervise.WorkerFailure;
 import dev.starforge.serve.pool.supervise.WorkerStarter;
 import dev.starforge.serve.pool.supervise.WorkerState;
 import dev.starforge.serve.pool.supervise.WorkerView;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Clock;

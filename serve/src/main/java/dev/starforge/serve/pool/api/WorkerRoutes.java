@@ -1,6 +1,5 @@
 package dev.starforge.serve.pool.api;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -14,6 +13,7 @@ import dev.starforge.serve.pool.supervise.Supervisor;
 import dev.starforge.serve.pool.supervise.WorkerCommand;
 import dev.starforge.serve.pool.supervise.WorkerSpec;
 import dev.starforge.serve.pool.supervise.WorkerStarter;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;

@@ -1,8 +1,8 @@
 package dev.starforge.serve.pool.config;
 
-import dev.starforge.data.Nearest;
-import dev.starforge.data.Yaml;
-import dev.starforge.data.config.ConfigException;
+import dev.starforge.text.ClosestName;
+import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.config.Yaml;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
@@ -128,7 +128,7 @@ public final class PoolFile {
                 String key = scalar("a key", tuple.getKeyNode());
                 if (known.length > 0 && !List.of(known).contains(key)) {
                     throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key)
-                            + ": there is none; did you mean " + full(Nearest.key(key, List.of(known))) + "?");
+                            + ": there is none; did you mean " + full(ClosestName.key(key, List.of(known))) + "?");
                 }
                 if (values.put(key, tuple.getValueNode()) != null) {
                     throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key) + ": is there twice");

@@ -1,8 +1,8 @@
 package dev.starforge.serve.pool.device;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.pool.process.CommandRunner;
 import dev.starforge.serve.pool.process.CommandRunner.CommandOutput;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -1,8 +1,8 @@
 package dev.starforge.serve.pool.proxy;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.pool.supervise.WorkerClient;
 import dev.starforge.serve.pool.supervise.WorkerHealth;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.SocketTimeoutException;
 import java.net.URI;

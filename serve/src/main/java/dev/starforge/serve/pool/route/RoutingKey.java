@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.route;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 

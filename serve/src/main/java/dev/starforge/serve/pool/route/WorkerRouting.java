@@ -1,7 +1,7 @@
 package dev.starforge.serve.pool.route;
 
-import dev.starforge.data.Hashes;
 import dev.starforge.serve.pool.supervise.WorkerCandidate;
+import dev.starforge.text.file.Hashes;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;

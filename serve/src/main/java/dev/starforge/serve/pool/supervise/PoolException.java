@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.util.Map;
 import java.util.TreeMap;
 import tools.jackson.databind.node.ObjectNode;

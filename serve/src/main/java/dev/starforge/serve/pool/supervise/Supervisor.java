@@ -1,7 +1,7 @@
 package dev.starforge.serve.pool.supervise;
 
-import dev.starforge.data.DatasetException;
-import dev.starforge.data.FolderLock;
+import dev.starforge.text.FileException;
+import dev.starforge.text.file.FolderLock;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
@@ -38,7 +38,7 @@ public final class Supervisor implements AutoCloseable {
         Files.createDirectories(context.state().resolve(WorkerLogs.FOLDER));
         try {
             lock = FolderLock.take(context.state(), "starforge pool");
-        } catch (DatasetException taken) {
+        } catch (FileException taken) {
             throw new IOException("pool: its state folder " + taken.getMessage(), taken);
         }
         journal = new WorkerJournal(context.state().resolve("workers"));

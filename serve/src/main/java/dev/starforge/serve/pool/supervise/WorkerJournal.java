@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
-import dev.starforge.data.Jackson;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;

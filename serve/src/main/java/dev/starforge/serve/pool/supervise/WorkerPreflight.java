@@ -1,9 +1,9 @@
 package dev.starforge.serve.pool.supervise;
 
-import dev.starforge.data.Jackson;
 import dev.starforge.serve.pool.device.DeviceKind;
 import dev.starforge.serve.pool.process.CommandRunner;
 import dev.starforge.serve.pool.process.CommandRunner.CommandOutput;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,7 +3,7 @@ package dev.starforge.serve.pool.config;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.data.config.ConfigException;
+import dev.starforge.text.config.ConfigException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,13 +31,13 @@ final class PoolFileTest {
     @Test
     void everyKeyIsRead() throws IOException {
         PoolConfig config = read("""
-                pool: {id: lab, state: state, listen: '0.0.0.0:9000', api_key_file: keys, admin_key_file: admins}
-                restart: {backoff_s: 0.5, max_s: 10, stable_s: 5, breaker_failures: 3, breaker_open_s: 30}
-                models:
-                  - {name: coder, path: coder.gguf, device: 'cuda:0', adapters: {ours: ours/best}, autostart: true, idle_stop_s: 600}
-                workers:
-                  - {uri: 'http://gpu-1:8080', api_key_file: keys}
-                """);
+            pool: {id: lab, state: state, listen: '0.0.0.0:9000', api_key_file: keys, admin_key_file: admins}
+            restart: {backoff_s: 0.5, max_s: 10, stable_s: 5, breaker_failures: 3, breaker_open_s: 30}
+            models:
+              - {name: coder, path: coder.gguf, device: 'cuda:0', adapters: {ours: ours/best}, autostart: true, idle_stop_s: 600}
+            workers:
+              - {uri: 'http://gpu-1:8080', api_key_file: keys}
+            """);
         assertThat(config.id()).isEqualTo("lab");
         assertThat(config.state()).isEqualTo(folder.resolve("state"));
         assertThat(config.listen()).isEqualTo("0.0.0.0:9000");
@@ -60,20 +60,20 @@ final class PoolFileTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-            pool: {port: 1}                            | key pool.port: there is none
-            restart: {backof_s: 1}                     | did you mean restart.backoff_s?
-            restart: {breaker_failures: 0}             | expected a whole number from 1, got 0
-            restart: {max_s: -1}                       | expected seconds, 0 or more, got -1
-            models: [{name: a}]                        | key models.path: is missing
-            models: [{name: a, path: b, autostart: on}] | expected true or false, got on
-            models: {name: a}                          | expected a list
-            'models: [{name: a, path: b}, {name: a, path: c}]' | a is there twice
-            'models: [{name: a, path: b}, {name: c, path: d, adapters: {a: e}}]' | a is there twice
-            'pool: {id: a, id: b}'                             | key pool.id: is there twice
-            workers: [{uri: 'https://a:1'}]            | expected http://HOST:PORT
-            pool: [                                    | is not YAML
-            []                                         | expected keys
-            """)
+        pool: {port: 1}                            | key pool.port: there is none
+        restart: {backof_s: 1}                     | did you mean restart.backoff_s?
+        restart: {breaker_failures: 0}             | expected a whole number from 1, got 0
+        restart: {max_s: -1}                       | expected seconds, 0 or more, got -1
+        models: [{name: a}]                        | key models.path: is missing
+        models: [{name: a, path: b, autostart: on}] | expected true or false, got on
+        models: {name: a}                          | expected a list
+        'models: [{name: a, path: b}, {name: a, path: c}]' | a is there twice
+        'models: [{name: a, path: b}, {name: c, path: d, adapters: {a: e}}]' | a is there twice
+        'pool: {id: a, id: b}'                             | key pool.id: is there twice
+        workers: [{uri: 'https://a:1'}]            | expected http://HOST:PORT
+        pool: [                                    | is not YAML
+        []                                         | expected keys
+        """)
     void whatCannotBeObeyedIsSaidWithItsPlace(String text, String message) {
         assertThatThrownBy(() -> read(text))
                 .isInstanceOf(ConfigException.class)

@@ -1,0 +1,115 @@
+package dev.starforge.text.bpe;
+
+import dev.starforge.text.TokenizerException;
+import java.nio.file.Path;
+import java.util.Collection;
+
+/** Texts by id and ids by text; looked up by a span of characters, so that encoding builds no strings. */
+public final class Vocabulary {
+    /** Ids may leave holes, but a hole costs memory, and a file must not buy much of that with one number. */
+    private static final int MOST_HOLES = 1 << 20;
+
+    private static final int LONGEST_TOKEN = 1 << 16;
+
+    private final String[] texts;
+    private final int[] slots;
+    private final int mask;
+    private final int longest;
+
+    /** A text, its id, and its place in the file. */
+    public record Entry(String text, int id, String place) {}
+
+    public Vocabulary(Path file, Collection<Entry> entries) {
+        int size = 0;
+        int longest = 0;
+        for (Entry entry : entries) {
+            int limit = entries.size() + MOST_HOLES;
+            if (entry.id < 0 || entry.id >= limit) {
+                throw new TokenizerException(file, entry.place + ": id " + entry.id + " is outside 0.." + (limit - 1));
+            }
+            if (entry.text.length() > LONGEST_TOKEN) {
+                throw new TokenizerException(
+                        file,
+                        entry.place + ": a token of " + entry.text.length() + " characters, expected at most "
+                                + LONGEST_TOKEN);
+            }
+            size = Math.max(size, entry.id + 1);
+            longest = Math.max(longest, entry.text.length());
+        }
+        this.longest = longest;
+        texts = new String[size];
+        slots = new int[Integer.highestOneBit(Math.max(8, entries.size())) * 4];
+        mask = slots.length - 1;
+        for (Entry entry : entries) {
+            if (texts[entry.id] != null) {
+                throw new TokenizerException(
+                        file, entry.place + ": id " + entry.id + " already belongs to " + texts[entry.id]);
+            }
+            char[] text = entry.text.toCharArray();
+            int slot = slot(text, 0, text.length);
+            if (slots[slot] != 0) {
+                throw new TokenizerException(
+                        file, entry.place + ": token " + entry.text + " already has id " + (slots[slot] - 1));
+            }
+            texts[entry.id] = entry.text;
+            slots[slot] = entry.id + 1;
+        }
+    }
+
+    /** One more than the highest id. */
+    public int size() {
+        return texts.length;
+    }
+
+    /** Characters of the longest token. */
+    int longest() {
+        return longest;
+    }
+
+    public boolean has(int id) {
+        return id >= 0 && id < texts.length && texts[id] != null;
+    }
+
+    public String text(int id) {
+        return texts[id];
+    }
+
+    /** The id of a text, or -1. */
+    public int id(String text) {
+        return id(text.toCharArray(), 0, text.length());
+    }
+
+    /** The id of a span, or -1. */
+    int id(char[] text, int from, int to) {
+        return slots[slot(text, from, to)] - 1;
+    }
+
+    /** Where the span is, or the free slot where it would be. */
+    private int slot(char[] text, int from, int to) {
+        int slot = hash(text, from, to) & mask;
+        while (slots[slot] != 0 && !same(texts[slots[slot] - 1], text, from, to)) {
+            slot = slot + 1 & mask;
+        }
+        return slot;
+    }
+
+    private static boolean same(String token, char[] text, int from, int to) {
+        if (token.length() != to - from) {
+            return false;
+        }
+        for (int i = 0; i < token.length(); i++) {
+            if (token.charAt(i) != text[from + i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    static int hash(char[] text, int from, int to) {
+        long hash = to - from;
+        for (int i = from; i < to; i++) {
+            hash = (hash ^ text[i]) * 0x9E3779B97F4A7C15L;
+        }
+        return (int) (hash >>> 32 ^ hash >>> 16);
+    }
+}

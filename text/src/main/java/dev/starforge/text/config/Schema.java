@@ -1,0 +1,146 @@
+package dev.starforge.text.config;
+
+import dev.starforge.text.ClosestName;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/**
+ * Every setting that a file may have: tables of keys, joined, and answers to the names of other programs. All verbs read one
+ * file with one schema, so each takes its own settings and checks those of the others.
+ */
+public final class Schema {
+    private final Map<String, Key<?>> keys;
+    private final Map<String, Named> aliases;
+    private final Map<String, ForeignConfigKeys> foreign;
+    private final String shorthand;
+
+    /** A key by another name. */
+    record Named(Key<?> key, Map<String, Object> words) {}
+
+    private Schema(Map<String, Key<?>> keys, Map<String, ForeignConfigKeys> foreign, String shorthand) {
+        this.keys = keys;
+        this.foreign = foreign;
+        this.shorthand = shorthand;
+        aliases = new LinkedHashMap<>();
+        for (Key<?> key : keys.values()) {
+            for (Key.Alias alias : key.aliases()) {
+                if (foreign.containsKey(alias.name())
+                        || aliases.put(alias.name(), new Named(key, alias.words())) != null) {
+                    throw new IllegalArgumentException("alias " + alias.name() + ": is there twice");
+                }
+            }
+        }
+    }
+
+    public static Schema of(List<Key<?>> keys, Map<String, ForeignConfigKeys> foreign) {
+        Map<String, Key<?>> byPath = new LinkedHashMap<>();
+        for (Key<?> key : keys) {
+            if (byPath.put(key.path(), key) != null) {
+                throw new IllegalArgumentException("key " + key.path() + ": is there twice");
+            }
+        }
+        return new Schema(byPath, foreign, "");
+    }
+
+    /** The same, where the keys of one section may stand without it; where such a name is a key itself, it is that key. */
+    public Schema withShorthand(String section) {
+        return new Schema(keys, foreign, section + ".");
+    }
+
+    List<Key<?>> keys() {
+        return List.copyOf(keys.values());
+    }
+
+    /** The key of a path. */
+    Optional<Key<?>> key(String path) {
+        Key<?> key = keys.get(path);
+        return Optional.ofNullable(key == null && !shorthand.isEmpty() ? keys.get(shorthand + path) : key);
+    }
+
+    /** The key that other programs have under the last name of a path. */
+    Optional<Named> alias(String path) {
+        return Optional.ofNullable(aliases.get(last(path)));
+    }
+
+    Optional<ForeignConfigKeys> foreign(String path) {
+        return Optional.ofNullable(foreign.get(last(path)));
+    }
+
+    boolean knows(String path) {
+        return key(path).isPresent() || alias(path).isPresent() || foreign(path).isPresent();
+    }
+
+    boolean hasSection(String path) {
+        return keys.keySet().stream()
+                .anyMatch(key -> key.startsWith(path + ".") || key.startsWith(shorthand + path + "."));
+    }
+
+    /** The path that was probably meant; of two that are as near, the one of the shorthand's section. */
+    String nearest(String path) {
+        List<String> paths = new ArrayList<>();
+        if (!shorthand.isEmpty()) {
+            keys.keySet().stream().filter(key -> key.startsWith(shorthand)).forEach(paths::add);
+        }
+        paths.addAll(keys.keySet());
+        return ClosestName.key(path, paths);
+    }
+
+    private static String last(String path) {
+        return path.substring(path.lastIndexOf('.') + 1);
+    }
+
+    /** Tables of all settings and of other programs' names, for the page that documents them. */
+    public String markdown() {
+        StringBuilder page = new StringBuilder();
+        String section = "";
+        for (Key<?> key : keys.values()) {
+            String own = key.path().substring(0, key.path().indexOf('.'));
+            if (!own.equals(section)) {
+                section = own;
+                page.append("## ").append(section).append("\n\n");
+                page.append("| key | what may stand there | default | what it does |\n|---|---|---|---|\n");
+            }
+            String missing = key.form() == Key.Form.FITTED ? "auto" : Key.shown(key.missing());
+            page.append("| `" + key.path() + "` | " + key.kind() + " | `" + missing + "` | " + key.doc() + " |\n");
+            if (isLastOfSection(key)) {
+                page.append('\n');
+            }
+        }
+        page.append("## Other spellings\n\nSettings of other programs, in any section, and what becomes of them.\n\n");
+        page.append("| name | answer |\n|---|---|\n");
+        aliases.forEach(
+                (name, named) -> page.append("| `" + name + "` | is `" + named.key.path() + "`" + words(named.words))
+                        .append(" |\n"));
+        foreign.forEach((name, answer) -> page.append("| `" + name + "` | " + words(answer) + " |\n"));
+        return page.toString();
+    }
+
+    private boolean isLastOfSection(Key<?> key) {
+        List<Key<?>> all = keys();
+        int next = all.indexOf(key) + 1;
+        String section = key.path().substring(0, key.path().indexOf('.') + 1);
+        return next == all.size() || !all.get(next).path().startsWith(section);
+    }
+
+    private static String words(Map<String, Object> words) {
+        StringBuilder text = new StringBuilder();
+        new TreeMap<>(words)
+                .forEach((theirs, ours) ->
+                        text.append(text.isEmpty() ? "; " : ", ").append("`" + theirs + "` is `" + ours + "`"));
+        return text.toString();
+    }
+
+    private static String words(ForeignConfigKeys answer) {
+        return switch (answer) {
+            case ForeignConfigKeys.Only(List<String> values, String reason) ->
+                "`" + String.join("`, `", values) + "` is what is done; others are refused: " + reason;
+            case ForeignConfigKeys.Never(String reason) -> "refused: " + reason;
+            case ForeignConfigKeys.Adds(Key<Integer> key, String reason) ->
+                "is added to `" + key.path() + "`: " + reason;
+        };
+    }
+}

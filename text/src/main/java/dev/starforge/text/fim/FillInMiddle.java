@@ -1,0 +1,154 @@
+package dev.starforge.text.fim;
+
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenizerException;
+import dev.starforge.text.tokenizer.Tokenizer;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+
+/**
+ * Asks a model for what stands between two texts, with the tokens it was trained to be asked with: prefix, then suffix,
+ * then the middle is its to write (Bavarian et al. 2022).
+ */
+public final class FillInMiddle {
+    private static final String ANCHOR = "☺";
+
+    private final Tokenizer tokenizer;
+    private final FimMarkers markers;
+
+    private FillInMiddle(Tokenizer tokenizer, FimMarkers markers) {
+        this.tokenizer = tokenizer;
+        this.markers = markers;
+    }
+
+    /** Fill-in-the-middle prompts of a model whose tokenizer has the tokens for them. */
+    public static FillInMiddle of(Tokenizer tokenizer, Path model) {
+        return FimMarkers.of(tokenizer)
+                .map(markers -> new FillInMiddle(tokenizer, markers))
+                .orElseThrow(() -> new TokenizerException(
+                        model,
+                        "its tokenizer has no fill-in-the-middle tokens; looked for "
+                                + FimMarkers.KNOWN.stream()
+                                        .map(markers -> markers.three().collect(Collectors.joining(" ")))
+                                        .collect(Collectors.joining(", or "))));
+    }
+
+    /** The prompt for what is between the two texts. */
+    public int[] prompt(String prefix, String suffix) {
+        TokenBuffer ids = new TokenBuffer();
+        tokenizer.encode("", true, ids);
+        ids.add(id(markers.prefix()));
+        tokenizer.encode(prefix, false, ids);
+        ids.add(id(markers.suffix()));
+        ids.addAll(markers.spaced() ? withoutSpace(suffix) : tokenizer.encode(suffix, false));
+        ids.add(id(markers.middle()));
+        return ids.toArray();
+    }
+
+    /** A piece of another file, which a prompt may show before the one to fill in. */
+    public record Snippet(String file, String text) {}
+
+    /**
+     * A prompt cut to size.
+     *
+     * @param truncated whether something had to be left out
+     */
+    public record Window(int[] prompt, boolean truncated) {}
+
+    /**
+     * The prompt for what is between two texts, with pieces of other files before them, in the pattern of whole repositories
+     * (Hui et al. 2024, Qwen2.5-Coder) as far as the vocabulary has tokens for it. What is nearest to the middle is kept: of
+     * the prefix its end, of the suffix its beginning, of the snippets the last.
+     *
+     * @param begun what of the middle is written already
+     * @param near the most tokens for prefix and suffix, three parts to one
+     * @param room the most tokens for all
+     */
+    public Window window(String prefix, String begun, String suffix, List<Snippet> snippets, int near, int room) {
+        int[] bos = tokenizer.encode("", true);
+        int[] middle = inside(begun);
+        int most = Math.min(near, room - bos.length - 3 - middle.length);
+        int[] before = tokenizer.encode(prefix, false);
+        int[] after = markers.spaced() ? withoutSpace(suffix) : tokenizer.encode(suffix, false);
+        int suffixLength = Math.clamp(most / 4, 0, after.length);
+        int prefixLength = Math.clamp(most - suffixLength, 0, before.length);
+        TokenBuffer own = new TokenBuffer();
+        own.add(id(markers.prefix()));
+        own.addAll(Arrays.copyOfRange(before, before.length - prefixLength, before.length));
+        own.addAll(middle);
+        own.add(id(markers.suffix()));
+        own.addAll(Arrays.copyOf(after, suffixLength));
+        own.add(id(markers.middle()));
+        int[] asked = own.toArray();
+        int[] others = others(snippets);
+        int shown = Math.clamp(room - bos.length - asked.length, 0, others.length);
+        TokenBuffer prompt = new TokenBuffer();
+        prompt.addAll(bos);
+        prompt.addAll(Arrays.copyOfRange(others, others.length - shown, others.length));
+        prompt.addAll(asked);
+        boolean whole = shown == others.length && prefixLength == before.length && suffixLength == after.length;
+        return new Window(prompt.toArray(), !whole);
+    }
+
+    private int[] others(List<Snippet> snippets) {
+        TokenBuffer ids = new TokenBuffer();
+        if (!snippets.isEmpty() && tokenizer.id(markers.repository()).isPresent()) {
+            marked(markers.repository(), "repository", ids);
+        }
+        for (Snippet snippet : snippets) {
+            marked(markers.file(), snippet.file(), ids);
+            ids.addAll(inside(snippet.text()));
+        }
+        if (!snippets.isEmpty()) {
+            marked(markers.file(), "file", ids);
+        }
+        return ids.toArray();
+    }
+
+    /** A name behind its token; a vocabulary without one has empty lines there. */
+    private void marked(String token, String name, TokenBuffer ids) {
+        if (tokenizer.id(token).isPresent()) {
+            ids.add(id(token));
+            ids.addAll(inside(name + "\n"));
+        } else {
+            ids.addAll(inside("\n\n"));
+        }
+    }
+
+    private int[] inside(String text) {
+        TokenBuffer ids = new TokenBuffer();
+        if (!text.isEmpty()) {
+            tokenizer.encodeInside(text, ids);
+        }
+        return ids.toArray();
+    }
+
+    /** Tokens that end the middle. */
+    public Set<Integer> ends() {
+        return Stream.concat(markers.all(), markers.after())
+                .map(tokenizer::id)
+                .flatMapToInt(OptionalInt::stream)
+                .boxed()
+                .collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    private int id(String token) {
+        return tokenizer.id(token).orElseThrow();
+    }
+
+    /** As CodeLlama's own code does it: behind a character that merges with nothing, which is then taken off. */
+    private int[] withoutSpace(String text) {
+        int[] anchor = tokenizer.encode(ANCHOR, false);
+        int[] both = tokenizer.encode(ANCHOR + text, false);
+        boolean intact = both.length >= anchor.length
+                && IntStream.range(0, anchor.length).allMatch(i -> both[i] == anchor[i]);
+        return intact ? Arrays.copyOfRange(both, anchor.length, both.length) : tokenizer.encode(text, false);
+    }
+}

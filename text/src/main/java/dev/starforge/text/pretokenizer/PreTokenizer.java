@@ -1,0 +1,142 @@
+package dev.starforge.text.pretokenizer;
+
+import java.util.List;
+
+/**
+ * A stage that cuts text into the words that a model then encodes one by one. A stage is put onto the one that takes
+ * its pieces, so a sequence is a chain of calls and no piece is copied unless a stage changes its text.
+ */
+public sealed interface PreTokenizer {
+    /** This stage, sending its pieces to {@code next}. The result is for one thread. */
+    PreTokens onto(PreTokens next, PatternBudget budget);
+
+    /** One stage after another; none at all leaves the text whole. */
+    record Sequence(List<PreTokenizer> stages) implements PreTokenizer {
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            PreTokens chain = next;
+            for (PreTokenizer stage : stages.reversed()) {
+                chain = stage.onto(chain, budget);
+            }
+            return chain;
+        }
+    }
+
+    /** Cuts where a pattern matches. */
+    record Split(Splitter splitter, Splits.Behavior behavior, boolean invert) implements PreTokenizer {
+        public static Split isolated(Splitter splitter) {
+            return new Split(splitter, Splits.Behavior.ISOLATED, false);
+        }
+
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            if (splitter instanceof Scanner scanner && behavior == Splits.Behavior.ISOLATED) {
+                return (text, from, to, first) -> {
+                    for (int i = from; i < to; ) {
+                        int end = scanner.next(text, i, to);
+                        next.piece(text, i, end, first && i == from);
+                        i = end;
+                    }
+                };
+            }
+            return (text, from, to, first) -> {
+                Splits splits = new Splits();
+                splitter.split(text, from, to, budget, splits);
+                splits.send(behavior, invert, text, from, first, next);
+            };
+        }
+    }
+
+    /** Puts one space before a piece that has none. */
+    record SpaceBefore() implements PreTokenizer {
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            return (text, from, to, first) -> {
+                if (text[from] == ' ') {
+                    next.piece(text, from, to, first);
+                } else {
+                    char[] longer = withFirst(' ', text, from, to);
+                    next.piece(longer, 0, longer.length, first);
+                }
+            };
+        }
+    }
+
+    /** Spells the UTF-8 bytes of a piece in {@link ByteAlphabet}; as the last stage, the model's encoder does it. */
+    record Bytes() implements PreTokenizer {
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            return (text, from, to, first) -> {
+                char[] spelled = new char[3 * (to - from)];
+                next.piece(spelled, 0, ByteAlphabet.spell(text, from, to, spelled), first);
+            };
+        }
+    }
+
+    /** SentencePiece's: a space becomes a visible mark, each word begins with one. */
+    record Metaspace(char mark, Prepend prepend, boolean split) implements PreTokenizer {
+        /** Which pieces get a mark in front that they do not have. */
+        public enum Prepend {
+            ALWAYS,
+            FIRST,
+            NEVER
+        }
+
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            PreTokens then = split ? new BeforeMarks(mark).onto(next, budget) : next;
+            return (text, from, to, first) -> {
+                boolean has = text[from] == ' ' || text[from] == mark;
+                boolean wanted = !has && (prepend == Prepend.ALWAYS || prepend == Prepend.FIRST && first);
+                char[] marked = withFirst(mark, text, from, to);
+                for (int i = 1; i < marked.length; i++) {
+                    if (marked[i] == ' ') {
+                        marked[i] = mark;
+                    }
+                }
+                then.piece(marked, wanted ? 0 : 1, marked.length, first);
+            };
+        }
+    }
+
+    /** Cuts before each mark. */
+    record BeforeMarks(char mark) implements PreTokenizer {
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            return (text, from, to, first) -> {
+                int start = from;
+                for (int i = from + 1; i < to; i++) {
+                    if (text[i] == mark) {
+                        next.piece(text, start, i, first && start == from);
+                        start = i;
+                    }
+                }
+                next.piece(text, start, to, first && start == from);
+            };
+        }
+    }
+
+    /** Cuts before each run of marks: where no merge of a SentencePiece-like vocabulary can ever reach across. */
+    record BeforeRuns(char mark) implements PreTokenizer {
+        @Override
+        public PreTokens onto(PreTokens next, PatternBudget budget) {
+            return (text, from, to, first) -> {
+                int start = from;
+                for (int i = from + 1; i < to; i++) {
+                    if (text[i] == mark && text[i - 1] != mark) {
+                        next.piece(text, start, i, first && start == from);
+                        start = i;
+                    }
+                }
+                next.piece(text, start, to, first && start == from);
+            };
+        }
+    }
+
+    private static char[] withFirst(char c, char[] text, int from, int to) {
+        char[] longer = new char[1 + to - from];
+        longer[0] = c;
+        System.arraycopy(text, from, longer, 1, to - from);
+        return longer;
+    }
+}

@@ -1,0 +1,144 @@
+package dev.starforge.text.secrets;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * What a name says about its value. The last words decide, as in English: a {@code db_password} is a password, a
+ * {@code password_field} is a field, {@code tokens} are counted and a {@code tokenizer} is something else altogether.
+ */
+final class SecretNames {
+    /** From nothing to a password, of which the least is asked. */
+    enum NameKind {
+        NONE,
+        /** Some key: of a map as a rule, so that only what is random is a secret. */
+        KEY,
+        TOKEN,
+        SECRET,
+        PASSWORD
+    }
+
+    private static final Pattern WORD = Pattern.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[0-9]+");
+
+    private static final Set<String> PASSWORDS = SecretValues.words("""
+        psk password passwd passphrase passcode passwort pwd pw pswd psw userpass requirepass masterauth rootpw\
+        """);
+    private static final Set<String> SECRETS = SecretValues.words("""
+        secret secrets credential credentials creds  apikey authkey accesskey secretkey\
+        """);
+    private static final Set<String> TOKENS = SecretValues.words("""
+        token bearer jwt authtoken accesstoken pat auth sig\
+        """);
+    private static final Set<String> KEYS = SecretValues.words("""
+        key salt sas apitoken\
+        """);
+
+    /** Whose key is a secret. */
+    private static final Set<String> KINDS_OF_KEY = SecretValues.words("""
+        access account admin aes api app application auth authentication bot cipher client consumer cookie crypt
+        decryption deploy developer encrypt encryption firebase google hmac integration jwt licence license maps master openai
+        private rest secret security sendgrid server service session shared signature signing storage stripe
+        subscription twilio validation webhook\
+        """);
+
+    /** Whose {@code pass} is a password, and not a pass over something. */
+    private static final Set<String> KINDS_OF_PASS = SecretValues.words("""
+        account admin amqp ap api auth backup basic become bind broker cert database db default docker elastic email es
+        ftp git grafana http https imap jenkins jks kafka key keystore ldap login mail mariadb mongo mq mqtt my
+        mysql neo4j nexus oracle os p12 pem pfx pg postgres postgresql proxy rabbit rabbitmq rdp redis registry repl
+        replication root router samba sasl service sftp signing site smb smtp sonar sql ssh store sudo superuser svc
+        svn telnet truststore user vnc vpn web wifi wp wpa zip\
+        """);
+
+    /** After the word that says secret, these leave it one. */
+    private static final Set<String> NEUTRAL = SecretValues.words("""
+        again b64 base base64 bytes cleartext confirm confirmation const current default dev development env
+        equals for hex in is literal live main new of old plain primary prod production raw repeat secondary
+        stage staging str string test text utf v val value\
+        """);
+
+    /** These make it something about a secret. */
+    private static final Set<String> ABOUT = SecretValues.words("""
+        alg algorithm alias arn at audience board bundle by case changed check class code count counts date
+        digest dir down encoder endpoint equal error errors event expiration expires expiry factory field fields
+        file filename folder format frame generator hash hashed hashes header hint id ids idx index input issuer
+        ize ized izer izers kind label len length list manager map max message method min mode name names
+        namespace offset owner pair parser path pattern placeholder point points policy pos position prefix press
+        prompt provider reader ref reference regex required scope scopes service set size space state status
+        store stream strength suffix test time timeout ttl type types up uri url valid validator version word
+        words writer\
+        """);
+
+    /** Before a token or key, these make it no secret. */
+    private static final Set<String> OTHER = SecretValues.words("""
+        audio begin bos cache cancel cancellation cls column config continuation csrf current dict draft end eom
+        eos eot fim first foreign group hash i18n idempotency image index json last lookup map mask max min new
+        next num object pad page partition peek prev previous primary prompt pub public routing row s3 sep
+        setting sort special start stop sync total translation trie unk video websocket xsrf\
+        """);
+
+    private SecretNames() {}
+
+    static NameKind of(String name) {
+        List<String> words = new ArrayList<>();
+        Matcher matcher = WORD.matcher(name);
+        while (matcher.find()) {
+            words.add(matcher.group().toLowerCase(Locale.ROOT));
+        }
+        for (int i = words.size() - 1; i >= 0; i--) {
+            NameKind kind = kind(words, i);
+            if (kind != NameKind.NONE) {
+                return after(kind, words.subList(i + 1, words.size()));
+            }
+        }
+        return NameKind.NONE;
+    }
+
+    private static NameKind kind(List<String> words, int at) {
+        String word = words.get(at);
+        String before = at > 0 ? words.get(at - 1) : "";
+        if (PASSWORDS.contains(word)
+                || word.endsWith("password")
+                || word.endsWith("pwd")
+                || word.endsWith("passwd")
+                || word.endsWith("passphrase")) {
+            return NameKind.PASSWORD;
+        }
+        if (word.equals("pass")) {
+            return words.size() == 1 || KINDS_OF_PASS.contains(before) ? NameKind.PASSWORD : NameKind.NONE;
+        }
+        if (word.endsWith("pass") && KINDS_OF_PASS.contains(word.substring(0, word.length() - 4))) {
+            return NameKind.PASSWORD;
+        }
+        if (SECRETS.contains(word) || word.endsWith("apikey") || word.endsWith("secret")) {
+            return NameKind.SECRET;
+        }
+        if ((word.equals("key") || word.equals("salt")) && KINDS_OF_KEY.contains(before)) {
+            return before.equals("app") && words.size() > 2 ? NameKind.KEY : NameKind.SECRET;
+        }
+        if (word.equals("login") && before.equals("sonar")) {
+            return NameKind.TOKEN;
+        }
+        if (TOKENS.contains(word) || word.endsWith("token") && word.length() > 6) {
+            return OTHER.contains(before) ? NameKind.NONE : NameKind.TOKEN;
+        }
+        return KEYS.contains(word) && !OTHER.contains(before) ? NameKind.KEY : NameKind.NONE;
+    }
+
+    private static NameKind after(NameKind kind, List<String> rest) {
+        NameKind left = kind;
+        for (String word : rest) {
+            if (ABOUT.contains(word)) {
+                return NameKind.NONE;
+            }
+            if (!NEUTRAL.contains(word) && !Character.isDigit(word.charAt(0)) && word.length() > 1) {
+                left = NameKind.KEY;
+            }
+        }
+        return left;
+    }
+}

@@ -1,0 +1,289 @@
+package dev.starforge.text.tokenizer;
+
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.pretokenizer.ByteAlphabet;
+import dev.starforge.text.pretokenizer.PatternBudget;
+import dev.starforge.text.pretokenizer.Replacement;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+
+/**
+ * Turns the texts of tokens back into text. Each kind is a stage put onto the next, fed token by token, so that the
+ * stream and the whole decode are the same code and cannot differ.
+ */
+sealed interface Decoder {
+    /** A stage for one thread and one text. */
+    interface Stage {
+        /** The next part of a token; {@code last} ends that token. */
+        void accept(String part, boolean last);
+
+        /** No more tokens. */
+        void finish();
+    }
+
+    Stage onto(Stage next, PatternBudget budget);
+
+    /** Whether tokens are spelled in the alphabet of bytes. */
+    default boolean spellsBytes() {
+        return this instanceof Bytes
+                || this instanceof Sequence(var stages) && stages.stream().anyMatch(Decoder::spellsBytes);
+    }
+
+    record Sequence(List<Decoder> stages) implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            Stage chain = next;
+            for (Decoder stage : stages.reversed()) {
+                chain = stage.onto(chain, budget);
+            }
+            return chain;
+        }
+    }
+
+    /** What a file without a decoder gets: the tokens with spaces between them. */
+    record Spaced() implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new Stage() {
+                private boolean first = true;
+
+                @Override
+                public void accept(String part, boolean last) {
+                    next.accept(first ? part : " " + part, last);
+                    first = false;
+                }
+
+                @Override
+                public void finish() {
+                    next.finish();
+                }
+            };
+        }
+    }
+
+    /** Spells tokens in bytes, and bytes as characters; a token outside the byte alphabet stands for itself. */
+    record Bytes() implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new WholeTokens() {
+                private final Utf8 utf8 = new Utf8();
+                private final StringBuilder out = new StringBuilder();
+
+                @Override
+                void token(String token) {
+                    if (token.chars().allMatch(c -> ByteAlphabet.valueOf((char) c) >= 0)) {
+                        token.chars().forEach(c -> utf8.put(ByteAlphabet.valueOf((char) c), out));
+                    } else {
+                        for (byte b : token.getBytes(StandardCharsets.UTF_8)) {
+                            utf8.put(b & 0xFF, out);
+                        }
+                    }
+                    next.accept(out.toString(), false);
+                    out.setLength(0);
+                }
+
+                @Override
+                public void finish() {
+                    utf8.finish(out);
+                    next.accept(out.toString(), true);
+                    next.finish();
+                }
+            };
+        }
+    }
+
+    /**
+     * Tokens like {@code <0x61>} become bytes, a run of them characters; a run that is not UTF-8 becomes one U+FFFD for
+     * each byte of it. That cannot be known before the run ends, so a stream waits for its end.
+     */
+    record ByteFallback() implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new WholeTokens() {
+                private final TokenBuffer run = new TokenBuffer();
+
+                @Override
+                void token(String token) {
+                    int value = byteOf(token);
+                    if (value >= 0) {
+                        run.add(value);
+                    } else {
+                        flush();
+                        next.accept(token, true);
+                    }
+                }
+
+                private void flush() {
+                    if (run.size() == 0) {
+                        return;
+                    }
+                    byte[] bytes = new byte[run.size()];
+                    for (int i = 0; i < bytes.length; i++) {
+                        bytes[i] = (byte) run.get(i);
+                    }
+                    run.clear();
+                    try {
+                        next.accept(
+                                StandardCharsets.UTF_8
+                                        .newDecoder()
+                                        .decode(ByteBuffer.wrap(bytes))
+                                        .toString(),
+                                true);
+                    } catch (CharacterCodingException malformed) {
+                        for (int i = 0; i < bytes.length; i++) {
+                            next.accept(String.valueOf(Utf8.REPLACEMENT), true);
+                        }
+                    }
+                }
+
+                @Override
+                public void finish() {
+                    flush();
+                    next.finish();
+                }
+            };
+        }
+
+        /** The byte that a token like {@code <0x61>} stands for, or -1. */
+        static int byteOf(String token) {
+            if (token.length() != 6 || !token.startsWith("<0x") || token.charAt(5) != '>') {
+                return -1;
+            }
+            int high = hexadecimal(token.charAt(3));
+            int low = hexadecimal(token.charAt(4));
+            return high < 0 || low < 0 ? -1 : 16 * high + low;
+        }
+
+        private static int hexadecimal(char c) {
+            return c < 0x80 ? Character.digit(c, 16) : -1;
+        }
+    }
+
+    /** All tokens become one. */
+    record Fuse() implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new Stage() {
+                @Override
+                public void accept(String part, boolean last) {
+                    next.accept(part, false);
+                }
+
+                @Override
+                public void finish() {
+                    next.accept("", true);
+                    next.finish();
+                }
+            };
+        }
+    }
+
+    /** Takes up to so many of a character from the start and the end of each token. */
+    record Strip(int content, int start, int stop) implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new Stage() {
+                private int toDrop = start;
+                private int held;
+
+                @Override
+                public void accept(String part, boolean last) {
+                    StringBuilder out = new StringBuilder();
+                    part.codePoints().forEach(c -> character(c, out));
+                    if (last) {
+                        held -= Math.min(held, stop);
+                        release(out);
+                        toDrop = start;
+                    }
+                    next.accept(out.toString(), last);
+                }
+
+                private void character(int c, StringBuilder out) {
+                    if (c != content) {
+                        toDrop = 0;
+                        release(out);
+                        out.appendCodePoint(c);
+                    } else if (toDrop > 0) {
+                        toDrop--;
+                    } else if (++held > stop) {
+                        held--;
+                        out.appendCodePoint(content);
+                    }
+                }
+
+                private void release(StringBuilder out) {
+                    for (; held > 0; held--) {
+                        out.appendCodePoint(content);
+                    }
+                }
+
+                @Override
+                public void finish() {
+                    next.finish();
+                }
+            };
+        }
+    }
+
+    /** SentencePiece's mark becomes a space again, but for the marks of the first token when one was put in front. */
+    record Metaspace(char mark, boolean prepended) implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new WholeTokens() {
+                private boolean first = prepended;
+
+                @Override
+                void token(String token) {
+                    next.accept(token.replace(String.valueOf(mark), first ? "" : " "), true);
+                    first = false;
+                }
+
+                @Override
+                public void finish() {
+                    next.finish();
+                }
+            };
+        }
+    }
+
+    /** Replaces in each token; behind a stage that makes one token of all, only at the end. */
+    record Replace(Replacement replacement) implements Decoder {
+        @Override
+        public Stage onto(Stage next, PatternBudget budget) {
+            return new WholeTokens() {
+                @Override
+                void token(String token) {
+                    next.accept(replacement.apply(token, budget), true);
+                }
+
+                @Override
+                public void finish() {
+                    next.finish();
+                }
+            };
+        }
+    }
+
+    /** Collects the parts of a token. */
+    abstract class WholeTokens implements Stage {
+        private final StringBuilder parts = new StringBuilder();
+
+        abstract void token(String token);
+
+        @Override
+        public final void accept(String part, boolean last) {
+            if (last && parts.isEmpty()) {
+                token(part);
+                return;
+            }
+            parts.append(part);
+            if (last) {
+                String whole = parts.toString();
+                parts.setLength(0);
+                token(whole);
+            }
+        }
+    }
+}
