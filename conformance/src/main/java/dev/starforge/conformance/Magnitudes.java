@@ -1,5 +1,12 @@
 package dev.starforge.conformance;
 
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.AdamWInputs;
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -13,6 +20,7 @@ import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * What an element's error is measured against: the sum of the absolute values of its terms. For sums of products that is
@@ -43,21 +51,21 @@ final class Magnitudes {
             case Plain.SoftmaxGrad _ -> softmaxGrad(in);
             case Plain.LogSumExp _ -> logSumExp(in[0]);
             case Decoding.Sample _ -> sample(in[0], results);
-            case Plain.AdamW o -> adamW(o, in, results);
+            case Plain.AdamW o -> adamW(o, AdamWInputs.of(in), results);
             case Fused.LayerNorm _ -> layerNorm(in, results);
-            case Fused.LayerNormGrad _ -> normGrad(in[0], in[1], in[3], in[4], in[5], results);
+            case Fused.LayerNormGrad _ -> layerNormGrad(LayerNormGradInputs.of(in), results);
             case Fused.RmsNorm _ -> rmsNorm(in, results);
-            case Fused.RmsNormGrad _ -> normGrad(in[0], in[1], new Host(in[2].spec()), in[2], in[3], results);
+            case Fused.RmsNormGrad _ -> rmsNormGrad(RmsNormGradInputs.of(in), results);
             case Fused.Rope o -> rope(o, in);
             case Fused.Gated o -> gated(o.fn(), in);
             case Fused.GatedGrad o -> gatedGrad(o.fn(), in);
             case Fused.CrossEntropy _ -> crossEntropy(in);
-            case Fused.CrossEntropyGrad _ -> crossEntropyGrad(in);
-            case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), decoded(in)).forward(results);
-            case Fused.AttentionGrad o -> new Attend(o.scale(), o.window(), o.block(), in).gradient(results);
+            case Fused.CrossEntropyGrad _ -> crossEntropyGrad(CrossEntropyGradInputs.of(in));
+            case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), decoded(AttentionInputs.of(in))).forward(results);
+            case Fused.AttentionGrad o -> attentionGrad(o, AttentionGradInputs.of(in), results);
             case Layers.Linear o -> absolute(reference, withoutActivation(o), in);
             case Layers.AddRmsNorm _ -> sumAnd(rmsNorm(new Host[] {results[0], in[2]}, after(results)), in);
-            case Layers.AddLayerNorm _ -> sumAnd(layerNorm(new Host[] {results[0], in[2], in[3]}, after(results)), in);
+            case Layers.AddLayerNorm _ -> addLayerNorm(AddLayerNormInputs.of(in), in, results);
             default -> // as Tolerances declares them: copies, indices, and what is defined to the bit
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
@@ -227,16 +235,16 @@ final class Magnitudes {
         return new double[][] {losses, lse};
     }
 
-    private static double[][] crossEntropyGrad(Host[] in) {
-        int v = (int) in[0].shape().last();
-        double[] m = new double[in[0].size()];
+    private static double[][] crossEntropyGrad(CrossEntropyGradInputs<Host> in) {
+        int v = (int) in.logits().shape().last();
+        double[] m = new double[in.logits().size()];
         for (int i = 0; i < m.length; i++) {
             int row = i / v;
-            double x = in[0].at(i);
-            double lse = in[3].at(row);
+            double x = in.logits().at(i);
+            double lse = in.lse().at(row);
             double p = Math.exp(x - lse) * (1 + Math.abs(x) + Math.abs(lse));
-            double target = in[1].at(row) == i % v ? 1 : 0;
-            m[i] = Math.abs(in[2].at(row) * in[4].at(row)) * (p + target);
+            double target = in.labels().at(row) == i % v ? 1 : 0;
+            m[i] = Math.abs(in.weights().at(row) * in.dlosses().at(row)) * (p + target);
         }
         return new double[][] {m};
     }
@@ -266,6 +274,24 @@ final class Magnitudes {
             y[i] = Math.abs(in[0].at(i) * in[1].at(i % c)) * results[1].at(i / c);
         }
         return new double[][] {y, results[1].doubles()};
+    }
+
+    private static double[][] layerNormGrad(LayerNormGradInputs<Host> in, Host[] results) {
+        return normGrad(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), results);
+    }
+
+    /** As LayerNorm with a mean of zero. */
+    private static double[][] rmsNormGrad(RmsNormGradInputs<Host> in, Host[] results) {
+        Host mean = new Host(in.rstd().spec());
+        return normGrad(in.x(), in.w(), mean, in.rstd(), in.dy(), results);
+    }
+
+    private static double[][] addLayerNorm(AddLayerNormInputs<Host> a, Host[] in, Host[] results) {
+        return sumAnd(layerNorm(new Host[] {results[0], a.w(), a.b()}, after(results)), in);
+    }
+
+    private static double[][] attentionGrad(Fused.AttentionGrad op, AttentionGradInputs<Host> in, Host[] results) {
+        return new Attend(op.scale(), op.window(), op.block(), in.forward()).gradient(in.lse(), in.dy(), results);
     }
 
     /** dx = rstd * (g - mean(g) - n * mean(g * n)) with g = dy * w; dw = sum(dy * n), db = sum(dy). */
@@ -307,38 +333,38 @@ final class Magnitudes {
         return new double[][] {y};
     }
 
-    private static double[][] adamW(Plain.AdamW op, Host[] in, Host[] results) {
-        double[][] all = new double[3][in[0].size()];
-        if (!Double.isFinite(in[4].at(0))) {
+    private static double[][] adamW(Plain.AdamW op, AdamWInputs<Host> in, Host[] results) {
+        double[][] all = new double[3][in.parameter().size()];
+        if (!Double.isFinite(in.norm().at(0))) {
             return all;
         }
-        double clip = Math.min(1, op.maxNorm() / (in[4].at(0) + 1e-6));
-        double lr = in[5].at(0);
+        double clip = Math.min(1, op.maxNorm() / (in.norm().at(0) + 1e-6));
+        double lr = in.rate().at(0);
         for (int i = 0; i < all[0].length; i++) {
-            double g = Math.abs(in[3].at(i)) * clip;
-            double m = op.beta1() * Math.abs(in[1].at(i)) + (1 - op.beta1()) * g;
+            double g = Math.abs(in.gradient().at(i)) * clip;
+            double m = op.beta1() * Math.abs(in.m().at(i)) + (1 - op.beta1()) * g;
             double v = results[2].at(i);
-            double update = m / in[5].at(1) / (Math.sqrt(v / in[5].at(2)) + op.eps());
-            all[0][i] = Math.abs(in[0].at(i)) * (1 + lr * op.weightDecay()) + lr * update;
+            double update = m / in.rate().at(1) / (Math.sqrt(v / in.rate().at(2)) + op.eps());
+            all[0][i] = Math.abs(in.parameter().at(i)) * (1 + lr * op.weightDecay()) + lr * update;
             all[1][i] = m;
             all[2][i] = v;
         }
         return all;
     }
 
-    /** The inputs of attention with a cache in eight bits as those with one in float32. */
-    private static Host[] decoded(Host[] in) {
-        if (in.length < 8) {
+    /** The same inputs with an int8 cache dequantized to float32. */
+    private static AttentionInputs<Host> decoded(AttentionInputs<Host> in) {
+        if (!in.isInt8()) {
             return in;
         }
-        Host[] wide = Arrays.copyOf(in, 6);
-        for (int k = 1; k <= 2; k++) {
-            Host codes = in[k];
-            Host scales = in[5 + k];
-            int d = (int) codes.shape().last();
-            wide[k] = Host.of(new Spec(DType.F32, codes.shape()), i -> codes.at(i) * scales.at(i / d));
-        }
-        return wide;
+        Host k = decoded(in.k(), in.kScales());
+        Host v = decoded(in.v(), in.vScales());
+        return new AttentionInputs<>(in.q(), k, v, in.starts(), in.positions(), in.tables(), List.of());
+    }
+
+    private static Host decoded(Host values, Host scales) {
+        int d = (int) values.shape().last();
+        return Host.of(new Spec(DType.F32, values.shape()), i -> values.at(i) * scales.at(i / d));
     }
 
     /** Walks queries and the keys they see, as the definition of attention does. */
@@ -346,22 +372,22 @@ final class Magnitudes {
         private final double scale;
         private final int window;
         private final int block;
-        private final Host[] in;
+        private final AttentionInputs<Host> in;
         private final int tokens;
         private final int heads;
         private final int kvHeads;
         private final int d;
 
-        Attend(double scale, int window, int block, Host[] in) {
+        Attend(double scale, int window, int block, AttentionInputs<Host> in) {
             this.scale = scale;
             this.window = window;
             this.block = block;
             this.in = in;
-            Shape q = in[0].shape();
+            Shape q = in.q().shape();
             tokens = (int) q.dim(0);
             heads = (int) q.dim(1);
             d = (int) q.dim(2);
-            kvHeads = (int) in[1].shape().dim(1);
+            kvHeads = (int) in.k().shape().dim(1);
         }
 
         private int first(int position) {
@@ -370,15 +396,15 @@ final class Magnitudes {
 
         private int sequence(int n) {
             int s = 0;
-            while (in[3].at(s + 1) <= n) {
+            while (in.starts().at(s + 1) <= n) {
                 s++;
             }
             return s;
         }
 
         private int key(int n, int position, int head) {
-            int width = (int) in[5].shape().last();
-            int row = (int) in[5].at(sequence(n) * width + position / block) * block + position % block;
+            int width = (int) in.tables().shape().last();
+            int row = (int) in.tables().at(sequence(n) * width + position / block) * block + position % block;
             return (row * kvHeads + head / (heads / kvHeads)) * d;
         }
 
@@ -392,7 +418,7 @@ final class Magnitudes {
         }
 
         private double score(int n, int head, int key, boolean absolute) {
-            return scale * dot(in[0], (n * heads + head) * d, in[1], key, absolute);
+            return scale * dot(in.q(), (n * heads + head) * d, in.k(), key, absolute);
         }
 
         double[][] forward(Host[] results) {
@@ -408,7 +434,7 @@ final class Magnitudes {
 
         private void forward(int n, int head, double logSum, double[] y, double[] lse) {
             int at = n * heads + head;
-            int position = (int) in[4].at(n);
+            int position = (int) in.positions().at(n);
             lse[at] = 1 + Math.abs(logSum);
             for (int t = first(position); t <= position; t++) {
                 int key = key(n, t, head);
@@ -418,41 +444,41 @@ final class Magnitudes {
                 int key = key(n, t, head);
                 double p = Math.exp(score(n, head, key, false) - logSum) * (lse[at] + score(n, head, key, true));
                 for (int i = 0; i < d; i++) {
-                    y[at * d + i] += p * Math.abs(in[2].at(key + i));
+                    y[at * d + i] += p * Math.abs(in.v().at(key + i));
                 }
             }
         }
 
-        double[][] gradient(Host[] results) {
+        double[][] gradient(Host lse, Host dy, Host[] results) {
             double[][] gradients = new double[3][];
             for (int i = 0; i < 3; i++) {
                 gradients[i] = new double[results[i].size()];
             }
             for (int n = 0; n < tokens; n++) {
                 for (int head = 0; head < heads; head++) {
-                    gradient(n, head, in[7].at(n * heads + head), gradients);
+                    gradient(n, head, lse.at(n * heads + head), dy, gradients);
                 }
             }
             return gradients;
         }
 
-        private void gradient(int n, int head, double logSum, double[][] gradients) {
+        private void gradient(int n, int head, double logSum, Host dy, double[][] gradients) {
             int at = (n * heads + head) * d;
-            int position = (int) in[4].at(n);
+            int position = (int) in.positions().at(n);
             double delta = 0; // of dy * y, whose terms are dy * p * v
             for (int t = first(position); t <= position; t++) {
                 int key = key(n, t, head);
-                delta += Math.exp(score(n, head, key, false) - logSum) * dot(in[8], at, in[2], key, true);
+                delta += Math.exp(score(n, head, key, false) - logSum) * dot(dy, at, in.v(), key, true);
             }
             for (int t = first(position); t <= position; t++) {
                 int key = key(n, t, head);
                 double exponent = 1 + Math.abs(logSum) + score(n, head, key, true);
                 double p = exponent * Math.exp(score(n, head, key, false) - logSum);
-                double ds = p * (dot(in[8], at, in[2], key, true) + delta) * scale;
+                double ds = p * (dot(dy, at, in.v(), key, true) + delta) * scale;
                 for (int i = 0; i < d; i++) {
-                    gradients[0][at + i] += ds * Math.abs(in[1].at(key + i));
-                    gradients[1][key + i] += ds * Math.abs(in[0].at(at + i));
-                    gradients[2][key + i] += p * Math.abs(in[8].at(at + i));
+                    gradients[0][at + i] += ds * Math.abs(in.k().at(key + i));
+                    gradients[1][key + i] += ds * Math.abs(in.q().at(at + i));
+                    gradients[2][key + i] += p * Math.abs(dy.at(at + i));
                 }
             }
         }

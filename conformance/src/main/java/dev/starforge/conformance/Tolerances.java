@@ -1,5 +1,8 @@
 package dev.starforge.conformance;
 
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
@@ -130,7 +133,7 @@ final class Tolerances {
                         "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such values");
             case Fused.AttentionGrad o ->
                 sum(
-                        28 + (in[8].dtype() == DType.F32 ? 0 : rounding(in[8].dtype()) / U),
+                        28 + (gradientOf(in).dtype() == DType.F32 ? 0 : rounding(gradientOf(in).dtype()) / U),
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
                         "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
             case Layers.Linear o ->
@@ -149,7 +152,7 @@ final class Tolerances {
             case Layers.AddRmsNorm o -> bound(new Fused.RmsNorm(o.eps()), in);
             case Layers.AddLayerNorm o -> bound(new Fused.LayerNorm(o.eps()), in);
             case Adapters _ ->
-                sum(6, 2 * (last(in[1]) + last(in[3])), "two products, one after the other; a scale and a sum");
+                sum(6, 2 * (last(in[1]) + last(LoraInputs.of(in).b())), "two products, one after the other; a scale and a sum");
         };
     }
 
@@ -164,7 +167,7 @@ final class Tolerances {
      */
     static double[][] expansionErrors(Device reference, Fused.AttentionGrad op, Host[] in, Host[] expected) {
         Bound bound = bound(op, Runs.specs(in));
-        double stored = rounding(in[6].spec().dtype()) / U;
+        double stored = rounding(AttentionGradInputs.of(in).y().spec().dtype()) / U;
         Bound wider = new Bound(bound.roundings + stored, bound.summed, bound.reason);
         return errors(wider, reference, op, in, expected);
     }
@@ -274,7 +277,11 @@ final class Tolerances {
         return in[0].shape().dim(0) * in[0].shape().dim(1) / in[1].shape().dim(1);
     }
 
+    private static Spec gradientOf(Spec... in) {
+        return AttentionGradInputs.of(in).dy();
+    }
+
     private static long keys(int block, Spec... in) {
-        return in[5].shape().last() * block;
+        return AttentionInputs.of(in).tables().shape().last() * block;
     }
 }

@@ -214,11 +214,47 @@ final class CpuDevice implements Device {
             case Layers.Linear o -> scratch(o, in);
             case Layers.AddMatMul o -> product(o.product(), in[0], in[1]).scratch();
             case Adapters o -> Lora.scratch(in[0].shape(), LoraInputs.of(in).b().shape());
-            case Decoding.StoreInt8 o -> Scratch.STRIPS;
-            case Plain o -> Scratch.STRIPS;
-            case Routing o -> Scratch.STRIPS;
-            case Training o -> Scratch.STRIPS;
-            case Fused o -> Scratch.STRIPS;
+            case Plain.Add _,
+                    Plain.Mul _,
+                    Plain.Affine _,
+                    Plain.Map _,
+                    Plain.MapGrad _,
+                    Plain.Permute _,
+                    Plain.Sum _,
+                    Plain.Softmax _,
+                    Plain.SoftmaxGrad _,
+                    Plain.LogSumExp _,
+                    Plain.Pick _,
+                    Plain.Unpick _,
+                    Plain.Gather _,
+                    Plain.ScatterAdd _,
+                    Plain.Slice _,
+                    Plain.Concat _,
+                    Plain.Columns _,
+                    Plain.Pad _,
+                    Plain.Fill _,
+                    Plain.Cast _,
+                    Plain.Mask _,
+                    Plain.Argmax _,
+                    Plain.Store _,
+                    Plain.Norm _,
+                    Plain.AdamW _,
+                    Routing.Group _,
+                    Decoding.StoreInt8 _,
+                    Training.Accumulate _,
+                    Training.Dropout _,
+                    Training.Noise _,
+                    Training.AdamW8 _,
+                    Fused.LayerNorm _,
+                    Fused.LayerNormGrad _,
+                    Fused.RmsNorm _,
+                    Fused.RmsNormGrad _,
+                    Fused.Gated _,
+                    Fused.GatedGrad _,
+                    Fused.CrossEntropy _,
+                    Fused.CrossEntropyGrad _,
+                    Layers.AddRmsNorm _,
+                    Layers.AddLayerNorm _ -> Scratch.STRIPS;
         };
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.cuda;
 
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
@@ -21,6 +22,10 @@ import dev.starforge.tensor.device.Usage;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.op.Training;
 import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -218,10 +223,58 @@ final class CudaDevice implements Device {
             case Plain.MatMul _, Layers.AddMatMul _ -> Stream.of(in[1]);
             case Fused.LayerNorm _ -> Stream.of(in[1], in[2]);
             case Fused.RmsNorm _ -> Stream.of(in[1]);
-            case Layers.AddLayerNorm _ -> Stream.of(in[2], in[3]);
+            case Layers.AddLayerNorm _ -> {
+                AddLayerNormInputs<Tensor> a = AddLayerNormInputs.of(in);
+                yield Stream.of(a.w(), a.b());
+            }
             case Layers.AddRmsNorm _ -> Stream.of(in[2]);
             case Layers.Linear linear -> Arrays.stream(in, 1, 1 + linear.weights());
-            default -> Stream.empty();
+            case Plain.Add _,
+                    Plain.Mul _,
+                    Plain.Affine _,
+                    Plain.Map _,
+                    Plain.MapGrad _,
+                    Plain.Permute _,
+                    Plain.Sum _,
+                    Plain.Softmax _,
+                    Plain.SoftmaxGrad _,
+                    Plain.LogSumExp _,
+                    Plain.Pick _,
+                    Plain.Unpick _,
+                    Plain.Gather _,
+                    Plain.ScatterAdd _,
+                    Plain.Slice _,
+                    Plain.Concat _,
+                    Plain.Columns _,
+                    Plain.Pad _,
+                    Plain.Fill _,
+                    Plain.Cast _,
+                    Plain.Mask _,
+                    Plain.Argmax _,
+                    Plain.Store _,
+                    Plain.Norm _,
+                    Plain.AdamW _,
+                    Routing.Route _,
+                    Routing.Group _,
+                    Routing.ExpertMatMul _,
+                    Routing.ExpertOuter _,
+                    Decoding.StoreInt8 _,
+                    Decoding.Sample _,
+                    Training.Accumulate _,
+                    Training.Dropout _,
+                    Training.Noise _,
+                    Training.AdamW8 _,
+                    Fused.LayerNormGrad _,
+                    Fused.RmsNormGrad _,
+                    Fused.Rope _,
+                    Fused.Gated _,
+                    Fused.GatedGrad _,
+                    Fused.CrossEntropy _,
+                    Fused.CrossEntropyGrad _,
+                    Fused.Attention _,
+                    Fused.AttentionGrad _,
+                    Adapters.Lora _,
+                    Adapters.ExpertLora _ -> Stream.empty();
         };
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.op.Operands.AttentionInputs;
 import dev.starforge.kernels.Neighbours.Held;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fused;
@@ -73,7 +74,7 @@ final class Appending implements Neighbours.Pattern {
                 && Neighbours.same(in[0], queries.out()[0])
                 && Neighbours.same(in[1], keyStore[0])
                 && Neighbours.same(in[2], valueStore[0])
-                && Neighbours.same(in[4], queries.in()[1])
+                && Neighbours.same(AttentionInputs.of(in).positions(), queries.in()[1])
                 && 2 * Call.size(queries.in()[2]) == in[0].dim(2)
                 && flash.takesAppended(in)
                 && List.of(queries.in()[0], held.get(1).in()[0], held.get(1).out()[0], valueStore[2]).stream()

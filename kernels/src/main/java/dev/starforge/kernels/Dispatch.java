@@ -1,5 +1,11 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
+import dev.starforge.tensor.op.Operands.SampleInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -114,7 +120,49 @@ public final class Dispatch {
             case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? Rows.workspace(in[0].shape(), 1) : 0;
             case Fused.LayerNormGrad o -> o.weights() ? Rows.layerNormWorkspace(in[0].shape()) : 0;
             case Fused.RmsNormGrad _ -> Rows.workspace(in[0].shape(), 1);
-            default -> 0;
+            case Plain.Add _,
+                    Plain.Mul _,
+                    Plain.Affine _,
+                    Plain.Map _,
+                    Plain.MapGrad _,
+                    Plain.Permute _,
+                    Plain.Softmax _,
+                    Plain.SoftmaxGrad _,
+                    Plain.LogSumExp _,
+                    Plain.Pick _,
+                    Plain.Unpick _,
+                    Plain.Gather _,
+                    Plain.ScatterAdd _,
+                    Plain.Slice _,
+                    Plain.Concat _,
+                    Plain.Columns _,
+                    Plain.Pad _,
+                    Plain.Fill _,
+                    Plain.Cast _,
+                    Plain.Mask _,
+                    Plain.Argmax _,
+                    Plain.Store _,
+                    Plain.AdamW _,
+                    Routing.Route _,
+                    Routing.Group _,
+                    Routing.ExpertMatMul _,
+                    Routing.ExpertOuter _,
+                    Decoding.StoreInt8 _,
+                    Decoding.Sample _,
+                    Training.Accumulate _,
+                    Training.Dropout _,
+                    Training.Noise _,
+                    Training.AdamW8 _,
+                    Fused.LayerNorm _,
+                    Fused.RmsNorm _,
+                    Fused.Rope _,
+                    Fused.Gated _,
+                    Fused.GatedGrad _,
+                    Fused.CrossEntropy _,
+                    Fused.CrossEntropyGrad _,
+                    Layers.AddRmsNorm _,
+                    Layers.AddLayerNorm _,
+                    Adapters.ExpertLora _ -> 0;
         };
     }
 
@@ -211,14 +259,14 @@ public final class Dispatch {
                         .tensors(in)
                         .tensors(out)
                         .i32(in[0].dim(1))
-                        .i32(in[5].dim(1))
-                        .i32(in[7].dim(1))
+                        .i32(SampleInputs.of(in).biased().dim(1))
+                        .i32(SampleInputs.of(in).allowed().dim(1))
                         .i32(o.top())
                         .groups(in[0].dim(0));
             case Plain.Mask o ->
                 elementwise(Kernel.MASK, out[0], in[0], in[1], in[2], out[0])
                         .i32(Call.size(in[2]))
-                        .i64(in[3].dim(1) * o.block())
+                        .i64(MaskInputs.of(in).tables().dim(1) * o.block())
                         .i64(in[0].shape().last())
                         .i32(o.window())
                         .elements(Call.size(out[0]));
@@ -234,7 +282,10 @@ public final class Dispatch {
             case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
             case Training.Dropout o -> dropout(o, in, out[0]);
             case Training.Noise o ->
-                elementwise(Kernel.NOISE, out[0], in[0], in[1], in[2], in[3], in[4], out[0])
+                call(Kernel.NOISE)
+                        .tensors(in)
+                        .tensors(out)
+                        .i64(Call.size(out[0]))
                         .i64(in[0].shape().last())
                         .i32(o.site())
                         .elements(Call.size(out[0]));
@@ -262,7 +313,11 @@ public final class Dispatch {
                         .each(Call.size(out[0]));
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
-                eachRow(Kernel.CROSS_ENTROPY_GRAD, in[0], in[0], in[1], in[2], in[3], in[4], out[0]);
+                call(Kernel.CROSS_ENTROPY_GRAD)
+                        .tensors(in)
+                        .tensors(out)
+                        .i64(in[0].shape().last())
+                        .groups(in[0].shape().rows());
             case Fused.Attention o when flash.takes(in) -> flash.run(o, in, out);
             case Fused.Attention o -> attention(o, in, out);
             case Fused.AttentionGrad o when flash.takesGradient(in) -> flash.runGradient(o, in, out);
@@ -348,10 +403,11 @@ public final class Dispatch {
 
     /** (x, w, rstd, dy) -> dx[, dw]. */
     private void rmsNormGrad(Tensor[] in, Tensor[] out) {
-        eachRow(Kernel.RMS_NORM_GRAD, in[0], in[0], in[1], in[2], in[3], out[0]);
+        RmsNormGradInputs<Tensor> g = RmsNormGradInputs.of(in);
+        eachRow(Kernel.RMS_NORM_GRAD, g.x(), g.x(), g.w(), g.rstd(), g.dy(), out[0]);
         if (out.length > 1) {
-            Tensor[] read = {in[0], in[2], in[3]};
-            rows.addUp(Kernel.RMS_NORM_GRAD_WEIGHTS, in[0].shape(), read, out[1]);
+            Tensor[] read = {g.x(), g.rstd(), g.dy()};
+            rows.addUp(Kernel.RMS_NORM_GRAD_WEIGHTS, g.x().shape(), read, out[1]);
         }
     }
 
@@ -379,14 +435,15 @@ public final class Dispatch {
 
     /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse; scales that are not there are not read. */
     private void attention(Fused.Attention op, Tensor[] in, Tensor[] out) {
-        boolean scaled = in.length == 8;
+        AttentionInputs<Tensor> a = AttentionInputs.of(in);
+        boolean scaled = a.isInt8();
         Call call = call(Kernel.ATTENTION).tensors(Arrays.copyOf(in, 6));
-        call.tensors(scaled ? in[6] : out[1], scaled ? in[7] : out[1])
+        call.tensors(scaled ? a.kScales() : out[1], scaled ? a.vScales() : out[1])
                 .tensors(out)
                 .flag(scaled);
-        heads(call, in[0], in[1])
-                .i32(in[5].dim(0))
-                .i32(in[5].dim(1))
+        heads(call, a.q(), a.k())
+                .i32(a.tables().dim(0))
+                .i32(a.tables().dim(1))
                 .i32(op.block())
                 .i32(op.window())
                 .f32(op.scale())
@@ -395,18 +452,21 @@ public final class Dispatch {
 
     /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
     private void attentionGrad(Fused.AttentionGrad op, Tensor[] in, Tensor[] out) {
-        long sequences = in[5].dim(0);
-        long tableWidth = in[5].dim(1);
-        heads(call(Kernel.ATTENTION_GRAD_QUERY).tensors(in).tensors(out[0]), in[0], in[1])
+        AttentionInputs<Tensor> forward = AttentionGradInputs.of(in).forward();
+        AttentionGradOutputs<Tensor> gradients = AttentionGradOutputs.of(out);
+        long sequences = forward.tables().dim(0);
+        long tableWidth = forward.tables().dim(1);
+        heads(call(Kernel.ATTENTION_GRAD_QUERY).tensors(in).tensors(gradients.dq()), forward.q(), forward.k())
                 .i32(sequences)
                 .i32(tableWidth)
                 .i32(op.block())
                 .i32(op.window())
                 .f32(op.scale())
                 .groups(in[0].dim(0), in[0].dim(1), 1);
-        launcher.zero(out[1]);
-        launcher.zero(out[2]);
-        heads(call(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(out[1], out[2]), in[0], in[1])
+        launcher.zero(gradients.dk());
+        launcher.zero(gradients.dv());
+        Call keys = call(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(gradients.dk(), gradients.dv());
+        heads(keys, forward.q(), forward.k())
                 .i32(tableWidth)
                 .i32(op.block())
                 .i32(op.window())

@@ -1,5 +1,8 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -68,7 +71,7 @@ final class Flash {
     }
 
     private static boolean isTiled(Spec... in) {
-        return in[0].shape().dim(0) >= QUERIES * in[5].shape().dim(0);
+        return in[0].shape().dim(0) >= QUERIES * AttentionInputs.of(in).tables().shape().dim(0);
     }
 
     /** Whether warpgroups take tiles of these heads. */
@@ -86,7 +89,7 @@ final class Flash {
     /** (q, k, v, starts, positions, tables) -> y, lse. */
     void run(Fused.Attention op, Tensor[] in, Tensor[] out) {
         long tokens = in[0].dim(0);
-        long sequences = in[5].dim(0);
+        long sequences = AttentionInputs.of(in).tables().dim(0);
         if (isTiled(specs(in))) {
             Kernel kernel = isWide(in) && op.scale() > 0 ? Kernel.FLASH_ATTENTION_90 : Kernel.FLASH_ATTENTION;
             Call call = new Call(launcher, kernel)
@@ -127,7 +130,7 @@ final class Flash {
         long tokens = in[0].dim(0);
         long heads = in[0].dim(1);
         long most = Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
-        long wanted = Math.clamp(Call.groups(in[5].dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
+        long wanted = Math.clamp(Call.groups(AttentionInputs.of(in).tables().dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
         boolean clustered = launcher.clusters() && wanted < MOST_SPLITS;
         long splits = clustered ? Math.min(CLUSTER, Long.highestOneBit(most)) : wanted;
         Scope scratch = launcher.scratch();
@@ -150,7 +153,7 @@ final class Flash {
 
     /** Whether attention takes a single query, and can begin with its rotation. */
     boolean takesAppended(Tensor... in) {
-        return in[0].dim(0) == 1 && in[5].dim(0) == 1 && takes(in) && !isTiled(specs(in));
+        return in[0].dim(0) == 1 && AttentionInputs.of(in).tables().dim(0) == 1 && takes(in) && !isTiled(specs(in));
     }
 
     /** Rope of q and of k, Store of k and of v, and attention, as {@link Appending} has them. */
@@ -161,12 +164,13 @@ final class Flash {
         Tensor[] valueStore = held.get(3).in();
         Neighbours.Held last = held.getLast();
         Fused.Attention op = (Fused.Attention) last.op();
+        AttentionInputs<Tensor> attention = AttentionInputs.of(last.in());
         Scope scratch = launcher.scratch();
         scratch.mark();
         Split split = split(op, last.in());
         split.call(launcher, Kernel.APPEND_ATTENTION)
                 .tensors(queries.in()[0], keys.in()[0], valueStore[2])
-                .tensors(queries.in()[1], queries.in()[2], keyStore[1], last.in()[3], last.in()[5])
+                .tensors(queries.in()[1], queries.in()[2], keyStore[1], attention.starts(), attention.tables())
                 .tensors(queries.out()[0], keys.out()[0], keyStore[0], valueStore[0], split.parts, split.stats)
                 .tensors(last.out())
                 .i32(queries.in()[0].dim(1))
@@ -183,22 +187,28 @@ final class Flash {
 
     /** Whether (q, k, v, starts, positions, tables, y, lse, dy) are of types and shapes that the gradient takes. */
     boolean takesGradient(Tensor... in) {
-        return takesGradient(specs(in))
-                && List.of(in[0], in[1], in[2], in[6], in[8]).stream().allMatch(Call::aligned);
+        return takesGradient(specs(in)) && values(in).stream().allMatch(Call::aligned);
     }
 
     private static boolean takesGradient(Spec... in) {
         DType type = in[0].dtype();
         return type != DType.F32
-                && List.of(in[1], in[2], in[6], in[8]).stream().allMatch(each -> each.dtype() == type)
+                && values(in).stream().allMatch(each -> each.dtype() == type)
                 && isWhole(in[0].shape().dim(2));
+    }
+
+    /** What the gradient reads as vectors: q, k, v, y and dy. */
+    private static <T> List<T> values(T[] in) {
+        AttentionGradInputs<T> g = AttentionGradInputs.of(in);
+        return List.of(g.forward().q(), g.forward().k(), g.forward().v(), g.y(), g.dy());
     }
 
     /** Among how many groups the heads that share a key are dealt: a divisor of their number. */
     private static long splits(int block, Spec... in) {
         long kvHeads = in[1].shape().dim(1);
         long sharing = in[0].shape().dim(1) / kvHeads;
-        long groups = keyGroups(block, in[5]) * in[5].shape().dim(0) * kvHeads;
+        Spec tables = AttentionGradInputs.of(in).forward().tables();
+        long groups = keyGroups(block, tables) * tables.shape().dim(0) * kvHeads;
         long splits = 1;
         while (sharing % splits != 0 || splits < sharing && groups * splits < GROUPS) {
             splits++;
@@ -218,43 +228,46 @@ final class Flash {
     /** Scratch memory of the gradient: a number for each query and head, and what groups that share a key found. */
     static long gradientWorkspace(int block, Spec... in) {
         return takesGradient(in)
-                ? Float.BYTES * (in[7].shape().size() + parts(block, in).shape().size())
+                ? Float.BYTES * (AttentionGradInputs.of(in).lse().shape().size() + parts(block, in).shape().size())
                 : 0;
     }
 
     /** (q, k, v, starts, positions, tables, y, lse, dy) -> dq, dk, dv. */
     void runGradient(Fused.AttentionGrad op, Tensor[] in, Tensor[] out) {
         Fused.Attention forward = new Fused.Attention(op.scale(), op.window(), op.block());
+        AttentionGradInputs<Tensor> g = AttentionGradInputs.of(in);
+        AttentionGradOutputs<Tensor> gradients = AttentionGradOutputs.of(out);
+        Tensor tables = g.forward().tables();
         long d = in[0].dim(2);
         Scope scratch = launcher.scratch();
         scratch.mark();
-        Tensor delta = scratch.allocate(in[7].spec());
+        Tensor delta = scratch.allocate(g.lse().spec());
         boolean wide = isWide(in);
         Call queries = new Call(launcher, wide ? Kernel.FLASH_GRAD_QUERY_90 : Kernel.FLASH_GRAD_QUERY)
                 .define("D_HEAD", d)
                 .tensors(in)
-                .tensors(out[0], delta)
+                .tensors(gradients.dq(), delta)
                 .i32(in[0].dim(0));
-        rest(queries, forward, in).groups(in[0].dim(1), in[0].dim(0) / TILE + in[5].dim(0) + 1, 1);
+        rest(queries, forward, in).groups(in[0].dim(1), in[0].dim(0) / TILE + tables.dim(0) + 1, 1);
         Tensor parts = scratch.allocate(parts(op.block(), specs(in)));
         launcher.zero(parts);
         Call keys = new Call(launcher, wide ? Kernel.FLASH_GRAD_KEY_VALUE_90 : Kernel.FLASH_GRAD_KEY_VALUE)
                 .define("D_HEAD", d)
                 .tensors(Arrays.copyOf(in, 6))
-                .tensors(in[7], in[8], delta, parts)
+                .tensors(g.lse(), g.dy(), delta, parts)
                 .i32(in[1].dim(0));
         rest(keys, forward, in)
                 .i32(parts.dim(0))
                 .groups(
-                        in[5].dim(0) * in[1].dim(1) * parts.dim(0),
-                        keyGroups(op.block(), in[5].spec()),
+                        tables.dim(0) * in[1].dim(1) * parts.dim(0),
+                        keyGroups(op.block(), tables.spec()),
                         d <= KEPT_HEAD ? 1 : 2);
         new Call(launcher, Kernel.FLASH_GRAD_COMBINE)
                 .define("D_HEAD", d)
-                .tensors(parts, out[1], out[2])
-                .i64(Call.size(out[1]))
+                .tensors(parts, gradients.dk(), gradients.dv())
+                .i64(Call.size(gradients.dk()))
                 .i32(parts.dim(0))
-                .elements(Call.size(out[1]));
+                .elements(Call.size(gradients.dk()));
         scratch.release();
     }
 
@@ -263,10 +276,11 @@ final class Flash {
     }
 
     private static Call rest(Call call, Fused.Attention op, Tensor... in) {
+        Tensor tables = AttentionInputs.of(in).tables();
         return call.i32(in[0].dim(1))
                 .i32(in[1].dim(1))
-                .i32(in[5].dim(0))
-                .i32(in[5].dim(1))
+                .i32(tables.dim(0))
+                .i32(tables.dim(1))
                 .i32(op.block())
                 .i32(op.window())
                 .f32(op.scale());

@@ -1,5 +1,8 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.op.Operands.LayerNormOutputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormOutputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
 import dev.starforge.kernels.Neighbours.Held;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fused;
@@ -46,8 +49,12 @@ final class Norming implements Neighbours.Pattern {
                     new Norm(false, false, o.eps(), in[0], in[0], in[1], in[2], out[0], out[0], out[1], out[2]);
                 case Fused.RmsNorm o ->
                     new Norm(true, false, o.eps(), in[0], in[0], in[1], in[1], out[0], out[0], out[1], out[1]);
-                case Layers.AddLayerNorm o ->
-                    new Norm(false, true, o.eps(), in[0], in[1], in[2], in[3], out[0], out[1], out[2], out[3]);
+                case Layers.AddLayerNorm o -> {
+                    AddLayerNormInputs<Tensor> a = AddLayerNormInputs.of(in);
+                    AddLayerNormOutputs<Tensor> h = AddLayerNormOutputs.of(out);
+                    LayerNormOutputs<Tensor> n = h.norm();
+                    yield new Norm(false, true, o.eps(), a.x(), a.y(), a.w(), a.b(), h.h(), n.y(), n.mean(), n.rstd());
+                }
                 case Layers.AddRmsNorm o ->
                     new Norm(true, true, o.eps(), in[0], in[1], in[2], in[2], out[0], out[1], out[2], out[2]);
                 default -> throw new IllegalArgumentException(held.op().name() + " is no norm");

@@ -1,5 +1,6 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -223,22 +224,22 @@ final class Products {
         call.groups(tiles, Call.groups(rows, tile), 1);
     }
 
-    /** (y, x, a, b, scales, index) -> z. */
-    void lora(Tensor[] in, Tensor z) {
+    void lora(Tensor[] inputs, Tensor z) {
+        LoraInputs<Tensor> in = LoraInputs.of(inputs);
         long rows = z.dim(0);
-        long adapters = in[2].dim(0);
-        long rank = in[2].dim(1);
+        long adapters = in.a().dim(0);
+        long rank = in.a().dim(1);
         Scope scratch = launcher.scratch();
         scratch.mark();
         Tensor h = scratch.allocate(Spec.f32(rows, rank));
         new Call(launcher, Kernel.LORA_DOWN)
-                .tensors(in[1], in[2], in[4], in[5], h)
+                .tensors(in.x(), in.a(), in.scales(), in.index(), h)
                 .i32(adapters)
                 .i32(rank)
-                .i32(in[1].dim(1))
+                .i32(in.x().dim(1))
                 .groups(Call.groups(rank, Launch.GROUP / SIMD), rows, 1);
         new Call(launcher, Kernel.LORA_UP)
-                .tensors(in[0], h, in[3], in[5], z)
+                .tensors(in.y(), h, in.b(), in.index(), z)
                 .i32(adapters)
                 .i32(rank)
                 .i32(z.dim(1))

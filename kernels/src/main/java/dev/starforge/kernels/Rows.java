@@ -1,5 +1,6 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -169,24 +170,25 @@ final class Rows {
     }
 
     /** (x, w, b, mean, rstd, dy) -> dx[, dw, db]: a row of dw and db of each group, and then their sums. */
-    void layerNormGrad(Tensor[] in, Tensor[] out) {
-        Shape shape = in[0].shape();
+    void layerNormGrad(Tensor[] inputs, Tensor[] out) {
+        LayerNormGradInputs<Tensor> in = LayerNormGradInputs.of(inputs);
+        Shape shape = in.x().shape();
         long each = normRows(shape.rows());
         long groups = Call.groups(shape.rows(), each);
         boolean weights = out.length > 1;
         Scope scratch = launcher.scratch();
         scratch.mark();
-        Tensor[] parts = {in[3], in[4]}; // of the type that the kernel expects, where it writes none
+        Tensor[] parts = {in.mean(), in.rstd()}; // of the type that the kernel expects, where it writes none
         for (int i = 0; i < 2 && weights; i++) {
             parts[i] = groups == 1 ? out[1 + i] : scratch.allocate(Spec.f32(groups, shape.last()));
         }
         boolean wide = shape.last() % 4 == 0
-                && Stream.concat(Stream.of(in[0], in[1], in[5]), Stream.of(out)).allMatch(Call::aligned);
+                && Stream.concat(Stream.of(in.x(), in.w(), in.dy()), Stream.of(out)).allMatch(Call::aligned);
         int at = wide ? 4 : 1;
         Call call = new Call(launcher, Kernel.LAYER_NORM_GRAD)
                 .define("HELD", at * held(Call.groups(shape.last(), (long) at * Launch.GROUP)));
         (wide ? call.define("WIDE", 1) : call)
-                .tensors(in[0], in[1], in[3], in[4], in[5], out[0])
+                .tensors(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), out[0])
                 .tensors(parts)
                 .i64(shape.rows())
                 .i64(each)
