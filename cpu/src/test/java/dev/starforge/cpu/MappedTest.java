@@ -115,7 +115,7 @@ final class MappedTest {
         Tensor in = scope.allocate(Spec.f32(tokens, K));
         scope.device().write(in, x);
         Tensor out = scope.allocate(Spec.f32(tokens, N));
-        scope.device().run(new Plain.MatMul(false, true), new Tensor[] {in, weights}, new Tensor[] {out});
+        Device.of(scope).run(new Plain.MatMul(false, true), new Tensor[] {in, weights}, new Tensor[] {out});
         return scope.device().floats(out);
     }
 }

@@ -71,7 +71,7 @@ final class RepeatableTest {
                         op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new)))
                 .map(scope::allocate)
                 .toArray(Tensor[]::new);
-        scope.device().run(op, in, out);
+        Device.of(scope).run(op, in, out);
         return scope.device().floats(out[0]);
     }
 
@@ -401,7 +401,7 @@ final class RepeatableTest {
     private static Tensor narrow(Scope scope, DType type, float[] values, long... dims) {
         Tensor wide = tensor(scope, values, dims);
         Tensor narrow = scope.allocate(new Spec(type, Shape.of(dims)));
-        scope.device().run(new Plain.Cast(type), new Tensor[] {wide}, new Tensor[] {narrow});
+        Device.of(scope).run(new Plain.Cast(type), new Tensor[] {wide}, new Tensor[] {narrow});
         return narrow;
     }
 

@@ -1,6 +1,5 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Memory;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -20,7 +19,7 @@ final class Allocator {
     private static final long FIRST_CHUNK = 1L << 20;
     private static final long LARGEST_STEP = 256L << 20;
 
-    private final Device device;
+    private final DeviceMemory device;
     private final List<Chunk> chunks = new ArrayList<>();
     private final Set<Memory> adopted = new HashSet<>();
     private long reserved;
@@ -29,7 +28,7 @@ final class Allocator {
     private long peak;
     private boolean closed;
 
-    Allocator(Device device) {
+    Allocator(DeviceMemory device) {
         this.device = device;
     }
 

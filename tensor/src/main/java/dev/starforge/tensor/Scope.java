@@ -1,6 +1,5 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.FileRegion;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -15,18 +14,18 @@ import java.util.function.Supplier;
  * <p>Serial: one thread owns a scope.
  */
 public final class Scope implements AutoCloseable {
-    private final Device device;
+    private final DeviceMemory device;
     private final Allocator allocator;
     private final List<Block> owned = new ArrayList<>();
     private final ArrayDeque<Integer> marks = new ArrayDeque<>();
     private boolean closed;
 
-    public Scope(Device device) {
+    public Scope(DeviceMemory device) {
         this.device = device;
         this.allocator = new Allocator(device);
     }
 
-    public Device device() {
+    public DeviceMemory device() {
         return device;
     }
 

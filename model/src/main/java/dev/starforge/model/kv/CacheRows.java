@@ -1,5 +1,6 @@
 package dev.starforge.model.kv;
 
+import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Ops;
@@ -22,7 +23,7 @@ sealed interface CacheRows {
 
     private static Tensor zero(Scope scope, Spec spec) {
         Tensor tensor = scope.allocate(spec);
-        scope.device().run(new Plain.Fill(spec, 0), new Tensor[0], new Tensor[] {tensor});
+        Device.of(scope).run(new Plain.Fill(spec, 0), new Tensor[0], new Tensor[] {tensor});
         return tensor;
     }
 

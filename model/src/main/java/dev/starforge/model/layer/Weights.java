@@ -1,5 +1,6 @@
 package dev.starforge.model.layer;
 
+import dev.starforge.tensor.device.Device;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.file.Planes;
@@ -199,7 +200,7 @@ public final class Weights {
     }
 
     private boolean isNative(Use use) {
-        return scope.device().supports(use.op(), use.in()) == Support.NATIVE;
+        return Device.of(scope).supports(use.op(), use.in()) == Support.NATIVE;
     }
 
     /** One tensor, for those who want no model. */

@@ -228,7 +228,7 @@ public final class ModelFiles implements AutoCloseable {
 
     /** What the model's tensors will take, found by building it of shapes alone. */
     private List<Long> sizes(Scope scope, Precision precision) {
-        Scope shapes = new NullOps(scope.device(), precision, Fallback.QUIET).scope();
+        Scope shapes = new NullOps(Device.of(scope), precision, Fallback.QUIET).scope();
         Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
         Architectures.build(config, planned);
         return planned.parameters().stream().map(each -> each.tensor().bytes()).toList();

@@ -185,7 +185,7 @@ public final class LoraAdapter implements AutoCloseable {
 
     private float[] lengths(Projection base) {
         try (Scope step = new Scope(scope.device())) {
-            Ops ops = scope.device().ops(step, Precision.FLOAT32, Fallback.QUIET);
+            Ops ops = Device.of(scope).ops(step, Precision.FLOAT32, Fallback.QUIET);
             Tensor squares = Projection.DoraLinear.squaredLengths(ops, base);
             return scope.device().floats(ops.mul(squares, ops.map(Fn.RSQRT, squares)));
         }

@@ -1,31 +1,33 @@
 package dev.starforge.tensor.device;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.DeviceMemory;
 import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
-import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Op;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Optional;
 
 /**
- * The seam. A backend implements this for each device it can open; nothing above it knows which one it has. Serial: the
- * thread that opened a device uses it.
+ * The service provider interface of a backend, implemented for each device it can open. Code above it does not depend on
+ * the backend. Single-threaded: only the thread that opened a device uses it.
  */
-public interface Device extends AutoCloseable {
-    /** Short and stable: cpu, reference, cuda:0. */
-    String name();
+public interface Device extends DeviceMemory, AutoCloseable {
+    /** Returns the device whose memory a scope allocates. */
+    static Device of(Scope scope) {
+        if (scope.device() instanceof Device device) {
+            return device;
+        }
+        throw new DeviceException(scope.device().name() + ": has memory only, it runs no operations");
+    }
 
     /**
-     * Whether the device runs this operation on these types and shapes itself, leaves it to the expansion, or cannot run
-     * it. A declared answer, never a caught failure.
+     * Returns whether the device has a kernel for this operation on these types and shapes, runs its expansion instead, or
+     * cannot run it. The answer is declared; it is never derived from a caught failure.
      */
     Support supports(Op op, Spec... in);
 
@@ -35,51 +37,15 @@ public interface Device extends AutoCloseable {
     /** Bytes of scratch memory the device holds now. */
     long workspaceBytes();
 
-    /** Computes {@code out} from {@code in}. Specs were checked, the operation is supported, outputs hold anything at all. */
+    /** Computes {@code out} from {@code in}. The caller has checked specs and support; outputs are uninitialized. */
     void run(Op op, Tensor[] in, Tensor[] out);
 
-    Memory reserve(long bytes);
-
-    /** Several stretches at once, for a device that is quicker about them together; all or none. */
-    default List<Memory> reserveAll(List<Long> bytes) {
-        List<Memory> reserved = new ArrayList<>();
-        try {
-            bytes.forEach(each -> reserved.add(reserve(each)));
-        } catch (RuntimeException | Error failure) {
-            reserved.forEach(this::release);
-            throw failure;
-        }
-        return reserved;
-    }
-
-    /** Whether tensors of a type can be a file's own bytes here. */
-    default boolean maps(DType type) {
-        return false;
-    }
-
-    /** A file's own bytes, which nobody may write to, as memory for a tensor of a type that this device maps. */
+    @Override
     default Memory map(DType type, FileRegion region) {
-        throw new DeviceException("map " + region + ": " + name() + " computes on no file");
+        throw new DeviceException("map " + region + ": " + name() + " does not support memory-mapped files");
     }
 
-    void release(Memory memory);
-
-    /** Whether tensors here have values at all; a plan's have none, so that nothing need be read for it. */
-    default boolean holdsValues() {
-        return true;
-    }
-
-    /**
-     * Copies little-endian elements from the host, after everything that was run before. Of a quantized tensor these are
-     * the {@link DType#planes planes} of each matrix, one after the other, and all of them; how they lie in the device's
-     * memory is its own business, as long as {@link #read} gives back what was written.
-     */
-    void write(Tensor to, ByteBuffer from);
-
-    /**
-     * The same in pieces of any size, for a tensor that the host should not hold as a whole: those of a quantized tensor in
-     * order, from byte 0 to its end, after which it may be used; elements of any other anywhere.
-     */
+    @Override
     default void write(Tensor to, long from, ByteBuffer piece) {
         if (!to.dtype().isQuantized()) {
             int bytes = to.dtype().bytes();
@@ -92,37 +58,35 @@ public interface Device extends AutoCloseable {
         }
     }
 
-    /** Copies little-endian elements to the host, after everything that was run before: what was written, whatever the layout. */
-    void read(Tensor from, ByteBuffer to);
-
     /**
-     * Runs a step that will be asked for again under the same key. The step must do the same operations on the same
-     * tensors each time, with no host copy inside; a device that can records it once and replays the recording.
+     * Runs a step that will run again under the same key. The step must do the same operations on the same tensors each
+     * time, without host copies; a device that supports it captures the step once (CUDA graph, Metal indirect command
+     * buffer) and replays it.
      */
     default void replay(Object key, Runnable step) {
         step.run();
     }
 
-    /** Drops what was recorded under a key, before the tensors it uses go away. */
+    /** Drops what was captured under a key. Call this before the tensors it uses are released. */
     default void forget(Object key) {}
 
     /**
-     * Whether operations and copies to the device are queued and return before they are done, each behind those before it. The
-     * host then has time for something else until it reads.
+     * Returns true if operations and copies to the device are queued and return before they finish. They run in order; the
+     * host can do other work until it reads.
      */
     default boolean asynchronous() {
         return false;
     }
 
-    /** Waits until everything that was run has finished. */
+    /** Waits until all queued work has finished. */
     default void synchronize() {}
 
-    /** What the device can do at best, measured now over so many bytes of its memory; empty where nobody has written that. */
+    /** Measures the peak throughput of the device over this many bytes of its memory; empty if it has no such measurement. */
     default Optional<Limits> limits(long bytes) {
         return Optional.empty();
     }
 
-    /** Utilization and memory of the device's own processor, unknown where its driver does not say; empty on the host's cores. */
+    /** Utilization and memory of the device's own processor, unknown if its driver does not report it; empty on a CPU. */
     default Optional<Usage> usage() {
         return Optional.empty();
     }
@@ -132,45 +96,5 @@ public interface Device extends AutoCloseable {
 
     default EagerOps ops(Scope scope, Precision precision, Fallback fallback) {
         return new EagerOps(this, scope, precision, fallback);
-    }
-
-    default void write(Tensor to, float... values) {
-        ByteBuffer buffer = buffer(to, DType.F32, values.length);
-        buffer.asFloatBuffer().put(values);
-        write(to, buffer);
-    }
-
-    default void write(Tensor to, int... values) {
-        ByteBuffer buffer = buffer(to, DType.I32, values.length);
-        buffer.asIntBuffer().put(values);
-        write(to, buffer);
-    }
-
-    default float[] floats(Tensor from) {
-        float[] values = new float[Math.toIntExact(from.shape().size())];
-        floats(from, values);
-        return values;
-    }
-
-    /** The same into an array that is there already. */
-    default void floats(Tensor from, float[] values) {
-        ByteBuffer buffer = buffer(from, DType.F32, values.length);
-        read(from, buffer);
-        buffer.rewind().order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(values);
-    }
-
-    default int[] ints(Tensor from) {
-        int[] values = new int[Math.toIntExact(from.shape().size())];
-        ByteBuffer buffer = buffer(from, DType.I32, values.length);
-        read(from, buffer);
-        buffer.rewind().order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(values);
-        return values;
-    }
-
-    private static ByteBuffer buffer(Tensor tensor, DType expected, int length) {
-        if (tensor.dtype() != expected || tensor.shape().size() != length) {
-            throw new ShapeException("copy: " + length + " elements of " + expected + " against tensor " + tensor);
-        }
-        return ByteBuffer.allocateDirect(Math.toIntExact(tensor.bytes())).order(ByteOrder.LITTLE_ENDIAN);
     }
 }
