@@ -1,5 +1,6 @@
 package dev.starforge.conformance;
 
+import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -84,7 +85,7 @@ final class Guarded {
 
     /** What the tensor holds now, once its surroundings are known to be untouched. */
     Host read() {
-        Host now = Runs.download(scope.device(), whole);
+        Host now = Runs.download(Device.of(scope), whole);
         int size = Math.toIntExact(spec.shape().size());
         int before = now.firstDifference(image, 0, offset);
         int changed = before >= 0 ? before : now.firstDifference(image, offset + size, now.size());

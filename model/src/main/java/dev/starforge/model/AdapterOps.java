@@ -45,6 +45,11 @@ record AdapterOps(Ops ops, Tensor adapters) implements Ops {
     }
 
     @Override
+    public Ops shapesOnly() {
+        return ops.shapesOnly();
+    }
+
+    @Override
     public Precision precision() {
         return ops.precision();
     }

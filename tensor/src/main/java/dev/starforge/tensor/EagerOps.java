@@ -93,6 +93,11 @@ public final class EagerOps implements Ops {
     }
 
     @Override
+    public Ops shapesOnly() {
+        return new NullOps(device, precision, Fallback.QUIET);
+    }
+
+    @Override
     public Precision precision() {
         return precision;
     }

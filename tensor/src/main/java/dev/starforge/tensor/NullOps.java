@@ -60,6 +60,11 @@ public final class NullOps implements Ops {
     }
 
     @Override
+    public Ops shapesOnly() {
+        return ops.shapesOnly();
+    }
+
+    @Override
     public Precision precision() {
         return ops.precision();
     }

@@ -50,6 +50,9 @@ public interface Ops {
 
     Scope scope();
 
+    /** Returns ops for the same device and precision that compute shapes only, in a scope of their own. */
+    Ops shapesOnly();
+
     Precision precision();
 
     default Tensor add(Tensor a, Tensor b) {

@@ -1,6 +1,5 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
@@ -43,7 +42,7 @@ final class Recomputation {
     /** For a block on {@code x} that trains {@code leaves}, some of which may be x itself. */
     static Recomputation of(
             Ops ops, List<Tensor> leaves, Tensor x, BiFunction<Ops, Tensor, Tensor> body, Checkpointing checkpointing) {
-        NullOps shapes = new NullOps(ops.scope().device(), ops.precision(), Fallback.QUIET);
+        Ops shapes = ops.shapesOnly();
         List<Ran> ran = new ArrayList<>();
         Tape tape = new Tape(new Watching(shapes, ran), leaves, Checkpointing.OFF);
         shapes.scope().within(() -> body.apply(tape, x));
@@ -175,6 +174,11 @@ final class Recomputation {
         @Override
         public Scope scope() {
             return ops.scope();
+        }
+
+        @Override
+        public Ops shapesOnly() {
+            return ops.shapesOnly();
         }
 
         @Override

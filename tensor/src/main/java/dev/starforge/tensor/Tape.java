@@ -127,6 +127,11 @@ public final class Tape implements Ops {
     }
 
     @Override
+    public Ops shapesOnly() {
+        return ops.shapesOnly();
+    }
+
+    @Override
     public Precision precision() {
         return ops.precision();
     }

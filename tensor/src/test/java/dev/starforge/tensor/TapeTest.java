@@ -330,6 +330,11 @@ final class TapeTest {
         }
 
         @Override
+        public Ops shapesOnly() {
+            return ops.shapesOnly();
+        }
+
+        @Override
         public Precision precision() {
             return ops.precision();
         }

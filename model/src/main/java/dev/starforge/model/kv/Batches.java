@@ -42,7 +42,7 @@ public final class Batches {
             layout.add(sequence, 0, rows, rows, adapter);
         }
         return layout.write(
-                scope.device(),
+                Device.of(scope),
                 allocate(scope, tokens, sequences.size(), longest, 1, tokens, model.regime(longest)),
                 IntStream.range(0, tokens).toArray());
     }
@@ -54,7 +54,7 @@ public final class Batches {
         int tokens = layout.tokens;
         int regime = regime(model, chunks);
         return layout.write(
-                scope.device(),
+                Device.of(scope),
                 allocate(scope, tokens, chunks.size(), layout.width, PagedKvCache.BLOCK, rows.length, regime),
                 rows);
     }

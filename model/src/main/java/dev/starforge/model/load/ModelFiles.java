@@ -202,7 +202,7 @@ public final class ModelFiles implements AutoCloseable {
     private Model load(Scope scope, Precision precision, Adapter adapter) {
         if (precision.asStored()) {
             boolean asInFile = weights == stored && !(stored instanceof PackedSource);
-            scope.expect(asInFile ? copied(scope.device()) : sizes(scope, precision));
+            scope.expect(asInFile ? copied(Device.of(scope)) : sizes(scope, precision));
         }
         long all = Math.max(
                 1, tensors.stream().mapToLong(each -> each.shape.size()).sum());

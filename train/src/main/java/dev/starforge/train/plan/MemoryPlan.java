@@ -59,7 +59,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
         try (Trainer trainer = new Trainer(
                 model,
                 parameters,
-                shapes.scope().device(),
+                Device.of(shapes.scope()),
                 precision,
                 Fallback.QUIET,
                 TrainerSettings.of(config, config.checkpointing()))) {

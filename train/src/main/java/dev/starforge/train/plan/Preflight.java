@@ -334,7 +334,7 @@ public final class Preflight {
                     Trainable.Lora lora = Trainable.Lora.load(
                             effective,
                             files,
-                            shapes().scope().device(),
+                            Device.of(shapes().scope()),
                             adapted.get().precisionOfRun())) {
                 lora.restore(from);
             }

@@ -58,6 +58,11 @@ record NoisyOps(Ops ops, Noise noise) implements Ops {
     }
 
     @Override
+    public Ops shapesOnly() {
+        return ops.shapesOnly();
+    }
+
+    @Override
     public Precision precision() {
         return ops.precision();
     }

@@ -36,6 +36,11 @@ record RecordingOps(Ops ops, Set<Tensor> seen) implements Ops {
     }
 
     @Override
+    public Ops shapesOnly() {
+        return ops.shapesOnly();
+    }
+
+    @Override
     public Precision precision() {
         return ops.precision();
     }

@@ -180,7 +180,7 @@ public sealed interface Trainable extends AutoCloseable {
 
         @Override
         public void save(Path folder) {
-            LoraAdapter.save(folder, settings, base, quantization, parameters(), scope.device());
+            LoraAdapter.save(folder, settings, base, quantization, parameters(), Device.of(scope));
         }
 
         @Override
@@ -193,7 +193,7 @@ public sealed interface Trainable extends AutoCloseable {
             for (String key : List.of("rank_pattern", "alpha_pattern")) {
                 require(stored, key, true, stored.isUnset(key));
             }
-            Trainable.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), scope.device());
+            Trainable.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), Device.of(scope));
         }
 
         private static void require(Config stored, String key, Object expected, Object actual) {
@@ -260,7 +260,7 @@ public sealed interface Trainable extends AutoCloseable {
         @Override
         public void save(Path folder) {
             List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-            named().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, scope.device())));
+            named().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, Device.of(scope))));
             SafetensorsWriter.writeModel(folder, entries, SHARD);
             copyCompanions(base, folder);
         }
@@ -268,7 +268,7 @@ public sealed interface Trainable extends AutoCloseable {
         @Override
         public void restore(Path folder) {
             try (Safetensors file = Safetensors.open(folder)) {
-                named().forEach((name, tensor) -> fill(file, name, tensor, scope.device()));
+                named().forEach((name, tensor) -> fill(file, name, tensor, Device.of(scope)));
             }
         }
 

@@ -89,6 +89,11 @@ final class Routes {
         }
 
         @Override
+        public Ops shapesOnly() {
+            return ops.shapesOnly();
+        }
+
+        @Override
         public Precision precision() {
             return ops.precision();
         }
