@@ -27,7 +27,7 @@ public record DeviceInfo(
         String attention,
         String attentionReason,
         String detail) {
-    static DeviceInfo of(Backend backend, Probe.Found found) {
+    static DeviceInfo of(Backend backend, Probe.DetectedDevice found) {
         return new DeviceInfo(
                 backend.name(),
                 found.index(),

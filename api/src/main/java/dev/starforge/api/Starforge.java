@@ -58,7 +58,7 @@ public final class Starforge implements AutoCloseable {
     public static List<DeviceInfo> devices() {
         List<DeviceInfo> all = new ArrayList<>();
         for (Backend backend : Selection.backends()) {
-            backend.probe().found().forEach(found -> all.add(DeviceInfo.of(backend, found)));
+            backend.probe().devices().forEach(found -> all.add(DeviceInfo.of(backend, found)));
         }
         return List.copyOf(all);
     }
@@ -77,7 +77,7 @@ public final class Starforge implements AutoCloseable {
         return StarforgeException.guard(() -> {
             Selection selection = Selection.choose(colon < 0 ? name : name.substring(0, colon));
             Backend backend = selection.backend();
-            List<Probe.Found> found = backend.probe().found();
+            List<Probe.DetectedDevice> found = backend.probe().devices();
             if (index >= found.size()) {
                 throw new StarforgeException("device " + name + ": there are " + found.size() + " of its kind, from 0");
             }

@@ -1,22 +1,22 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.EagerOps;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Tape;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -1,10 +1,10 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
 
 /**
  * A tensor in the middle of a larger allocation. What surrounds it is all ones, which is NaN in every float type and -1 as

@@ -1,12 +1,5 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.op.Operands.AttentionGradInputs;
-import dev.starforge.tensor.op.Operands.AttentionInputs;
-import dev.starforge.tensor.op.Operands.AdamWInputs;
-import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
-import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
-import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
-import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -17,6 +10,13 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Operands.AdamWInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.Arrays;
@@ -61,7 +61,8 @@ final class Magnitudes {
             case Fused.GatedGrad o -> gatedGrad(o.fn(), in);
             case Fused.CrossEntropy _ -> crossEntropy(in);
             case Fused.CrossEntropyGrad _ -> crossEntropyGrad(CrossEntropyGradInputs.of(in));
-            case Fused.Attention o -> new Attend(o.scale(), o.window(), o.block(), decoded(AttentionInputs.of(in))).forward(results);
+            case Fused.Attention o ->
+                new Attend(o.scale(), o.window(), o.block(), decoded(AttentionInputs.of(in))).forward(results);
             case Fused.AttentionGrad o -> attentionGrad(o, AttentionGradInputs.of(in), results);
             case Layers.Linear o -> absolute(reference, withoutActivation(o), in);
             case Layers.AddRmsNorm _ -> sumAnd(rmsNorm(new Host[] {results[0], in[2]}, after(results)), in);

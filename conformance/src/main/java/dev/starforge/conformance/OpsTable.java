@@ -1,12 +1,12 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Backward;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
+import dev.starforge.tensor.op.Ops;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,11 +1,11 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.EagerOps;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Op;
 import java.util.ArrayList;

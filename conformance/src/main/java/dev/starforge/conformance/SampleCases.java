@@ -1,20 +1,20 @@
 package dev.starforge.conformance;
 
-import static dev.starforge.tensor.op.Decoding.Setting.FREQUENCY_PENALTY;
-import static dev.starforge.tensor.op.Decoding.Setting.MIN_P;
-import static dev.starforge.tensor.op.Decoding.Setting.PRESENCE_PENALTY;
-import static dev.starforge.tensor.op.Decoding.Setting.REPETITION_PENALTY;
-import static dev.starforge.tensor.op.Decoding.Setting.TAIL;
-import static dev.starforge.tensor.op.Decoding.Setting.TEMPERATURE;
-import static dev.starforge.tensor.op.Decoding.Setting.TOP_K;
-import static dev.starforge.tensor.op.Decoding.Setting.TYPICAL_P;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.FREQUENCY_PENALTY;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.MIN_P;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.PRESENCE_PENALTY;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.REPETITION_PENALTY;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.TAIL;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.TEMPERATURE;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.TOP_K;
+import static dev.starforge.tensor.op.Decoding.SamplerSetting.TYPICAL_P;
 
 import dev.starforge.conformance.Case.Draw;
 import dev.starforge.conformance.Case.Input;
 import dev.starforge.conformance.Case.Source;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Decoding.SamplerSetting;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -28,7 +28,7 @@ import java.util.function.IntUnaryOperator;
  */
 final class SampleCases {
     /** What differs from the model's own distribution. */
-    private static final Map<String, Map<Setting, Double>> SETTINGS = new TreeMap<>(Map.of(
+    private static final Map<String, Map<SamplerSetting, Double>> SETTINGS = new TreeMap<>(Map.of(
             "greedy",
             Map.of(TEMPERATURE, 0.0),
             "plain",
@@ -64,7 +64,7 @@ final class SampleCases {
                     TYPICAL_P,
                     0.9)));
 
-    private static double setting(Map<Setting, Double> settings, Setting setting) {
+    private static double setting(Map<SamplerSetting, Double> settings, SamplerSetting setting) {
         double plain = switch (setting) {
             case TEMPERATURE, TYPICAL_P, REPETITION_PENALTY -> 1;
             case TOP_K, TAIL, MIN_P, PRESENCE_PENALTY, FREQUENCY_PENALTY -> 0;
@@ -79,13 +79,13 @@ final class SampleCases {
 
     private SampleCases() {
         SETTINGS.forEach((name, settings) -> {
-            List<Map<Setting, Double>> one = List.of(settings);
+            List<Map<SamplerSetting, Double>> one = List.of(settings);
             add(name, 2, NORMAL, one, 5, 7, 0, Masks.NONE);
             add(name + ", ties", 3, TIES, one, 11, 130, 0, Masks.NONE);
             add(name + ", ties", 5, TIES, one, 13, 67, 3, Masks.SOME);
             add(name, 0, NORMAL, one, 3, 5003, 2, Masks.NONE);
         });
-        List<Map<Setting, Double>> all = List.copyOf(SETTINGS.values());
+        List<Map<SamplerSetting, Double>> all = List.copyOf(SETTINGS.values());
         add("mixed", 7, NORMAL, all, 67, 130, 5, Masks.SOME);
         add("mixed, ties", 7, TIES, all, 67, 131, 0, Masks.SOME);
         add("mixed", 20, NORMAL, all, 27, 1030, 7, Masks.NONE);
@@ -123,7 +123,7 @@ final class SampleCases {
             String note,
             int top,
             Draw logits,
-            List<Map<Setting, Double>> settings,
+            List<Map<SamplerSetting, Double>> settings,
             int rows,
             int v,
             int b,
@@ -136,10 +136,10 @@ final class SampleCases {
                 List.of(
                         drawn(Spec.f32(rows, v), logits),
                         drawn(
-                                Spec.f32(rows, Setting.COUNT),
+                                Spec.f32(rows, SamplerSetting.COUNT),
                                 (i, n) -> setting(
-                                        settings.get(i / Setting.COUNT % settings.size()),
-                                        Setting.values()[i % Setting.COUNT])),
+                                        settings.get(i / SamplerSetting.COUNT % settings.size()),
+                                        SamplerSetting.values()[i % SamplerSetting.COUNT])),
                         drawn(Spec.i32(rows, 3), (i, n) -> i % 3 == 2 ? i : Math.rint(0x1p28 * n)),
                         listed(
                                 Spec.i32(rows),

@@ -1,8 +1,5 @@
 package dev.starforge.conformance;
 
-import dev.starforge.tensor.op.Operands.AttentionGradInputs;
-import dev.starforge.tensor.op.Operands.AttentionInputs;
-import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Device;
@@ -12,6 +9,9 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
@@ -130,20 +130,26 @@ final class Tolerances {
                 sum(
                         20 + (in[0].dtype() == DType.F32 ? 0 : rounding(in[0].dtype()) / U),
                         Math.max(head(in), keys(o.block(), in)),
-                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such values");
+                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such"
+                                + " values");
             case Fused.AttentionGrad o ->
                 sum(
-                        28 + (gradientOf(in).dtype() == DType.F32 ? 0 : rounding(gradientOf(in).dtype()) / U),
+                        28
+                                + (gradientOf(in).dtype() == DType.F32
+                                        ? 0
+                                        : rounding(gradientOf(in).dtype()) / U),
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
-                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
+                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such"
+                                + " gradients");
             case Layers.Linear o ->
                 sum(
                         12
                                 + (roundsWeights(o, in) ? rounding(in[0].dtype()) / U : 0)
                                 + 2 * parts(o) * rounding(o.to()) / U,
                         last(in),
-                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
-                                + " and may be on the other side of a tie; so are weights where roundsWeights says so");
+                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the"
+                                + " output's type, and may be on the other side of a tie; so are weights where"
+                                + " roundsWeights says so");
             case Layers.AddMatMul o ->
                 sum(
                         12 + 2 * rounding(o.product().to()) / U,
@@ -152,7 +158,10 @@ final class Tolerances {
             case Layers.AddRmsNorm o -> bound(new Fused.RmsNorm(o.eps()), in);
             case Layers.AddLayerNorm o -> bound(new Fused.LayerNorm(o.eps()), in);
             case Adapters _ ->
-                sum(6, 2 * (last(in[1]) + last(LoraInputs.of(in).b())), "two products, one after the other; a scale and a sum");
+                sum(
+                        6,
+                        2 * (last(in[1]) + last(LoraInputs.of(in).b())),
+                        "two products, one after the other; a scale and a sum");
         };
     }
 

@@ -42,7 +42,7 @@ abstract class BackendConformanceTest {
     void open(@TempDir Path kernelCache) {
         Backend backend = backend();
         Probe probe = backend.probe();
-        assumeFalse(probe.found().isEmpty(), probe.reason());
+        assumeFalse(probe.devices().isEmpty(), probe.reason());
         device = backend.open(ConformanceMain.options(backend, 1, kernelCache));
         twin = twin(backend, kernelCache);
         reference = ConformanceMain.reference();

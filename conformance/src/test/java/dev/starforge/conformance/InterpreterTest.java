@@ -2,7 +2,7 @@ package dev.starforge.conformance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.tensor.Checkpointing;
+import dev.starforge.tensor.op.Checkpointing;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

@@ -15,7 +15,7 @@ import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Decoding.SamplerSetting;
 import dev.starforge.tensor.op.Op;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
@@ -138,8 +138,8 @@ final class SampleTest {
                     new Decoding.Sample(1),
                     Host.of(Spec.f32(rows, vocabulary), i -> logits[i]),
                     Host.of(
-                            Spec.f32(rows, Setting.COUNT),
-                            i -> requests.get(i / Setting.COUNT).sampling.row()[i % Setting.COUNT]),
+                            Spec.f32(rows, SamplerSetting.COUNT),
+                            i -> requests.get(i / SamplerSetting.COUNT).sampling.row()[i % SamplerSetting.COUNT]),
                     Host.of(Spec.i32(rows, 3), i -> requests.get(i / 3).draw(i % 3)),
                     Host.of(Spec.i32(rows), i -> requests.get(i).slot),
                     uses,
@@ -238,7 +238,7 @@ final class SampleTest {
                         device,
                         new Decoding.Sample(0),
                         Host.of(Spec.f32(n, v), i -> logits[first + i % v]),
-                        Host.of(Spec.f32(n, Setting.COUNT), i -> sampling.row()[i % Setting.COUNT]),
+                        Host.of(Spec.f32(n, SamplerSetting.COUNT), i -> sampling.row()[i % SamplerSetting.COUNT]),
                         Host.of(Spec.i32(n, 3), i -> i % 3 == 0 ? sampling.seed() : i % 3 == 1 ? 0 : i / 3),
                         Host.of(Spec.i32(n), i -> i),
                         Host.of(Spec.i32(n, v), i -> contains(prompt, i % v) ? 0 : Decoding.NEVER),
@@ -274,8 +274,8 @@ final class SampleTest {
                     new Decoding.Sample(2),
                     Host.of(Spec.f32(5, 3), i -> logits[i]),
                     Host.of(
-                            Spec.f32(5, Setting.COUNT),
-                            i -> Sampling.PLAIN.withTopK(1).row()[i % Setting.COUNT]),
+                            Spec.f32(5, SamplerSetting.COUNT),
+                            i -> Sampling.PLAIN.withTopK(1).row()[i % SamplerSetting.COUNT]),
                     new Host(Spec.i32(5, 3)),
                     Host.of(Spec.i32(5), i -> slots[i]),
                     Host.of(Spec.i32(4, 3), i -> Decoding.NEVER),
@@ -301,7 +301,7 @@ final class SampleTest {
             Tensor[] in = Runs.upload(
                     scope,
                     Host.of(Spec.f32(1, v), i -> 4 * Case.bell(3, 0, i)),
-                    Host.of(Spec.f32(1, Setting.COUNT), i -> sampling.row()[i]),
+                    Host.of(Spec.f32(1, SamplerSetting.COUNT), i -> sampling.row()[i]),
                     new Host(Spec.i32(1, 3)),
                     Host.of(Spec.i32(1), i -> 0),
                     Host.of(Spec.i32(1, v), i -> i % 100 == 0 ? 0 : Decoding.NEVER),

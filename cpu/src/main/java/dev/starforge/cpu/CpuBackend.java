@@ -40,7 +40,7 @@ public final class CpuBackend implements Backend {
     public Probe probe() {
         int bits = Lanes.SPECIES.vectorBitSize();
         int cores = Cores.ofMachine().count();
-        Probe.Found found = new Probe.Found(
+        Probe.DetectedDevice found = new Probe.DetectedDevice(
                 0,
                 field(CPUS, "model name", "CPU"),
                 memory(),
@@ -71,7 +71,7 @@ public final class CpuBackend implements Backend {
 
     /** Whether there is some here, and why not. */
     private static String machineCode() {
-        MachineCode.Choice choice = MachineCode.choose(Set.of());
+        MachineCode.Availability choice = MachineCode.choose(Set.of());
         choice.code().ifPresent(MachineCode::close);
         return choice.code().isPresent() ? choice.reason() : "none, " + choice.reason();
     }

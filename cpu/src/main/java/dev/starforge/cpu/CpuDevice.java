@@ -23,16 +23,16 @@ import dev.starforge.cpu.rowwise.Rows;
 import dev.starforge.cpu.rowwise.Sample;
 import dev.starforge.cpu.rowwise.Softmax;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
-import dev.starforge.tensor.device.FileRegion;
 import dev.starforge.tensor.device.Limits;
-import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
-import dev.starforge.tensor.host.Pieces;
+import dev.starforge.tensor.host.WriteProgress;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Decoding;
@@ -77,18 +77,19 @@ import java.util.Optional;
  * but for products with NF4 and those that round activations: machine code has its own order for these.
  */
 final class CpuDevice implements Device {
-    private final MachineCode.Choice machine;
+    private final MachineCode.Availability machine;
     private final Workers workers;
     private final Rope rope = new Rope();
-    private final Pieces pieces = new Pieces();
+    private final WriteProgress pieces = new WriteProgress();
 
-    private final Map<Object, Optional<List<Prepared>>> steps = new HashMap<>(); // empty: ran once, to be recorded next
-    private Optional<List<Prepared>> recorded = Optional.empty(); // the step that is being recorded
+    private final Map<Object, Optional<List<PreparedOp>>> steps =
+            new HashMap<>(); // empty: ran once, to be recorded next
+    private Optional<List<PreparedOp>> recorded = Optional.empty(); // the step that is being recorded
 
     /** One operation with everything that follows from its tensors. */
-    private record Prepared(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out, Scratch scratch) {}
+    private record PreparedOp(Op op, Spec[] specs, Tensor[] inputs, View[] in, View[] out, Scratch scratch) {}
 
-    CpuDevice(int threads, MachineCode.Choice machine) {
+    CpuDevice(int threads, MachineCode.Availability machine) {
         this.machine = machine;
         workers = new Workers(threads);
     }
@@ -123,8 +124,10 @@ final class CpuDevice implements Device {
         return HostMemory.all(bytes, source());
     }
 
-    private HostMemory.Source source() {
-        return machine.code().<HostMemory.Source>map(code -> code::allocate).orElse(HostMemory.Source.JAVA);
+    private HostMemory.HostAllocator source() {
+        return machine.code()
+                .<HostMemory.HostAllocator>map(code -> code::allocate)
+                .orElse(HostMemory.HostAllocator.JAVA);
     }
 
     @Override
@@ -320,12 +323,12 @@ final class CpuDevice implements Device {
         for (int i = 0; i < specs.length; i++) {
             specs[i] = inputs[i].spec();
         }
-        Prepared prepared = new Prepared(op, specs, inputs, View.of(inputs), View.of(outputs), scratch(op, specs));
+        PreparedOp prepared = new PreparedOp(op, specs, inputs, View.of(inputs), View.of(outputs), scratch(op, specs));
         recorded.ifPresent(step -> step.add(prepared));
         run(prepared);
     }
 
-    private void run(Prepared prepared) {
+    private void run(PreparedOp prepared) {
         workers.reserve(prepared.scratch);
         try {
             run(prepared.op, prepared.specs, prepared.inputs, prepared.in, prepared.out);
@@ -337,7 +340,7 @@ final class CpuDevice implements Device {
     /** Runs as it is the first time, when scopes grow, is recorded the second time, and from then on makes no tensors. */
     @Override
     public void replay(Object key, Runnable step) {
-        Optional<List<Prepared>> recording = steps.get(key);
+        Optional<List<PreparedOp>> recording = steps.get(key);
         if (recording == null) {
             step.run();
             steps.put(key, Optional.empty());

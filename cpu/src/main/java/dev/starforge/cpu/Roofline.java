@@ -28,7 +28,7 @@ final class Roofline {
     private Roofline() {}
 
     /** The best of several runs on all workers, over so much memory. */
-    static Limits measure(Workers workers, MachineCode.Choice machine, long bytes) {
+    static Limits measure(Workers workers, MachineCode.Availability machine, long bytes) {
         workers.reserve(Scratch.STRIPS);
         long stretches = Math.max(workers.threads(), bytes / STRETCH);
         double read = 0;

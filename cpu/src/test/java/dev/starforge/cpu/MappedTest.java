@@ -5,13 +5,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
-import dev.starforge.tensor.device.FileRegion;
 import dev.starforge.tensor.op.Plain;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -63,7 +63,7 @@ public final class CudaBackend implements Backend {
                 status = CudaDriver.cuDeviceGetCount(out);
             }
             int count = status == CudaDriver.SUCCESS ? out.get(JAVA_INT, 0) : 0;
-            List<Probe.Found> found = new ArrayList<>();
+            List<Probe.DetectedDevice> found = new ArrayList<>();
             for (int index = 0; index < count; index++) {
                 found.add(describe(index, driver, out));
             }
@@ -85,7 +85,12 @@ public final class CudaBackend implements Backend {
      * @param unmeasured why nothing is known of how busy the GPUs are, if nothing is
      */
     record Installation(
-            String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt, String unmeasured) {
+            String trouble,
+            int driver,
+            List<Probe.DetectedDevice> gpus,
+            Library nvrtc,
+            Library cublasLt,
+            String unmeasured) {
         /** @param compiler the version of NVRTC, which is asked where there is one */
         Probe judge(Supplier<String> compiler) {
             if (!trouble.isEmpty()) {
@@ -119,7 +124,7 @@ public final class CudaBackend implements Backend {
         return version / 1000 + "." + version % 1000 / 10;
     }
 
-    private static Probe.Found describe(int index, int driver, MemorySegment out) {
+    private static Probe.DetectedDevice describe(int index, int driver, MemorySegment out) {
         String operation = "describe cuda:" + index;
         CudaDriver.check(CudaDriver.cuDeviceGet(out, index), operation);
         int device = out.get(JAVA_INT, 0);
@@ -133,9 +138,9 @@ public final class CudaBackend implements Backend {
     }
 
     /** What this build declares of a GPU, here or described. bf16 is fastest where tensor cores take it, from Ampere on. */
-    public static Probe.Found declare(
+    public static Probe.DetectedDevice declare(
             int index, String name, long bytes, boolean integrated, int major, int minor, int driver) {
-        return new Probe.Found(
+        return new Probe.DetectedDevice(
                 index,
                 name,
                 bytes,
@@ -143,8 +148,8 @@ public final class CudaBackend implements Backend {
                 major >= TENSOR_CORES ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
                 major >= TENSOR_CORES ? "flash" : "plain",
                 major >= TENSOR_CORES
-                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up to 128 "
-                                + "and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
+                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up"
+                                + " to 128 and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
                         : "tensor cores take bf16 from compute capability 8.0 on",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + named(driver));
     }
@@ -168,11 +173,11 @@ public final class CudaBackend implements Backend {
             throw new DeviceException("cuda: cannot hide " + options.hidden() + "; expected some of " + FEATURES);
         }
         Probe probe = probe();
-        if (options.index() >= probe.found().size()) {
+        if (options.index() >= probe.devices().size()) {
             throw new DeviceException("cuda:" + options.index() + " cannot be opened: "
-                    + (probe.found().isEmpty()
+                    + (probe.devices().isEmpty()
                             ? probe.reason()
-                            : "there are " + probe.found().size() + " devices"));
+                            : "there are " + probe.devices().size() + " devices"));
         }
         return CudaDevice.open(options);
     }

@@ -1,12 +1,12 @@
 package dev.starforge.cuda;
 
-import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
@@ -15,18 +15,18 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
-import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.device.Usage;
+import dev.starforge.tensor.op.Adapters;
+import dev.starforge.tensor.op.Decoding;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Adapters;
-import dev.starforge.tensor.op.Decoding;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
+import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
-import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -304,7 +304,8 @@ final class CudaDevice implements Device {
         return new MemoryException(
                 "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
                                 .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
-                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else uses the GPU");
+                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else"
+                        + " uses the GPU");
     }
 
     @Override

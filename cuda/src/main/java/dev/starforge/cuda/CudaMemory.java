@@ -1,7 +1,7 @@
 package dev.starforge.cuda;
 
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.device.Memory;
 
 /** A stretch of the GPU's memory. */
 record CudaMemory(long pointer, long bytes) implements Memory {

@@ -31,8 +31,8 @@ class CudaBackendTest {
     void probeGivesAReasonAndNumbersItsDevices() {
         Probe probe = backend.probe();
         assertFalse(probe.reason().isBlank());
-        for (int i = 0; i < probe.found().size(); i++) {
-            Probe.Found found = probe.found().get(i);
+        for (int i = 0; i < probe.devices().size(); i++) {
+            Probe.DetectedDevice found = probe.devices().get(i);
             assertEquals(i, found.index());
             assertTrue(found.memoryBytes() > 0, found.toString());
             assertTrue(found.detail().startsWith("compute capability "), found.detail());
@@ -57,16 +57,17 @@ class CudaBackendTest {
     void eachMissingPieceIsOneSentence() {
         Library found = new Library.Found("it", name -> Optional.empty());
         Library missing = new Library.Missing("it was not found");
-        List<Probe.Found> gpus = List.of(CudaBackend.declare(0, "H200", 1L << 37, false, 9, 0, 12_040));
+        List<Probe.DetectedDevice> gpus = List.of(CudaBackend.declare(0, "H200", 1L << 37, false, 9, 0, 12_040));
         assertEquals("it does not start", reason("it does not start", 12_040, gpus, found, found, "12.4"));
         assertEquals("the NVIDIA driver is there, but no GPU", reason("", 12_040, List.of(), found, found, "12.4"));
         assertEquals(
-                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or newer",
+                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or"
+                        + " newer",
                 reason("", 11_080, gpus, found, found, "12.4"));
         assertEquals("H200 is there, but it was not found", reason("", 12_040, gpus, missing, found, "12.4"));
         assertEquals(
-                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer driver, or "
-                        + "NVRTC 12",
+                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer"
+                        + " driver, or NVRTC 12",
                 reason("", 12_040, gpus, found, found, "13.0"));
         assertEquals(
                 "H200; dense products by our own kernel, since it was not found",
@@ -80,11 +81,16 @@ class CudaBackendTest {
     }
 
     private static String reason(
-            String trouble, int driver, List<Probe.Found> gpus, Library nvrtc, Library cublasLt, String compiler) {
+            String trouble,
+            int driver,
+            List<Probe.DetectedDevice> gpus,
+            Library nvrtc,
+            Library cublasLt,
+            String compiler) {
         Probe probe = new CudaBackend.Installation(trouble, driver, gpus, nvrtc, cublasLt, "").judge(() -> compiler);
         assertEquals(
                 probe.reason().startsWith("H200") && !probe.reason().contains(" is there, but "),
-                !probe.found().isEmpty());
+                !probe.devices().isEmpty());
         return probe.reason();
     }
 

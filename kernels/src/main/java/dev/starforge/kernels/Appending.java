@@ -1,9 +1,9 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.op.Operands.AttentionInputs;
 import dev.starforge.kernels.Neighbours.Held;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
 import dev.starforge.tensor.op.Plain;
 import java.util.List;
 

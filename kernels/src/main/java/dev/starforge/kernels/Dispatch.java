@@ -1,11 +1,5 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
-import dev.starforge.tensor.op.Operands.AttentionGradInputs;
-import dev.starforge.tensor.op.Operands.AttentionInputs;
-import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
-import dev.starforge.tensor.op.Operands.MaskInputs;
-import dev.starforge.tensor.op.Operands.SampleInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -18,6 +12,12 @@ import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
+import dev.starforge.tensor.op.Operands.MaskInputs;
+import dev.starforge.tensor.op.Operands.RmsNormGradInputs;
+import dev.starforge.tensor.op.Operands.SampleInputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;

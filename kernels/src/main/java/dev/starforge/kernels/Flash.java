@@ -1,14 +1,14 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
-import dev.starforge.tensor.op.Operands.AttentionGradInputs;
-import dev.starforge.tensor.op.Operands.AttentionInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Operands.AttentionGradInputs;
+import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
+import dev.starforge.tensor.op.Operands.AttentionInputs;
 import java.util.Arrays;
 import java.util.List;
 
@@ -71,7 +71,8 @@ final class Flash {
     }
 
     private static boolean isTiled(Spec... in) {
-        return in[0].shape().dim(0) >= QUERIES * AttentionInputs.of(in).tables().shape().dim(0);
+        return in[0].shape().dim(0)
+                >= QUERIES * AttentionInputs.of(in).tables().shape().dim(0);
     }
 
     /** Whether warpgroups take tiles of these heads. */
@@ -130,7 +131,8 @@ final class Flash {
         long tokens = in[0].dim(0);
         long heads = in[0].dim(1);
         long most = Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
-        long wanted = Math.clamp(Call.groups(AttentionInputs.of(in).tables().dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
+        long wanted = Math.clamp(
+                Call.groups(AttentionInputs.of(in).tables().dim(1) * op.block(), KEYS), 1, Math.min(most, MOST_SPLITS));
         boolean clustered = launcher.clusters() && wanted < MOST_SPLITS;
         long splits = clustered ? Math.min(CLUSTER, Long.highestOneBit(most)) : wanted;
         Scope scratch = launcher.scratch();
@@ -228,7 +230,9 @@ final class Flash {
     /** Scratch memory of the gradient: a number for each query and head, and what groups that share a key found. */
     static long gradientWorkspace(int block, Spec... in) {
         return takesGradient(in)
-                ? Float.BYTES * (AttentionGradInputs.of(in).lse().shape().size() + parts(block, in).shape().size())
+                ? Float.BYTES
+                        * (AttentionGradInputs.of(in).lse().shape().size()
+                                + parts(block, in).shape().size())
                 : 0;
     }
 

@@ -1,13 +1,13 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.op.Operands.LayerNormOutputs;
-import dev.starforge.tensor.op.Operands.AddLayerNormOutputs;
-import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
 import dev.starforge.kernels.Neighbours.Held;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Operands.AddLayerNormInputs;
+import dev.starforge.tensor.op.Operands.AddLayerNormOutputs;
+import dev.starforge.tensor.op.Operands.LayerNormOutputs;
 import dev.starforge.tensor.op.Plain;
 import java.util.Arrays;
 import java.util.List;

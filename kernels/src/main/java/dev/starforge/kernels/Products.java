@@ -1,6 +1,5 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -9,6 +8,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Layers;
+import dev.starforge.tensor.op.Operands.LoraInputs;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.ArrayList;

@@ -1,11 +1,11 @@
 package dev.starforge.kernels;
 
-import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.op.Operands.LayerNormGradInputs;
 import dev.starforge.tensor.op.Plain;
 import java.util.Arrays;
 import java.util.List;
@@ -183,7 +183,8 @@ final class Rows {
             parts[i] = groups == 1 ? out[1 + i] : scratch.allocate(Spec.f32(groups, shape.last()));
         }
         boolean wide = shape.last() % 4 == 0
-                && Stream.concat(Stream.of(in.x(), in.w(), in.dy()), Stream.of(out)).allMatch(Call::aligned);
+                && Stream.concat(Stream.of(in.x(), in.w(), in.dy()), Stream.of(out))
+                        .allMatch(Call::aligned);
         int at = wide ? 4 : 1;
         Call call = new Call(launcher, Kernel.LAYER_NORM_GRAD)
                 .define("HELD", at * held(Call.groups(shape.last(), (long) at * Launch.GROUP)));

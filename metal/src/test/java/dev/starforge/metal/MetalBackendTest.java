@@ -22,7 +22,7 @@ class MetalBackendTest {
     @Test
     void offersNoDeviceAndSaysWhy() {
         Probe probe = backend.probe();
-        assertEquals(List.of(), probe.found());
+        assertEquals(List.of(), probe.devices());
         assertTrue(
                 probe.reason().startsWith("not macOS") || probe.reason().contains("no Metal kernels yet"),
                 probe.reason());

@@ -1,11 +1,11 @@
 package dev.starforge.model;
 
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Ops;
 import java.util.function.BiFunction;
 
 /**

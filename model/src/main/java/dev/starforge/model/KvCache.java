@@ -1,8 +1,8 @@
 package dev.starforge.model;
 
-import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
+import dev.starforge.tensor.op.Ops;
 
 /** Where attention finds keys and values. A model appends this step's and attends over what comes back. */
 public interface KvCache {

@@ -1,8 +1,8 @@
 package dev.starforge.model;
 
-import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
+import dev.starforge.tensor.op.Ops;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;

@@ -4,8 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.load.ModelFiles;
-import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
@@ -13,6 +11,8 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Batch;
+import dev.starforge.tensor.op.Ops;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,6 +1,5 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Memory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -20,7 +19,7 @@ final class Allocator {
     private static final long LARGEST_STEP = 256L << 20;
 
     private final DeviceMemory device;
-    private final List<Chunk> chunks = new ArrayList<>();
+    private final List<Region> chunks = new ArrayList<>();
     private final Set<Memory> adopted = new HashSet<>();
     private long reserved;
     private long grown; // of that, what nobody expected
@@ -48,7 +47,7 @@ final class Allocator {
             wanted.add(filled);
         }
         device.reserveAll(wanted).forEach(memory -> {
-            chunks.add(new Chunk(memory));
+            chunks.add(new Region(memory));
             reserved += memory.bytes();
         });
     }
@@ -60,15 +59,15 @@ final class Allocator {
         return Math.max(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     }
 
-    Block allocate(long bytes) {
+    Storage allocate(long bytes) {
         long size = aligned(bytes);
-        Block block = null;
+        Storage block = null;
         for (int i = 0; i < chunks.size() && block == null; i++) {
             block = take(chunks.get(i), size);
         }
         if (block == null) {
             long growth = Math.max(size, Math.min(LARGEST_STEP, Math.max(FIRST_CHUNK, grown)));
-            Chunk chunk = new Chunk(device.reserve(growth));
+            Region chunk = new Region(device.reserve(growth));
             chunks.add(chunk);
             reserved += growth;
             grown += growth;
@@ -80,27 +79,27 @@ final class Allocator {
     }
 
     /** Memory that was not reserved here: one block, whose bytes nobody else gets. */
-    Block adopt(Memory memory) {
+    Storage adopt(Memory memory) {
         adopted.add(memory);
         reserved += memory.bytes();
         used += memory.bytes();
         peak = Math.max(peak, used);
-        return new Block(this, memory, 0, memory.bytes());
+        return new Storage(this, memory, 0, memory.bytes());
     }
 
-    private @Nullable Block take(Chunk chunk, long size) {
+    private @Nullable Storage take(Region chunk, long size) {
         long offset = chunk.take(size);
-        return offset < 0 ? null : new Block(this, chunk.memory, offset, size);
+        return offset < 0 ? null : new Storage(this, chunk.memory, offset, size);
     }
 
-    void free(Block block) {
+    void free(Storage block) {
         if (adopted.remove(block.memory())) {
             device.release(block.memory());
             reserved -= block.bytes();
             used -= block.bytes();
             return;
         }
-        for (Chunk chunk : chunks) {
+        for (Region chunk : chunks) {
             if (chunk.memory == block.memory()) {
                 chunk.give(block.offset(), block.bytes());
                 used -= block.bytes();
@@ -137,13 +136,13 @@ final class Allocator {
     }
 
     /** The gaps of a chunk by ascending offset, in arrays: a step takes and gives hundreds of times, and makes no objects for it. */
-    private static final class Chunk {
+    private static final class Region {
         private final Memory memory;
         private long[] offsets = new long[16];
         private long[] lengths = new long[16];
         private int gaps = 1;
 
-        Chunk(Memory memory) {
+        Region(Memory memory) {
             this.memory = memory;
             lengths[0] = memory.bytes();
         }

@@ -48,13 +48,13 @@ public enum DType {
     /** What planes are made of besides; no tensor that an operation takes. */
     U8(1, 1);
 
-    private interface Layout {
+    private interface PlaneLayout {
         List<Plane> planes(long rows, long columns);
     }
 
     private final int blockElements;
     private final int blockBytes; // none in a planar type
-    private final Layout layout;
+    private final PlaneLayout layout;
 
     DType(int blockElements, int blockBytes) {
         this.blockElements = blockElements;
@@ -62,7 +62,7 @@ public enum DType {
         layout = this::one;
     }
 
-    DType(int blockElements, Layout layout) {
+    DType(int blockElements, PlaneLayout layout) {
         this.blockElements = blockElements;
         this.blockBytes = 0;
         this.layout = layout;

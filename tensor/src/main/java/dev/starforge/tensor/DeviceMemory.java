@@ -1,7 +1,5 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.FileRegion;
-import dev.starforge.tensor.device.Memory;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;

@@ -1,6 +1,6 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.FileRegion;
+import dev.starforge.tensor.op.Tape;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +16,7 @@ import java.util.function.Supplier;
 public final class Scope implements AutoCloseable {
     private final DeviceMemory device;
     private final Allocator allocator;
-    private final List<Block> owned = new ArrayList<>();
+    private final List<Storage> owned = new ArrayList<>();
     private final ArrayDeque<Integer> marks = new ArrayDeque<>();
     private boolean closed;
 
@@ -44,7 +44,7 @@ public final class Scope implements AutoCloseable {
         if (closed) {
             throw new TensorException("allocate " + spec + ": the scope is closed");
         }
-        Block block = allocator.allocate(spec.bytes());
+        Storage block = allocator.allocate(spec.bytes());
         owned.add(block);
         return new Tensor(spec, block, 0);
     }
@@ -57,7 +57,7 @@ public final class Scope implements AutoCloseable {
         if (region.bytes() != spec.bytes()) {
             throw new TensorException("map " + spec + ": expected " + spec.bytes() + " bytes, not " + region);
         }
-        Block block = allocator.adopt(device.map(spec.dtype(), region));
+        Storage block = allocator.adopt(device.map(spec.dtype(), region));
         owned.add(block);
         return new Tensor(spec, block, 0);
     }
@@ -73,13 +73,13 @@ public final class Scope implements AutoCloseable {
             throw new TensorException("release without a mark");
         }
         int mark = marks.pop();
-        Block[] kept = new Block[escaping.length];
+        Storage[] kept = new Storage[escaping.length];
         for (int i = 0; i < kept.length; i++) {
-            kept[i] = escaping[i].block();
+            kept[i] = escaping[i].storage();
         }
         int write = mark;
         for (int read = mark; read < owned.size(); read++) {
-            Block block = owned.get(read);
+            Storage block = owned.get(read);
             if (takes(kept, block)) {
                 owned.set(write++, block);
             } else if (block.drop()) {
@@ -90,7 +90,7 @@ public final class Scope implements AutoCloseable {
     }
 
     /** Whether a block is among those kept; each is kept once. A set would cost more than the few comparisons. */
-    private static boolean takes(Block[] kept, Block block) {
+    private static boolean takes(Storage[] kept, Storage block) {
         boolean found = false;
         for (int i = 0; i < kept.length; i++) {
             if (kept[i] == block) {
@@ -123,10 +123,10 @@ public final class Scope implements AutoCloseable {
     }
 
     /** Gives one tensor of the innermost lifetime back before the rest. */
-    void disown(Tensor tensor) {
+    public void disown(Tensor tensor) {
         int mark = marks.isEmpty() ? 0 : marks.peek();
         for (int i = owned.size() - 1; i >= mark; i--) {
-            if (owned.get(i) == tensor.block()) {
+            if (owned.get(i) == tensor.storage()) {
                 owned.remove(i);
                 drop(tensor);
                 return;
@@ -136,20 +136,20 @@ public final class Scope implements AutoCloseable {
     }
 
     /** One more holder: the tensor outlives the release of its lifetime until it is {@link #drop dropped}. */
-    void hold(Tensor tensor) {
-        tensor.block().hold();
+    public void hold(Tensor tensor) {
+        tensor.storage().hold();
     }
 
-    void drop(Tensor tensor) {
-        Block block = tensor.block();
+    public void drop(Tensor tensor) {
+        Storage block = tensor.storage();
         if (block.drop()) {
             allocator.free(block);
         }
     }
 
     /** Turns one hold into ownership by the innermost open lifetime. */
-    void adopt(Tensor tensor) {
-        owned.add(tensor.block());
+    public void adopt(Tensor tensor) {
+        owned.add(tensor.storage());
     }
 
     /** Bytes handed out now. */

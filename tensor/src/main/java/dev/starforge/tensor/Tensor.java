@@ -1,6 +1,7 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Memory;
+import dev.starforge.tensor.op.Ops;
+import dev.starforge.tensor.op.Tape;
 
 /**
  * A handle on row-major elements in some device's memory. Immutable and without behaviour: operations belong to
@@ -8,16 +9,16 @@ import dev.starforge.tensor.device.Memory;
  */
 public final class Tensor {
     private final Spec spec;
-    private final Block block;
+    private final Storage storage;
     private final long offset;
 
-    Tensor(Spec spec, Block block, long offset) {
+    Tensor(Spec spec, Storage block, long offset) {
         if (offset < 0 || spec.bytes() > block.bytes() - offset) {
             throw new ShapeException("tensor " + spec + " at byte " + offset + " does not fit into a block of "
                     + block.bytes() + " bytes");
         }
         this.spec = spec;
-        this.block = block;
+        this.storage = block;
         this.offset = offset;
     }
 
@@ -43,12 +44,12 @@ public final class Tensor {
 
     /** The device memory this tensor lies in. */
     public Memory memory() {
-        return block().memory();
+        return storage().memory();
     }
 
     /** Where in {@link #memory()} the first element is, in bytes. */
     public long offset() {
-        return block().offset() + offset;
+        return storage().offset() + offset;
     }
 
     /**
@@ -60,9 +61,9 @@ public final class Tensor {
         Spec part = new Spec(dtype(), shape);
         if (dtype().isQuantized()) {
             requireMatrices(element, part);
-            return new Tensor(part, block, Math.addExact(offset, spec.matrixAt(element)));
+            return new Tensor(part, storage, Math.addExact(offset, spec.matrixAt(element)));
         }
-        return new Tensor(part, block, Math.addExact(offset, Math.multiplyExact(element, dtype().bytes())));
+        return new Tensor(part, storage, Math.addExact(offset, Math.multiplyExact(element, dtype().bytes())));
     }
 
     /** The same bits as elements of another plain type that has as many bytes: how numbers of two types go in one copy. */
@@ -70,7 +71,7 @@ public final class Tensor {
         if (dtype().isQuantized() || type.isQuantized() || dtype().bytes() != type.bytes()) {
             throw new ShapeException("view of " + spec + " as " + type + ": expected a plain type of as many bytes");
         }
-        return new Tensor(new Spec(type, shape()), block, offset);
+        return new Tensor(new Spec(type, shape()), storage, offset);
     }
 
     private void requireMatrices(long element, Spec part) {
@@ -84,11 +85,11 @@ public final class Tensor {
         }
     }
 
-    Block block() {
-        if (block.freed()) {
+    public Storage storage() {
+        if (storage.freed()) {
             throw new TensorException("tensor " + spec + " is used after its scope released it");
         }
-        return block;
+        return storage;
     }
 
     @Override

@@ -58,10 +58,10 @@ final class ScopeTest {
     @Test
     void gapsThatMeetBecomeOne() {
         Allocator allocator = new Allocator(on.device);
-        Block a = allocator.allocate(UNIT);
-        Block b = allocator.allocate(UNIT);
-        Block c = allocator.allocate(UNIT);
-        Block end = allocator.allocate(UNIT);
+        Storage a = allocator.allocate(UNIT);
+        Storage b = allocator.allocate(UNIT);
+        Storage c = allocator.allocate(UNIT);
+        Storage end = allocator.allocate(UNIT);
         allocator.free(a);
         allocator.free(c);
         assertThat(allocator.allocate(2 * UNIT).offset())
@@ -157,7 +157,7 @@ final class ScopeTest {
 
     @Test
     void aBlockIsNotReleasedTwice() {
-        Block block = new Allocator(on.device).allocate(1);
+        Storage block = new Allocator(on.device).allocate(1);
         assertThat(block.drop()).isTrue();
         assertThatThrownBy(block::drop)
                 .isInstanceOf(TensorException.class)
@@ -166,7 +166,7 @@ final class ScopeTest {
 
     @Test
     void aBlockGoesBackWhereItCameFrom() {
-        Block block = new Allocator(on.device).allocate(1);
+        Storage block = new Allocator(on.device).allocate(1);
         Allocator other = new Allocator(on.device);
         assertThatThrownBy(() -> other.free(block))
                 .isInstanceOf(TensorException.class)
@@ -211,7 +211,7 @@ final class ScopeTest {
                 .isInstanceOf(DeviceException.class)
                 .hasMessageContaining("there is not as much");
         assertThat(scope.reservedBytes()).isZero();
-        assertThatThrownBy(() -> HostMemory.all(tooMuch, HostMemory.Source.JAVA))
+        assertThatThrownBy(() -> HostMemory.all(tooMuch, HostMemory.HostAllocator.JAVA))
                 .isInstanceOf(DeviceException.class)
                 .hasMessageContaining("there is not as much");
     }

@@ -2,9 +2,8 @@ package dev.starforge.bench.fuzz;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.file.SafetensorsFile;
-import dev.starforge.tensor.NullOps;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Shape;
@@ -12,6 +11,7 @@ import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.NullOps;
 import dev.starforge.tensor.device.Selection;
 import java.io.IOException;
 import java.nio.file.Files;

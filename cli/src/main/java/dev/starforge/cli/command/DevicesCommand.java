@@ -58,7 +58,7 @@ final class DevicesCommand implements Callable<Integer> {
 
     private static void summary(PrintWriter out, List<Backend> backends, Selection selection) {
         Probe probe = selection.backend().probe();
-        Probe.Found device = probe.found().getFirst();
+        Probe.DetectedDevice device = probe.devices().getFirst();
         out.println(RULE);
         out.println("Device Backend Summary");
         out.println(RULE);
@@ -94,11 +94,11 @@ final class DevicesCommand implements Callable<Integer> {
             Probe probe = backend.probe();
             ObjectNode node = list.addObject();
             node.put("name", backend.name());
-            node.put("available", !probe.found().isEmpty());
+            node.put("available", !probe.devices().isEmpty());
             node.put("status", backend.name().equals("metal") ? "pre-release" : "ready");
             node.put("reason", probe.reason());
             ArrayNode devices = node.putArray("devices");
-            for (Probe.Found found : probe.found()) {
+            for (Probe.DetectedDevice found : probe.devices()) {
                 devices.addObject()
                         .put("index", found.index())
                         .put("name", found.name())

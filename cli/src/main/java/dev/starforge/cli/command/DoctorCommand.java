@@ -82,10 +82,10 @@ final class DoctorCommand implements Callable<Integer> {
                     List.of(new Preflight.Finding(Level.NOT_READY, "settings", String.valueOf(wrong.getMessage()))));
         }
         Selection selection;
-        Probe.Found found;
+        Probe.DetectedDevice found;
         try {
             selection = Selection.choose(config.device());
-            found = selection.backend().probe().found().get(config.deviceIndex());
+            found = selection.backend().probe().devices().get(config.deviceIndex());
         } catch (DeviceException | IndexOutOfBoundsException missing) {
             return report(
                     Level.NOT_READY,

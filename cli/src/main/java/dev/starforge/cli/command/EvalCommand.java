@@ -130,7 +130,7 @@ final class EvalCommand implements Callable<Integer> {
             Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
-                    selection.backend().probe().found().get(config.deviceIndex()));
+                    selection.backend().probe().devices().get(config.deviceIndex()));
             Adaptation adapted = Adaptation.forEvaluation(config, machine, blueprint(model), opened, trainedOn());
             ObjectNode result = new Evaluation(new Evaluation.Setup(
                             adapted.config(),

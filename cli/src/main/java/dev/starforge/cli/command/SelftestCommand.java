@@ -112,7 +112,7 @@ final class SelftestCommand implements Callable<Integer> {
                 Device reference = Selection.choose("reference")
                         .backend()
                         .open(new DeviceOptions(0, 1, DeviceFlags.kernelCache()))) {
-            Probe.Found found = selection.backend().probe().found().get(place.index());
+            Probe.DetectedDevice found = selection.backend().probe().devices().get(place.index());
             report.put("device", selection.backend().name() + " - " + found.name() + ", " + found.detail());
             ArrayNode checks = report.putArray("checks");
             pass = new SelfTest(golden, MODEL, device, reference).run(check -> {

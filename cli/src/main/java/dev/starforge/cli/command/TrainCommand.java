@@ -140,7 +140,7 @@ final class TrainCommand implements Callable<Integer> {
             Device device = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
-                    selection.backend().probe().found().get(config.deviceIndex()));
+                    selection.backend().probe().devices().get(config.deviceIndex()));
             if (printConfig) {
                 return print(out, config, machine, opened);
             }

@@ -140,7 +140,7 @@ final class TuneCommand implements Callable<Integer> {
             Device limited = config.memoryLimit() > 0 ? new LimitedDevice(opened, config.memoryLimit()) : opened;
             MachineFacts machine = MachineFacts.of(
                     selection.backend().name(),
-                    selection.backend().probe().found().get(config.deviceIndex()));
+                    selection.backend().probe().devices().get(config.deviceIndex()));
             result = new Tune(new Tune.Setup(
                             repository,
                             out,

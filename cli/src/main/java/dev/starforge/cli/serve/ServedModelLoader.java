@@ -120,7 +120,7 @@ public final class ServedModelLoader {
         long blocks = bytes / each; // what running texts do not need keeps prefixes
         MachineFacts facts = MachineFacts.of(
                 opened.selection().backend().name(),
-                opened.selection().backend().probe().found().get(options.flags.deviceIndex()));
+                opened.selection().backend().probe().devices().get(options.flags.deviceIndex()));
         if (bytes > facts.memoryBytes()) {
             throw new MemoryException(
                     "%s: --kv-memory %s: %d bytes for keys and values, but the device has %d; choose less"

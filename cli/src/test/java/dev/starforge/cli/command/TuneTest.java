@@ -10,11 +10,11 @@ import dev.starforge.data.Split;
 import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.load.ModelSpec;
-import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.NullOps;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.train.TrainException;
@@ -64,7 +64,7 @@ final class TuneTest {
     void prepare() throws IOException, InterruptedException {
         Selection selection = Selection.choose("cpu");
         device = selection.backend().open(new DeviceOptions(0, 2, folder));
-        machine = MachineFacts.of("cpu", selection.backend().probe().found().getFirst());
+        machine = MachineFacts.of("cpu", selection.backend().probe().devices().getFirst());
         base("base", 1);
         Files.createDirectory(repository());
         git("init", "-q", "-b", "main");

@@ -52,7 +52,7 @@ public final class EmulatedBackend implements Backend {
 
     @Override
     public Probe probe() {
-        Probe.Found found = new Probe.Found(
+        Probe.DetectedDevice found = new Probe.DetectedDevice(
                 0,
                 "GPU kernels on the host",
                 Runtime.getRuntime().maxMemory(),

@@ -1,7 +1,7 @@
 package dev.starforge.conformance.emulator;
 
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Tensor;
-import dev.starforge.tensor.device.Memory;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 

@@ -34,105 +34,107 @@ public final class Attention extends AttentionLayout {
     private static final int W = Lanes.WIDTH;
 
     /** Keys that a softmax runs over before it meets others; a multiple of {@link HeadTile#KEYS}. */
-    private static final int STRETCH = 512;
+    private static final int KEYS_PER_SPLIT = 512;
 
     /** About how many queries, times heads of a group, share the keys and values of a tile. */
-    private static final int SHARING = 32;
+    private static final int QUERY_ROWS_PER_TILE = 32;
 
     /** With so many chunks, one for a group of heads, or fewer, stretches are chunks too. */
-    private static final int FEW = 64;
+    private static final int SPLIT_MAX_CHUNKS = 64;
 
     /** With so many stretches, heads that lie in so many neighbouring elements of a row share a chunk, and its cache lines. */
-    private static final int MANY_STRETCHES = 8;
+    private static final int MIN_SPLITS_TO_GROUP_HEADS = 8;
 
-    private static final int TOGETHER = 1024;
+    private static final int MAX_GROUPED_ELEMENTS = 1024;
 
     private final int width; // d, for whole vectors of any machine
-    private final int sharing; // queries of a chunk
-    private final int stretches; // that a table has room for
-    private final int together; // groups of heads of a chunk
+    private final int queriesPerChunk; // queries of a chunk
+    private final int splits; // that a table has room for
+    private final int headGroups; // groups of heads of a chunk
 
     public Attention(float scale, int window, int block, Shape q, Shape k, Shape tables) {
         super(scale, window, block, q, k);
         width = Lanes.pad(Math.max(1, d), HeadTile.WIDTH);
-        sharing = Math.max(1, SHARING / Math.max(1, group));
-        stretches = Math.toIntExact(Workers.count(tables.dim(1) * block, STRETCH));
-        together = few() && stretches >= MANY_STRETCHES ? Math.clamp(TOGETHER / Math.max(1, d), 1, kvHeads) : 1;
+        queriesPerChunk = Math.max(1, QUERY_ROWS_PER_TILE / Math.max(1, group));
+        splits = Math.toIntExact(Workers.count(tables.dim(1) * block, KEYS_PER_SPLIT));
+        headGroups = isSplit() && splits >= MIN_SPLITS_TO_GROUP_HEADS
+                ? Math.clamp(MAX_GROUPED_ELEMENTS / Math.max(1, d), 1, kvHeads)
+                : 1;
     }
 
-    private boolean few() {
-        return tokens * kvHeads <= FEW;
+    private boolean isSplit() {
+        return tokens * kvHeads <= SPLIT_MAX_CHUNKS;
     }
 
     /** Shared: a state for each query and stretch, where stretches are chunks. */
     public Scratch scratch() {
-        long rows = (long) sharing * group;
-        long states = few() ? tokens * heads * stretches * (width + 2) : 0;
-        long queries = together * (rows + HeadTile.ROWS) * width + (together + 1) * rows * (width + 2);
+        long rows = (long) queriesPerChunk * group;
+        long states = isSplit() ? tokens * heads * splits * (width + 2) : 0;
+        long queries = headGroups * (rows + HeadTile.ROWS) * width + (headGroups + 1) * rows * (width + 2);
         long tile = 2L * HeadTile.KEYS * width + rows * (HeadTile.KEYS + W);
         return new Scratch(states, queries + tile + HeadTile.SCRATCH + 2 * W);
     }
 
     public void run(Workers workers, AttentionInputs<View> in, View[] out) {
-        Pieces pieces = queryPieces(in.starts(), sharing);
-        if (!few()) {
-            workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
-                Chunk c = chunk(in, pieces, chunk, at);
-                gather(in, c, s);
+        WorkItems items = queryWorkItems(in.starts(), queriesPerChunk);
+        if (!isSplit()) {
+            workers.run(items.size() * kvHeads, (chunk, s, at) -> {
+                QueryChunk c = chunk(in, items, chunk, at);
+                loadQueries(in, c, s);
                 boolean first = true;
-                for (int stretch = c.first / STRETCH; stretch <= c.last / STRETCH; stretch++) {
-                    attend(in, c, stretch, s, first ? c.state : c.other);
+                for (int split = c.first / KEYS_PER_SPLIT; split <= c.last / KEYS_PER_SPLIT; split++) {
+                    attend(in, c, split, s, first ? c.state : c.other);
                     if (!first) {
                         for (int r = 0; r < c.rows; r++) {
-                            combine(s, c.state + r * (width + 2), c.other + r * (width + 2), c.strip);
+                            mergeSplit(s, c.state + r * (width + 2), c.other + r * (width + 2), c.strip);
                         }
                     }
                     first = false;
                 }
-                deliver(out, c, s);
+                writeOutput(out, c, s);
             });
             return;
         }
-        long parts = Workers.count(kvHeads, together);
-        workers.run(pieces.size() * stretches * parts, (index, s, at) -> {
+        long parts = Workers.count(kvHeads, headGroups);
+        workers.run(items.size() * splits * parts, (index, s, at) -> {
             long block = index / parts; // heads of one stretch follow each other: they lie side by side
-            int kvHead = (int) (index % parts) * together;
-            Chunk c = chunk(in, pieces, block / stretches * kvHeads + kvHead, at);
-            c.groups = Math.min(together, kvHeads - kvHead);
-            int stretch = (int) (block % stretches);
-            if (stretch >= c.first / STRETCH && stretch <= c.last / STRETCH) {
-                gather(in, c, s);
-                attend(in, c, stretch, s, c.state);
+            int kvHead = (int) (index % parts) * headGroups;
+            QueryChunk c = chunk(in, items, block / splits * kvHeads + kvHead, at);
+            c.groups = Math.min(headGroups, kvHeads - kvHead);
+            int split = (int) (block % splits);
+            if (split >= c.first / KEYS_PER_SPLIT && split <= c.last / KEYS_PER_SPLIT) {
+                loadQueries(in, c, s);
+                attend(in, c, split, s, c.state);
                 for (int r = 0; r < c.groups * c.rows; r++) {
-                    int to = state(row(c.n, kvHead + r / c.rows, r % c.rows), stretch);
+                    int to = state(row(c.n, kvHead + r / c.rows, r % c.rows), split);
                     System.arraycopy(s, c.state + r * (width + 2), s, to, width + 2);
                 }
             }
         });
-        workers.run(pieces.size() * kvHeads, (chunk, s, at) -> {
-            Chunk c = chunk(in, pieces, chunk, at);
+        workers.run(items.size() * kvHeads, (chunk, s, at) -> {
+            QueryChunk c = chunk(in, items, chunk, at);
             for (int r = 0; r < c.rows; r++) {
                 int to = c.state + r * (width + 2);
                 long row = row(c.n, c.kvHead, r);
-                System.arraycopy(s, state(row, c.first / STRETCH), s, to, width + 2);
-                for (int stretch = c.first / STRETCH + 1; stretch <= c.last / STRETCH; stretch++) {
-                    combine(s, to, state(row, stretch), c.strip);
+                System.arraycopy(s, state(row, c.first / KEYS_PER_SPLIT), s, to, width + 2);
+                for (int split = c.first / KEYS_PER_SPLIT + 1; split <= c.last / KEYS_PER_SPLIT; split++) {
+                    mergeSplit(s, to, state(row, split), c.strip);
                 }
             }
-            deliver(out, c, s);
+            writeOutput(out, c, s);
         });
     }
 
     /** Where the state of a row and stretch is in what the workers share. */
-    private int state(long row, int stretch) {
-        return (int) ((row * stretches + stretch) * (width + 2));
+    private int state(long row, int split) {
+        return (int) ((row * splits + split) * (width + 2));
     }
 
     /**
      * Some neighbouring queries of one sequence and one group of heads, and where a worker has what belongs to them. A state
      * is a row's weighted sum of values, the maximum of its scores and the sum of its weights.
      */
-    private static final class Chunk {
+    private static final class QueryChunk {
         private int sequence;
         private int n;
         private int kvHead;
@@ -152,21 +154,21 @@ public final class Attention extends AttentionLayout {
         private int strip;
     }
 
-    private Chunk chunk(AttentionInputs<View> in, Pieces pieces, long index, int at) {
-        Chunk c = new Chunk();
-        int piece = (int) (index / kvHeads);
-        c.sequence = pieces.sequence()[piece];
-        c.n = pieces.from()[piece];
-        int end = Math.min(c.n + sharing, in.starts().index(c.sequence + 1));
+    private QueryChunk chunk(AttentionInputs<View> in, WorkItems items, long index, int at) {
+        QueryChunk c = new QueryChunk();
+        int item = (int) (index / kvHeads);
+        c.sequence = items.sequence()[item];
+        c.n = items.from()[item];
+        int end = Math.min(c.n + queriesPerChunk, in.starts().index(c.sequence + 1));
         c.kvHead = (int) (index % kvHeads);
         c.rows = (end - c.n) * group;
         c.first = firstKey(in.positions(), c.n, end);
         c.last = lastKey(in.positions(), c.n, end);
-        int most = sharing * group;
+        int most = queriesPerChunk * group;
         c.q = at;
-        c.large = c.q + together * most * width;
-        c.state = c.large + together * HeadTile.ROWS * width;
-        c.other = c.state + together * most * (width + 2);
+        c.large = c.q + headGroups * most * width;
+        c.state = c.large + headGroups * HeadTile.ROWS * width;
+        c.other = c.state + headGroups * most * (width + 2);
         c.k = c.other + most * (width + 2);
         c.v = c.k + HeadTile.KEYS * width;
         c.scores = c.v + HeadTile.KEYS * width;
@@ -176,18 +178,18 @@ public final class Attention extends AttentionLayout {
     }
 
     /** The queries of a chunk, scaled, with zeros behind each. */
-    private void gather(AttentionInputs<View> in, Chunk c, float[] s) {
+    private void loadQueries(AttentionInputs<View> in, QueryChunk c, float[] s) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int to = c.q + r * width;
             in.q().load(row(c.n, c.kvHead + r / c.rows, r % c.rows) * d, d, s, to);
             Arrays.fill(s, to + d, to + width, 0);
             scale(s, to, width, scale);
         }
-        c.f16 = enlarge(in, c, s);
+        c.f16 = scaleForF16(in, c, s);
     }
 
     /** The queries again, 2^112 times as large, if {@link F16Tile} can use them. */
-    private boolean enlarge(AttentionInputs<View> in, Chunk c, float[] s) {
+    private boolean scaleForF16(AttentionInputs<View> in, QueryChunk c, float[] s) {
         if (c.rows != HeadTile.ROWS || d != width || in.k().dtype != DType.F16 || in.v().dtype != DType.F16) {
             return false;
         }
@@ -201,44 +203,45 @@ public final class Attention extends AttentionLayout {
     }
 
     /** The states of a chunk's rows over the keys of one stretch. */
-    private void attend(AttentionInputs<View> in, Chunk c, int stretch, float[] s, int state) {
+    private void attend(AttentionInputs<View> in, QueryChunk c, int split, float[] s, int state) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int y = state + r * (width + 2);
             Arrays.fill(s, y, y + width, 0);
             s[y + width] = Float.NEGATIVE_INFINITY;
             s[y + width + 1] = 0;
         }
-        int end = Math.min(c.last + 1, (stretch + 1) * STRETCH);
+        int end = Math.min(c.last + 1, (split + 1) * KEYS_PER_SPLIT);
         int next;
-        for (int t = Math.max(c.first, stretch * STRETCH); t < end; t = next) {
+        for (int t = Math.max(c.first, split * KEYS_PER_SPLIT); t < end; t = next) {
             next = Math.min(end, (t / HeadTile.KEYS + 1) * HeadTile.KEYS);
             if (c.groups > 1) {
-                touch(in.k(), in.tables(), c, t, next, s);
-                touch(in.v(), in.tables(), c, t, next, s);
+                prefetch(in.k(), in.tables(), c, t, next, s);
+                prefetch(in.v(), in.tables(), c, t, next, s);
             }
             int start = t % HeadTile.KEYS;
             for (int kv = 0; kv < c.groups; kv++) {
                 int y = state + kv * c.rows * (width + 2);
-                if (!c.f16 || !dotsF16(in.k(), in.tables(), c, kv, t, next, s)) {
-                    fetch(in, false, c, kv, t, next, s, c.k + start * width);
-                    HeadTile.dots(s, c.q + kv * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
+                if (!c.f16 || !scoresF16(in.k(), in.tables(), c, kv, t, next, s)) {
+                    loadTile(in, false, c, kv, t, next, s, c.k + start * width);
+                    HeadTile.scores(s, c.q + kv * c.rows * width, c.k, width, c.rows, c.scores, c.strip);
                 }
-                soften(in.positions(), c, t, next, s, y);
-                if (!c.f16 || !collectF16(in.v(), in.tables(), c, kv, t, next, s, y)) {
-                    fetch(in, true, c, kv, t, next, s, c.v + start * width);
-                    HeadTile.collect(s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
+                onlineSoftmax(in.positions(), c, t, next, s, y);
+                if (!c.f16 || !addValuesF16(in.v(), in.tables(), c, kv, t, next, s, y)) {
+                    loadTile(in, true, c, kv, t, next, s, c.v + start * width);
+                    HeadTile.addWeightedValues(
+                            s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
                 }
             }
         }
     }
 
-    private boolean dotsF16(View k, View tables, Chunk c, int kv, int t, int next, float[] s) {
+    private boolean scoresF16(View k, View tables, QueryChunk c, int kv, int t, int next, float[] s) {
         int q = c.large + kv * c.rows * width;
         int at = c.k + t % HeadTile.KEYS * HeadTile.CHAINS;
         boolean finite = true;
         int end;
         for (int i = t; i < next; i = end) {
-            end = endOfRun(tables, c.sequence, i, next);
+            end = contiguousEnd(tables, c.sequence, i, next);
             long from = 2 * key(tables, c.sequence, i, c.kvHead + kv);
             finite &= F16Tile.chains(k.segment, from, end - i, 2 * kvHeads * d, s, q, width, at);
             at += (end - i) * HeadTile.CHAINS;
@@ -249,14 +252,14 @@ public final class Attention extends AttentionLayout {
         return finite;
     }
 
-    private boolean collectF16(View v, View tables, Chunk c, int kv, int t, int next, float[] s, int y) {
+    private boolean addValuesF16(View v, View tables, QueryChunk c, int kv, int t, int next, float[] s, int y) {
         scale(s, c.scores, c.rows * HeadTile.KEYS, HeadTile.TWO_TO_112);
         Arrays.fill(s, c.v, c.v + c.rows * width, 0);
         int w = c.scores + t % HeadTile.KEYS;
         boolean finite = true;
         int end;
         for (int i = t; i < next; i = end) {
-            end = endOfRun(tables, c.sequence, i, next);
+            end = contiguousEnd(tables, c.sequence, i, next);
             long from = 2 * key(tables, c.sequence, i, c.kvHead + kv);
             finite &= F16Tile.sums(v.segment, from, end - i, 2 * kvHeads * d, s, w, width, c.v);
             w += end - i;
@@ -277,16 +280,16 @@ public final class Attention extends AttentionLayout {
     }
 
     /** Brings the lines of a chunk's heads from memory in the order they lie there, which is what it is fastest at. */
-    private void touch(View x, View tables, Chunk c, int t, int next, float[] s) {
+    private void prefetch(View x, View tables, QueryChunk c, int t, int next, float[] s) {
         int lines = 0;
         for (int i = t; i < next; i++) {
-            lines += HeadTile.touch(x, key(tables, c.sequence, i, c.kvHead), c.groups * d);
+            lines += HeadTile.prefetch(x, key(tables, c.sequence, i, c.kvHead), c.groups * d);
         }
         s[c.strip] = lines; // or nobody would read them
     }
 
     /** Scores to weights relative to the maximum so far, the sums moved along, and what sums of values have to be scaled by. */
-    private void soften(View positions, Chunk c, int t, int next, float[] s, int state) {
+    private void onlineSoftmax(View positions, QueryChunk c, int t, int next, float[] s, int state) {
         int tile = t / HeadTile.KEYS * HeadTile.KEYS;
         for (int r = 0; r < c.rows; r++) {
             int x = c.scores + r * HeadTile.KEYS;
@@ -321,7 +324,7 @@ public final class Attention extends AttentionLayout {
     }
 
     /** The state at {@code y} as if it had gone on over the keys of the state at {@code other}. */
-    private void combine(float[] s, int y, int other, int strip) {
+    private void mergeSplit(float[] s, int y, int other, int strip) {
         float more = s[other + width];
         if (more == Float.NEGATIVE_INFINITY) {
             return;
@@ -343,7 +346,7 @@ public final class Attention extends AttentionLayout {
         s[y + width + 1] = Math.fma(s[y + width + 1], f, s[other + width + 1] * g);
     }
 
-    private void deliver(View[] out, Chunk c, float[] s) {
+    private void writeOutput(View[] out, QueryChunk c, float[] s) {
         for (int r = 0; r < c.rows; r++) {
             int y = c.state + r * (width + 2);
             float sum = s[y + width + 1];
@@ -357,7 +360,7 @@ public final class Attention extends AttentionLayout {
     }
 
     /** Where the keys end that lie one after another from position t on, before {@code next}. */
-    private int endOfRun(View tables, long sequence, int t, int next) {
+    private int contiguousEnd(View tables, long sequence, int t, int next) {
         long table = sequence * tables.last;
         int i = t / block;
         do {
@@ -367,13 +370,14 @@ public final class Attention extends AttentionLayout {
     }
 
     /** Keys or values t..next-1 of a sequence, run by run, each followed by zeros to the width of a row. */
-    private void fetch(AttentionInputs<View> in, boolean values, Chunk c, int kv, int t, int next, float[] s, int to) {
+    private void loadTile(
+            AttentionInputs<View> in, boolean values, QueryChunk c, int kv, int t, int next, float[] s, int to) {
         View tables = in.tables();
         View x = values ? in.v() : in.k();
         int at = to;
         int end;
         for (int i = t; i < next; i = end) {
-            end = endOfRun(tables, c.sequence, i, next);
+            end = contiguousEnd(tables, c.sequence, i, next);
             long from = key(tables, c.sequence, i, c.kvHead + kv);
             HeadTile.load(x, from, end - i, kvHeads * d, d, width, s, at);
             for (int row = 0; row < end - i && in.isInt8(); row++) {
@@ -400,14 +404,14 @@ public final class Attention extends AttentionLayout {
                 long first = own ? Math.min(keys, first(window, position)) : keys;
                 long after = own ? Math.min(keys, position + 1L) : keys;
                 long from = row * y.last + sequence * keys;
-                hide(y, from, first, s, at);
+                fillMinusInfinity(y, from, first, s, at);
                 in.scores().copy(from + first, y, from + first, after - first);
-                hide(y, from + after, keys - after, s, at);
+                fillMinusInfinity(y, from + after, keys - after, s, at);
             }
         });
     }
 
-    private static void hide(View y, long from, long count, float[] s, int at) {
+    private static void fillMinusInfinity(View y, long from, long count, float[] s, int at) {
         Arrays.fill(s, at, at + (int) Math.min(Scratch.STRIP, count), Float.NEGATIVE_INFINITY);
         for (long i = 0; i < count; i += Scratch.STRIP) {
             y.store(from + i, (int) Math.min(Scratch.STRIP, count - i), s, at);

@@ -24,7 +24,7 @@ public final class AttentionGradient extends AttentionLayout {
     private static final int W = Lanes.WIDTH;
 
     /** Keys (or, for dk and dv, queries of the group's heads) that are spread over the lanes at a time. */
-    private static final int SPREAD = 48;
+    private static final int BROADCAST_ROWS = 48;
 
     /** About how many lanes a chunk fills. */
     private static final int LANES = 64;
@@ -46,10 +46,14 @@ public final class AttentionGradient extends AttentionLayout {
     public Scratch scratch() {
         return new Scratch(
                 tokens * heads,
-                4L * lanes * rows + 2 * SPREAD * stride + 2 * SPREAD * W + 2 * Math.max(lanes, SPREAD) + rows);
+                4L * lanes * rows
+                        + 2 * BROADCAST_ROWS * stride
+                        + 2 * BROADCAST_ROWS * W
+                        + 2 * Math.max(lanes, BROADCAST_ROWS)
+                        + rows);
     }
 
-    private Pieces keyPieces(View starts, View positions) {
+    private WorkItems keyWorkItems(View starts, View positions) {
         int[] from = new int[Math.toIntExact(starts.size - 1)];
         int[] to = new int[from.length];
         for (int s = 0; s < from.length; s++) {
@@ -58,12 +62,12 @@ public final class AttentionGradient extends AttentionLayout {
             from[s] = begin < end ? firstKey(positions, begin, end) : 0;
             to[s] = begin < end ? lastKey(positions, begin, end) + 1 : 0;
         }
-        return pieces(from, to, LANES);
+        return workItems(from, to, LANES);
     }
 
     public void run(Workers workers, AttentionGradInputs<View> in, AttentionGradOutputs<View> out) {
         workers.rows(tokens * heads, d, (row, s, at) -> s[(int) row] = delta(in.y(), in.dy(), row));
-        Pieces byQuery = queryPieces(in.forward().starts(), queries);
+        WorkItems byQuery = queryWorkItems(in.forward().starts(), queries);
         workers.run(byQuery.size() * kvHeads, (chunk, s, at) -> {
             int piece = (int) (chunk / kvHeads);
             int n = byQuery.from()[piece];
@@ -72,7 +76,7 @@ public final class AttentionGradient extends AttentionLayout {
         });
         Elementwise.fill(workers, 0, out.dk());
         Elementwise.fill(workers, 0, out.dv());
-        Pieces byKey = keyPieces(in.forward().starts(), in.forward().positions());
+        WorkItems byKey = keyWorkItems(in.forward().starts(), in.forward().positions());
         workers.run(byKey.size() * kvHeads, (chunk, s, at) -> {
             int piece = (int) (chunk / kvHeads);
             keyGradient(in, out, byKey.sequence()[piece], byKey.from()[piece], (int) (chunk % kvHeads), s, at);
@@ -96,10 +100,10 @@ public final class AttentionGradient extends AttentionLayout {
         int dy = q + lanes * rows;
         int dq = dy + lanes * rows;
         int k = dq + lanes * rows;
-        int v = k + SPREAD * stride;
-        int scores = v + SPREAD * stride;
-        int slopes = scores + SPREAD * W;
-        int lse = slopes + SPREAD * W;
+        int v = k + BROADCAST_ROWS * stride;
+        int scores = v + BROADCAST_ROWS * stride;
+        int slopes = scores + BROADCAST_ROWS * W;
+        int lse = slopes + BROADCAST_ROWS * W;
         int delta = lse + lanes;
         int strip = delta + lanes;
         gather(in.forward().q(), n, kvHead, used, s, q, strip);
@@ -114,23 +118,23 @@ public final class AttentionGradient extends AttentionLayout {
         int last = lastKey(in.forward().positions(), n, end);
         int next;
         for (int t = firstKey(in.forward().positions(), n, end); t <= last; t = next) {
-            next = Math.min(last + 1, (t / SPREAD + 1) * SPREAD);
+            next = Math.min(last + 1, (t / BROADCAST_ROWS + 1) * BROADCAST_ROWS);
             fetch(in.forward().k(), in.forward().tables(), sequence, kvHead, t, next, s, k);
             fetch(in.forward().v(), in.forward().tables(), sequence, kvHead, t, next, s, v);
             for (int panel = 0; panel < panels; panel++) {
-                spread(s, k, q + panel * rows * W, next - t, scores);
-                spread(s, v, dy + panel * rows * W, next - t, slopes);
+                dots(s, k, q + panel * rows * W, next - t, scores);
+                dots(s, v, dy + panel * rows * W, next - t, slopes);
                 subtractLanes(s, scores, next - t, lse + panel * W);
                 maskKeys(in.forward().positions(), n, panel * W, used, t, next, s, scores);
                 Exp.run(s, scores, (next - t) * W);
                 subtractLanes(s, slopes, next - t, delta + panel * W);
                 Elementwise.mul(s, slopes, scores, (next - t) * W);
-                collect(s, k, slopes, next - t, dq + panel * rows * W);
+                addWeighted(s, k, slopes, next - t, dq + panel * rows * W);
             }
         }
         scale(s, dq, panels * rows * W, scale);
         for (int r = 0; r < used; r++) {
-            take(s, dq, r, strip);
+            readLane(s, dq, r, strip);
             out.store(row(n, kvHead, r) * d, d, s, strip);
         }
     }
@@ -154,22 +158,22 @@ public final class AttentionGradient extends AttentionLayout {
         int dk = v + lanes * rows;
         int dv = dk + lanes * rows;
         int q = dv + lanes * rows;
-        int dy = q + SPREAD * stride;
-        int scores = dy + SPREAD * stride;
-        int slopes = scores + SPREAD * W;
-        int lse = slopes + SPREAD * W;
-        int delta = lse + SPREAD;
-        int strip = lse + 2 * Math.max(lanes, SPREAD);
+        int dy = q + BROADCAST_ROWS * stride;
+        int scores = dy + BROADCAST_ROWS * stride;
+        int slopes = scores + BROADCAST_ROWS * W;
+        int lse = slopes + BROADCAST_ROWS * W;
+        int delta = lse + BROADCAST_ROWS;
+        int strip = lse + 2 * Math.max(lanes, BROADCAST_ROWS);
         Arrays.fill(s, k, q, 0);
         for (int lane = 0; lane < used; lane++) {
             long from = key(in.forward().tables(), sequence, first + lane, kvHead);
             in.forward().k().load(from, d, s, strip);
-            put(s, k, lane, strip);
+            writeLane(s, k, lane, strip);
             in.forward().v().load(from, d, s, strip);
-            put(s, v, lane, strip);
+            writeLane(s, v, lane, strip);
         }
-        for (int from = 0; from < (end - begin) * group; from += SPREAD) {
-            int count = Math.min(SPREAD, (end - begin) * group - from);
+        for (int from = 0; from < (end - begin) * group; from += BROADCAST_ROWS) {
+            int count = Math.min(BROADCAST_ROWS, (end - begin) * group - from);
             int n = begin + from / group;
             int after = begin + (from + count - 1) / group + 1;
             if (lastKey(positions, n, after) < first || firstKey(positions, n, after) >= first + used) {
@@ -184,22 +188,22 @@ public final class AttentionGradient extends AttentionLayout {
             }
             scale(s, q, count * stride, scale);
             for (int panel = 0; panel < panels; panel++) {
-                spread(s, q, k + panel * rows * W, count, scores);
-                spread(s, dy, v + panel * rows * W, count, slopes);
+                dots(s, q, k + panel * rows * W, count, scores);
+                dots(s, dy, v + panel * rows * W, count, slopes);
                 subtractRows(s, scores, count, lse);
                 maskQueries(positions, begin, from, count, first + panel * W, s, scores);
                 Exp.run(s, scores, count * W);
                 subtractRows(s, slopes, count, delta);
                 Elementwise.mul(s, slopes, scores, count * W);
-                collect(s, dy, scores, count, dv + panel * rows * W);
-                collect(s, q, slopes, count, dk + panel * rows * W);
+                addWeighted(s, dy, scores, count, dv + panel * rows * W);
+                addWeighted(s, q, slopes, count, dk + panel * rows * W);
             }
         }
         for (int lane = 0; lane < used; lane++) {
             long to = key(in.forward().tables(), sequence, first + lane, kvHead);
-            take(s, dk, lane, strip);
+            readLane(s, dk, lane, strip);
             out.dk().store(to, d, s, strip);
-            take(s, dv, lane, strip);
+            readLane(s, dv, lane, strip);
             out.dv().store(to, d, s, strip);
         }
     }
@@ -209,18 +213,18 @@ public final class AttentionGradient extends AttentionLayout {
         Arrays.fill(s, to, to + Lanes.pad(used, W) * rows, 0);
         for (int r = 0; r < used; r++) {
             x.load(row(n, kvHead, r) * d, d, s, strip);
-            put(s, to, r, strip);
+            writeLane(s, to, r, strip);
         }
     }
 
-    private void put(float[] s, int tile, int lane, int strip) {
+    private void writeLane(float[] s, int tile, int lane, int strip) {
         int to = tile + lane / W * rows * W + lane % W;
         for (int i = 0; i < d; i++) {
             s[to + i * W] = s[strip + i];
         }
     }
 
-    private void take(float[] s, int tile, int lane, int strip) {
+    private void readLane(float[] s, int tile, int lane, int strip) {
         int from = tile + lane / W * rows * W + lane % W;
         for (int i = 0; i < d; i++) {
             s[strip + i] = s[from + i * W];
@@ -235,7 +239,7 @@ public final class AttentionGradient extends AttentionLayout {
     }
 
     /** scores[row][lane] = the sum over d of x[row][d] * panel[d][lane]. */
-    private void spread(float[] s, int x, int panel, int count, int scores) {
+    private void dots(float[] s, int x, int panel, int count, int scores) {
         Arrays.fill(s, scores, scores + count * W, 0);
         for (int row = 0; row < count; row += Tile.NARROW_ROWS) {
             Tile.narrow(s, x + row * stride, stride, 1, panel, d, scores + row * W);
@@ -243,7 +247,7 @@ public final class AttentionGradient extends AttentionLayout {
     }
 
     /** panel[d][lane] += the sum over rows of x[row][d] * weights[row][lane]. */
-    private void collect(float[] s, int x, int weights, int count, int panel) {
+    private void addWeighted(float[] s, int x, int weights, int count, int panel) {
         for (int i = 0; i < d; i += Tile.NARROW_ROWS) {
             Tile.narrow(s, x + i, 1, stride, weights, count, panel + i * W);
         }

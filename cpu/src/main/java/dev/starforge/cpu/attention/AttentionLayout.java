@@ -35,13 +35,13 @@ abstract sealed class AttentionLayout permits Attention, AttentionGradient {
     }
 
     /** Where the pieces of work begin: chunks of queries, or of keys, of each sequence. */
-    record Pieces(int[] sequence, int[] from) {
+    record WorkItems(int[] sequence, int[] from) {
         long size() {
             return sequence.length;
         }
     }
 
-    static Pieces pieces(int[] from, int[] to, int step) {
+    static WorkItems workItems(int[] from, int[] to, int step) {
         int size = 0;
         for (int s = 0; s < from.length; s++) {
             size += Math.max(0, (to[s] - from[s] + step - 1) / step);
@@ -55,17 +55,17 @@ abstract sealed class AttentionLayout permits Attention, AttentionGradient {
                 start[at++] = i;
             }
         }
-        return new Pieces(sequence, start);
+        return new WorkItems(sequence, start);
     }
 
-    static Pieces queryPieces(View starts, int step) {
+    static WorkItems queryWorkItems(View starts, int step) {
         int[] from = new int[Math.toIntExact(starts.size - 1)];
         int[] to = new int[from.length];
         for (int s = 0; s < from.length; s++) {
             from[s] = starts.index(s);
             to[s] = starts.index(s + 1);
         }
-        return pieces(from, to, step);
+        return workItems(from, to, step);
     }
 
     int firstKey(View positions, int begin, int end) {

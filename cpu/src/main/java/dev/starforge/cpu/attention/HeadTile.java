@@ -56,7 +56,7 @@ public final class HeadTile {
     static final short INFINITY_F16 = 0x7c00;
     private static final ByteOrder LITTLE = ByteOrder.LITTLE_ENDIAN;
 
-    /** Floats that {@link #dots} works in. */
+    /** Floats that {@link #scores} works in. */
     static final int SCRATCH = ROWS * W * CHAINS;
 
     private HeadTile() {}
@@ -74,7 +74,7 @@ public final class HeadTile {
     }
 
     /** Reads a little of every cache line. */
-    static int touch(View x, long from, int count) {
+    static int prefetch(View x, long from, int count) {
         int bytes = x.dtype.bytes();
         int sum = 0;
         for (int i = 0; i < count * bytes; i += LINE) {
@@ -165,7 +165,7 @@ public final class HeadTile {
     }
 
     /** scores[r][key] = q[r] . k[key] for all keys of the tile. */
-    static void dots(float[] s, int q, int k, int width, int rows, int scores, int strip) {
+    static void scores(float[] s, int q, int k, int width, int rows, int scores, int strip) {
         for (int key = 0; key < KEYS; key += W) {
             int from = k + key * width;
             int r = 0;
@@ -333,7 +333,7 @@ public final class HeadTile {
     }
 
     /** y[r] = y[r] * factors[r] + the chain over keys from..to-1 of weights[r][key] * v[key]. */
-    static void collect(
+    static void addWeightedValues(
             float[] s, int weights, int v, int width, int from, int to, int rows, int factors, int y, int step) {
         int r = 0;
         for (; r + ROWS <= rows; r += ROWS) {

@@ -30,11 +30,11 @@ public final class Workers implements AutoCloseable {
     private int each;
     private long sharedBytes;
     private long eachBytes;
-    private volatile @Nullable Job job;
+    private volatile @Nullable RunningTask job;
     private volatile boolean closed;
 
     /** One chunk of an operation, with the worker's own scratch at {@code at}. */
-    public interface Body {
+    public interface ChunkTask {
         public void run(long chunk, float[] s, int at);
     }
 
@@ -117,7 +117,7 @@ public final class Workers implements AutoCloseable {
     }
 
     /** Runs chunks 0..chunks-1 in any order and returns when all are done; the first failure is thrown here. */
-    public void run(long chunks, Body body) {
+    public void run(long chunks, ChunkTask body) {
         if (closed) {
             throw new DeviceException("cpu: the device is closed");
         }
@@ -127,7 +127,7 @@ public final class Workers implements AutoCloseable {
             }
             return;
         }
-        Job next = new Job(chunks, body, scratch, shared, each, Thread.currentThread());
+        RunningTask next = new RunningTask(chunks, body, scratch, shared, each, Thread.currentThread());
         job = next;
         for (int i = 0; i < others.length && i < chunks - 1; i++) {
             others[i].wake();
@@ -148,7 +148,7 @@ public final class Workers implements AutoCloseable {
     }
 
     /** Runs over rows of {@code width} elements, several short rows to a chunk. */
-    public void rows(long rows, long width, Body body) {
+    public void rows(long rows, long width, ChunkTask body) {
         long chunk = Math.max(1, Scratch.STRIP * STRIPS_IN_CHUNK / Math.max(1, width));
         run(count(rows, chunk), (index, s, at) -> {
             long end = Math.min(rows, (index + 1) * chunk);
@@ -178,9 +178,9 @@ public final class Workers implements AutoCloseable {
         }
     }
 
-    private static final class Job {
+    private static final class RunningTask {
         private final long chunks;
-        private final Body body;
+        private final ChunkTask body;
         private final float[] scratch;
         private final int shared;
         private final int each;
@@ -189,7 +189,7 @@ public final class Workers implements AutoCloseable {
         private final AtomicLong left;
         private volatile @Nullable Throwable failure;
 
-        Job(long chunks, Body body, float[] scratch, int shared, int each, Thread caller) {
+        RunningTask(long chunks, ChunkTask body, float[] scratch, int shared, int each, Thread caller) {
             this.chunks = chunks;
             this.body = body;
             this.scratch = scratch;
@@ -257,9 +257,9 @@ public final class Workers implements AutoCloseable {
 
         @Override
         public void run() {
-            Job last = null;
+            RunningTask last = null;
             while (!closed) {
-                Job next = job;
+                RunningTask next = job;
                 for (int spin = 0; spin < SPINS && next == last && !closed; spin++) {
                     Thread.onSpinWait();
                     next = job;

@@ -23,10 +23,10 @@ final class Assembler {
     private final ByteArrayOutputStream code = new ByteArrayOutputStream();
     private final Map<List<Integer>, Integer> constants =
             new LinkedHashMap<>(); // vectors, and where they are behind the code
-    private final List<Patch> patches = new ArrayList<>();
+    private final List<ConstantFixup> patches = new ArrayList<>();
 
     /** A distance that is known at the end: of the constant from what follows the instruction. */
-    private record Patch(int at, int next, int constant) {}
+    private record ConstantFixup(int at, int next, int constant) {}
 
     /** An operand in memory; at a constant, {@code disp} is its place among them. */
     record Mem(Register base, int disp) {}
@@ -58,7 +58,7 @@ final class Assembler {
         ByteBuffer out =
                 ByteBuffer.allocate(from + constants.size() * width.bytes).order(ByteOrder.LITTLE_ENDIAN);
         out.put(code.toByteArray());
-        for (Patch patch : patches) {
+        for (ConstantFixup patch : patches) {
             out.putInt(patch.at, from + patch.constant - patch.next);
         }
         out.position(from);
@@ -143,7 +143,7 @@ final class Assembler {
         int fields = (reg & 7) << 3 | mem.base.number & 7;
         if (mem.base == Register.RIP) {
             code.write(fields);
-            patches.add(new Patch(code.size(), code.size() + Integer.BYTES + immediates, mem.disp));
+            patches.add(new ConstantFixup(code.size(), code.size() + Integer.BYTES + immediates, mem.disp));
             dword(0);
         } else if (mem.disp % unit == 0 && mem.disp / unit == (byte) (mem.disp / unit)) {
             bytes(1 << 6 | fields, mem.disp / unit);

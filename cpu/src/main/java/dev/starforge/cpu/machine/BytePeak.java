@@ -10,10 +10,10 @@ import static dev.starforge.cpu.machine.Register.RDI;
 public final class BytePeak {
     private static final int CHAINS = 10;
 
-    private final Kernel kernel;
+    private final MachineKernel kernel;
     private final Width width;
 
-    BytePeak(Kernel kernel, Width width) {
+    BytePeak(MachineKernel kernel, Width width) {
         this.kernel = kernel;
         this.width = width;
     }

@@ -30,7 +30,7 @@ final class DotKernel {
     static final int LANE_BYTES = CHAINS * Float.BYTES;
 
     /** Bytes of x that stay in the first level cache beside what streams through it. */
-    private static final int NEAR = 16 << 10;
+    private static final int L1_X_BYTES = 16 << 10;
 
     private final Assembler a;
     private final DType type;
@@ -54,7 +54,7 @@ final class DotKernel {
 
     /** How many rows meet an x of k terms together; a quarter of the registers are their sums. */
     static int together(Width width, int k) {
-        return k * Float.BYTES <= NEAR ? 1 : width.registers / 4 * width.bytes / LANE_BYTES;
+        return k * Float.BYTES <= L1_X_BYTES ? 1 : width.registers / 4 * width.bytes / LANE_BYTES;
     }
 
     /**

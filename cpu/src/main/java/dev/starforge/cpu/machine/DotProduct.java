@@ -4,14 +4,14 @@ import java.lang.foreign.MemorySegment;
 
 /** A kernel of {@link DotKernel}, behind checks of everything that it reads and writes. */
 public final class DotProduct {
-    private final Kernel several;
+    private final MachineKernel several;
     private final int together;
-    private final Kernel single;
+    private final MachineKernel single;
     private final long rowBytes;
     private final long xBytes;
     private final long chainBytes;
 
-    DotProduct(Kernel several, int together, Kernel single, long rowBytes, long xBytes, long chainBytes) {
+    DotProduct(MachineKernel several, int together, MachineKernel single, long rowBytes, long xBytes, long chainBytes) {
         this.several = several;
         this.together = together;
         this.single = single;

@@ -1,10 +1,10 @@
 package dev.starforge.cpu.machine;
 
-import static dev.starforge.cpu.machine.Instruction.Form.BLEND;
-import static dev.starforge.cpu.machine.Instruction.Form.MASK;
-import static dev.starforge.cpu.machine.Instruction.Form.SHIFT;
-import static dev.starforge.cpu.machine.Instruction.Form.THREE;
-import static dev.starforge.cpu.machine.Instruction.Form.TWO;
+import static dev.starforge.cpu.machine.Instruction.OperandForm.BLEND;
+import static dev.starforge.cpu.machine.Instruction.OperandForm.MASK;
+import static dev.starforge.cpu.machine.Instruction.OperandForm.SHIFT;
+import static dev.starforge.cpu.machine.Instruction.OperandForm.THREE;
+import static dev.starforge.cpu.machine.Instruction.OperandForm.TWO;
 
 import java.util.Locale;
 
@@ -46,7 +46,7 @@ enum Instruction {
     VPTESTMB(MASK, 0x66, 2, 0x26, 1);
 
     /** Operands: a destination and a source; a second source; a source and a count; two sources and a byte; a mask of two. */
-    enum Form {
+    enum OperandForm {
         TWO,
         THREE,
         SHIFT,
@@ -54,7 +54,7 @@ enum Instruction {
         MASK
     }
 
-    final Form form;
+    final OperandForm form;
     final int prefix;
     final int map;
     final int opcode;
@@ -64,11 +64,11 @@ enum Instruction {
 
     private final String wide;
 
-    Instruction(Form form, int prefix, int map, int opcode, int detail) {
+    Instruction(OperandForm form, int prefix, int map, int opcode, int detail) {
         this(form, prefix, map, opcode, detail, "");
     }
 
-    Instruction(Form form, int prefix, int map, int opcode, int detail, String wide) {
+    Instruction(OperandForm form, int prefix, int map, int opcode, int detail, String wide) {
         this.form = form;
         this.prefix = prefix;
         this.map = map;

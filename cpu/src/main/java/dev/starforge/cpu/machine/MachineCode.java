@@ -15,17 +15,17 @@ import java.util.function.Supplier;
 /**
  * Kernels in the instructions of the CPU at hand, written when they are first asked for and kept until the device closes. The
  * Vector API has no instruction that multiplies bytes, and none that widens halves; nothing native is built or shipped for
- * them (oneDNN, libxsmm and XNNPACK do the same in C++). Where this is not to be had, {@link Choice} says why, and the Vector
+ * them (oneDNN, libxsmm and XNNPACK do the same in C++). Where this is not to be had, {@link Availability} says why, and the Vector
  * API computes.
  */
 public final class MachineCode implements AutoCloseable {
     private final Width width;
     private final boolean bf16;
     private final CodePages pages;
-    private final Map<Object, Kernel> kernels = new HashMap<>();
+    private final Map<Object, MachineKernel> kernels = new HashMap<>();
 
     /** Machine code, if there is some, and why or why not. */
-    public record Choice(Optional<MachineCode> code, String reason) {}
+    public record Availability(Optional<MachineCode> code, String reason) {}
 
     /** A panel's product, by what it was assembled for. */
     private record PanelKey(PanelFormat format, int tokens, boolean first) {}
@@ -43,11 +43,11 @@ public final class MachineCode implements AutoCloseable {
     }
 
     /** @param hidden {@link DeviceOptions#hidden} */
-    public static Choice choose(Set<String> hidden) {
+    public static Availability choose(Set<String> hidden) {
         return choose(CpuFeatures.ofMachine(), hidden, CodePages::ofSystem);
     }
 
-    static Choice choose(CpuFeatures machine, Set<String> hidden, Supplier<CodePages> system) {
+    static Availability choose(CpuFeatures machine, Set<String> hidden, Supplier<CodePages> system) {
         if (hidden.equals(DeviceOptions.NO_MACHINE_CODE)) {
             return none("switched off");
         }
@@ -67,14 +67,15 @@ public final class MachineCode implements AutoCloseable {
             MachineCode code = new MachineCode(width, cpu.bf16(), system.get());
             code.tryOne();
             String instructions = cpu.bf16() ? "AVX-512 with VNNI and BF16" : "AVX-512 with VNNI";
-            return new Choice(Optional.of(code), width == Width.ZMM ? instructions : "AVX2, no AVX-512 with VNNI");
+            return new Availability(
+                    Optional.of(code), width == Width.ZMM ? instructions : "AVX2, no AVX-512 with VNNI");
         } catch (DeviceException | IllegalCallerException refused) {
             return none(String.valueOf(refused.getMessage()));
         }
     }
 
-    private static Choice none(String reason) {
-        return new Choice(Optional.empty(), reason);
+    private static Availability none(String reason) {
+        return new Availability(Optional.empty(), reason);
     }
 
     /** Refused memory is found out here and not amid a product. */
@@ -82,7 +83,7 @@ public final class MachineCode implements AutoCloseable {
         Assembler nothing = new Assembler(width);
         nothing.vzeroupper();
         nothing.ret();
-        Kernel kernel = new Kernel(pages.executable(nothing.assemble()));
+        MachineKernel kernel = new MachineKernel(pages.executable(nothing.assemble()));
         kernel.call(0, 0, 0, 0, 0, 0);
         pages.release(kernel.code());
     }
@@ -99,7 +100,7 @@ public final class MachineCode implements AutoCloseable {
 
     /** The product of a tile of tokens with a panel; {@code first} starts its sums, otherwise they go on. */
     public PanelProduct panelProduct(PanelFormat format, int tokens, boolean first) {
-        Kernel kernel = kernel(
+        MachineKernel kernel = kernel(
                 new PanelKey(format, tokens, first),
                 () -> format.exact()
                         ? LookupKernel.assemble(width, format, tokens, first)
@@ -129,7 +130,7 @@ public final class MachineCode implements AutoCloseable {
                 blocks * DotKernel.LANE_BYTES);
     }
 
-    private Kernel dotKernel(DType type, boolean pairs, int k, int depth, int rows) {
+    private MachineKernel dotKernel(DType type, boolean pairs, int k, int depth, int rows) {
         return kernel(
                 new DotKey(type, pairs, k, depth, rows), () -> DotKernel.assemble(width, type, pairs, k, depth, rows));
     }
@@ -145,7 +146,7 @@ public final class MachineCode implements AutoCloseable {
     public TileProduct tileProduct(boolean pairs, int depth, int stride, int lanes) {
         int rowBytes = stride * Float.BYTES;
         int panelBytes = lanes * Float.BYTES;
-        Kernel kernel = kernel(
+        MachineKernel kernel = kernel(
                 new TileKey(pairs, depth, rowBytes, panelBytes),
                 () -> TileKernel.assemble(width, pairs, depth, rowBytes, panelBytes));
         return new TileProduct(kernel, depth, rowBytes, panelBytes, TileKernel.lanes(width, panelBytes));
@@ -161,13 +162,13 @@ public final class MachineCode implements AutoCloseable {
         return new BytePeak(kernel(BytePeak.class, () -> BytePeak.assemble(width)), width);
     }
 
-    private Kernel kernel(Object key, Supplier<byte[]> assemble) {
-        return kernels.computeIfAbsent(key, _ -> new Kernel(pages.executable(assemble.get())));
+    private MachineKernel kernel(Object key, Supplier<byte[]> assemble) {
+        return kernels.computeIfAbsent(key, _ -> new MachineKernel(pages.executable(assemble.get())));
     }
 
     @Override
     public void close() {
-        for (Kernel kernel : kernels.values()) {
+        for (MachineKernel kernel : kernels.values()) {
             pages.release(kernel.code());
         }
         kernels.clear();

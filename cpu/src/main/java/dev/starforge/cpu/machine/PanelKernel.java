@@ -48,7 +48,7 @@ import dev.starforge.cpu.machine.Assembler.Mem;
  */
 final class PanelKernel {
     /** Registers beside the sums. */
-    private static final int SPARE = 8;
+    private static final int SCRATCH_REGISTERS = 8;
 
     private static final int GROUP = PanelFormat.GROUP;
     private static final int PANEL = 128; // bytes of 32 floats
@@ -67,12 +67,12 @@ final class PanelKernel {
         this.tokens = tokens;
         wide = width == Width.ZMM;
         spare = 4 * tokens;
-        constant = spare + SPARE - 1;
+        constant = spare + SCRATCH_REGISTERS - 1;
     }
 
     /** The most tokens of a tile. */
     static int tokens(Width width) {
-        return (width.registers - SPARE) / 4;
+        return (width.registers - SCRATCH_REGISTERS) / 4;
     }
 
     /**

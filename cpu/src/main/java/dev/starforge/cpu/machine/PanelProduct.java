@@ -7,12 +7,12 @@ import java.lang.foreign.MemorySegment;
 public final class PanelProduct {
     private static final int ROW_BYTES = Panels.ROWS * Float.BYTES;
 
-    private final Kernel kernel;
+    private final MachineKernel kernel;
     private final PanelFormat format;
     private final int tokens;
     private final Width width;
 
-    PanelProduct(Kernel kernel, PanelFormat format, int tokens, Width width) {
+    PanelProduct(MachineKernel kernel, PanelFormat format, int tokens, Width width) {
         this.kernel = kernel;
         this.format = format;
         this.tokens = tokens;

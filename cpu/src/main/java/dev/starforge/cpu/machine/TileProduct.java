@@ -4,13 +4,13 @@ import java.lang.foreign.MemorySegment;
 
 /** A kernel of {@link TileKernel}, behind checks of everything that it reads and writes. */
 public final class TileProduct {
-    private final Kernel kernel;
+    private final MachineKernel kernel;
     private final int depth;
     private final int rowBytes;
     private final int panelBytes;
     private final int lanes; // bytes of a panel that a call takes
 
-    TileProduct(Kernel kernel, int depth, int rowBytes, int panelBytes, int lanes) {
+    TileProduct(MachineKernel kernel, int depth, int rowBytes, int panelBytes, int lanes) {
         this.kernel = kernel;
         this.depth = depth;
         this.rowBytes = rowBytes;

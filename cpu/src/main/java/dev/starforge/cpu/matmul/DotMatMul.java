@@ -18,7 +18,7 @@ import java.lang.foreign.ValueLayout;
  */
 final class DotMatMul implements Product {
     private static final int CHAINS = MatMul.CHAINS;
-    private static final int SUMS = 8;
+    private static final int ROWS_IN_FLIGHT = 8;
 
     /** Rows of b of a chunk: a stream that is long enough for the machine to see it coming. */
     private static final int ROWS = 64;
@@ -51,7 +51,7 @@ final class DotMatMul implements Product {
     }
 
     static boolean has(DType type, boolean pairs, long m, long k) {
-        return type.isFloat() && m <= MatMul.FEW && k > 0 && terms(pairs, k) % CHAINS == 0;
+        return type.isFloat() && m <= MatMul.GEMV_MAX_ROWS && k > 0 && terms(pairs, k) % CHAINS == 0;
     }
 
     @Override
@@ -92,7 +92,7 @@ final class DotMatMul implements Product {
 
     private void sums(float[] s, int lanes, int rows, int to) {
         int row = 0;
-        for (; row + SUMS <= rows; row += SUMS) {
+        for (; row + ROWS_IN_FLIGHT <= rows; row += ROWS_IN_FLIGHT) {
             eight(s, lanes + row * chains, to + row);
         }
         for (; row < rows; row++) {

@@ -121,7 +121,7 @@ public final class Experts {
     }
 
     /** As if all rows chose one expert, or a few did, whose product may be another. */
-    public static Scratch matmulScratch(MachineCode.Choice machine, Routing.ExpertMatMul op, Spec x, Spec w) {
+    public static Scratch matmulScratch(MachineCode.Availability machine, Routing.ExpertMatMul op, Spec x, Spec w) {
         long rows = x.shape().dim(0);
         long width = w.shape().dim(op.transposeB() ? 1 : 2);
         return product(machine, op, x.dtype(), w.dtype(), rows, width, x.shape().last())
@@ -131,14 +131,15 @@ public final class Experts {
                                 op,
                                 x.dtype(),
                                 w.dtype(),
-                                Math.min(rows, MatMul.FEW),
+                                Math.min(rows, MatMul.GEMV_MAX_ROWS),
                                 width,
                                 x.shape().last())
                         .scratch());
     }
 
     /** (x, w, offsets) -> y. */
-    public static void matmul(Workers workers, MachineCode.Choice machine, Routing.ExpertMatMul op, View[] in, View y) {
+    public static void matmul(
+            Workers workers, MachineCode.Availability machine, Routing.ExpertMatMul op, View[] in, View y) {
         View x = in[0];
         View w = in[1];
         View offsets = in[2];
@@ -154,18 +155,24 @@ public final class Experts {
     }
 
     private static Product product(
-            MachineCode.Choice machine, Routing.ExpertMatMul op, DType x, DType w, long rows, long width, long depth) {
+            MachineCode.Availability machine,
+            Routing.ExpertMatMul op,
+            DType x,
+            DType w,
+            long rows,
+            long width,
+            long depth) {
         Plain.MatMul one = new Plain.MatMul(false, op.transposeB(), DType.F32, op.int8());
         return Product.of(machine, one, x, w, rows, width, depth);
     }
 
     /** As if all rows chose one expert. */
-    public static Scratch outerScratch(MachineCode.Choice machine, Shape a, Shape b) {
+    public static Scratch outerScratch(MachineCode.Availability machine, Shape a, Shape b) {
         return outerProduct(machine, a.last(), b.last(), a.dim(0)).scratch();
     }
 
     /** (a, b, offsets) -> y. */
-    public static void outer(Workers workers, MachineCode.Choice machine, View[] in, View y) {
+    public static void outer(Workers workers, MachineCode.Availability machine, View[] in, View y) {
         View a = in[0];
         View b = in[1];
         View offsets = in[2];
@@ -177,7 +184,7 @@ public final class Experts {
         }
     }
 
-    private static MatMul outerProduct(MachineCode.Choice machine, long m, long n, long rows) {
+    private static MatMul outerProduct(MachineCode.Availability machine, long m, long n, long rows) {
         return new MatMul(machine, false, true, false, m, n, rows);
     }
 

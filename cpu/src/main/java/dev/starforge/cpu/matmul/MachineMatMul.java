@@ -34,19 +34,19 @@ final class MachineMatMul implements Product {
     private static final int GROUP = Rounding.GROUP;
 
     /** Elements of a panel that tiles pass at a time. */
-    private static final int STRETCH = 512;
+    private static final int K_BLOCK = 512;
 
     /** Elements of a token that are rounded at a time. */
     private static final int STRIP = 256;
 
     /** Tiles whose activations are held at once: a prompt of 512 tokens and a little more. */
-    private static final int TILES = 86;
+    private static final int MAX_PACKED_TILES = 86;
 
     /** Into how many bands of panels few tokens have a thread's share cut, so that one that was held up leaves some to the others. */
-    private static final int BANDS = 8;
+    private static final int BANDS_PER_THREAD = 8;
 
     /** The most panels of a band. */
-    private static final int BAND = 16;
+    private static final int MAX_BAND_PANELS = 16;
 
     private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(LITTLE_ENDIAN);
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(LITTLE_ENDIAN);
@@ -76,7 +76,7 @@ final class MachineMatMul implements Product {
         this.n = n;
         this.k = Math.toIntExact(k);
         tile = Math.clamp(this.m, 1, code.panelTokens());
-        most = Math.clamp(this.m, 1, TILES * tile);
+        most = Math.clamp(this.m, 1, MAX_PACKED_TILES * tile);
         tokenBytes = this.k / GROUP * format.activationBytes();
         scales = format.planar() ? (int) (k / format.elements()) * ROWS : PanelFormat.SCALES / Float.BYTES;
     }
@@ -96,9 +96,11 @@ final class MachineMatMul implements Product {
             int tokens = Math.min(most, m - first);
             long to = fromY + first * n;
             long from = fromX + (long) first * k;
-            Tiles tiles = new Tiles(tokens);
+            PackedTiles tiles = new PackedTiles(tokens);
             workers.run(tiles.count(), (index, s, own) -> take(workers.bytes(), x, from, tiles, (int) index, s, own));
-            long band = tiles.count() == 1 ? Math.clamp(whole / (BANDS * workers.threads()), 1, BAND) : 1;
+            long band = tiles.count() == 1
+                    ? Math.clamp(whole / (BANDS_PER_THREAD * workers.threads()), 1, MAX_BAND_PANELS)
+                    : 1;
             workers.run(Workers.count(whole, band), (chunk, s, own) -> {
                 for (long panel = chunk * band; panel < Math.min(whole, (chunk + 1) * band); panel++) {
                     multiply(workers, tiles, weight, panel, ROWS, y, to + panel * ROWS, s, own);
@@ -117,12 +119,12 @@ final class MachineMatMul implements Product {
     }
 
     /** Tokens as tiles, all but the last of one size, and their kernels. */
-    private final class Tiles {
+    private final class PackedTiles {
         private final int tokens;
         private final PanelProduct[] full;
         private final PanelProduct[] last;
 
-        Tiles(int tokens) {
+        PackedTiles(int tokens) {
             this.tokens = tokens;
             full = products(Math.min(tile, tokens));
             last = tokens % tile == 0 ? full : products(tokens % tile);
@@ -147,7 +149,7 @@ final class MachineMatMul implements Product {
     }
 
     /** The activations of a tile as its kernel wants them. */
-    private void take(MemorySegment to, View x, long from, Tiles tiles, int index, float[] s, int own) {
+    private void take(MemorySegment to, View x, long from, PackedTiles tiles, int index, float[] s, int own) {
         int first = index * tile;
         int tokens = tiles.tokens(index);
         for (int t = 0; t < tokens; t++) {
@@ -193,14 +195,22 @@ final class MachineMatMul implements Product {
 
     /** All tiles with one panel, of which {@code rows} are wanted. */
     private void multiply(
-            Workers workers, Tiles tiles, PanelWeight w, long panel, int rows, View out, long to, float[] s, int own) {
+            Workers workers,
+            PackedTiles tiles,
+            PanelWeight w,
+            long panel,
+            int rows,
+            View out,
+            long to,
+            float[] s,
+            int own) {
         MemorySegment x = workers.bytes();
         long scalesAt = workers.ownBytes(own);
         boolean direct = out.dtype == DType.F32 && rows == ROWS;
         MemorySegment y = direct ? out.segment : x;
         long yAt = direct ? Float.BYTES * to : scalesAt + (long) Float.BYTES * scales;
         long yStep = direct ? Float.BYTES * n : ROW_BYTES;
-        int stretch = tiles.count() == 1 ? k : STRETCH;
+        int stretch = tiles.count() == 1 ? k : K_BLOCK;
         for (int k0 = 0; k0 < k; k0 += stretch) {
             int depth = Math.min(stretch, k - k0);
             if (format.planar()) {

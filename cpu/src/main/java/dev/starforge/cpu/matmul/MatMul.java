@@ -36,14 +36,14 @@ import jdk.incubator.vector.VectorSpecies;
  */
 final class MatMul implements Product {
     /** Rows of a that are worth the path without panels. */
-    static final int FEW = 8;
+    static final int GEMV_MAX_ROWS = 8;
 
     static final int CHAINS = 16;
     private static long chainStep = CHAINS; // not final: see Codes
-    private static final int DEPTH = 512;
-    private static final int STRIDE = DEPTH + 8; // rows of a tile start in different sets of the cache
+    private static final int K_BLOCK = 512;
+    private static final int STRIDE = K_BLOCK + 8; // rows of a tile start in different sets of the cache
     private static final int ROWS = 48;
-    private static final int LANES = PanelWeight.STRETCH;
+    private static final int LANES = PanelWeight.K_BLOCK;
     private static final int DOTS = 4;
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = SPECIES.withLanes(int.class);
@@ -65,13 +65,13 @@ final class MatMul implements Product {
     private final List<TileProduct> tiles; // of a whole block and of the last one; none without machine code
 
     /** op(a) of [m, k] times op(b) of [k, n]; {@code pairs} needs machine code, bf16 on both sides and an even k. */
-    MatMul(MachineCode.Choice machine, boolean pairs, boolean ta, boolean tb, long m, long n, long k) {
+    MatMul(MachineCode.Availability machine, boolean pairs, boolean ta, boolean tb, long m, long n, long k) {
         this.m = m;
         this.n = n;
         each = pairs ? 2 : 1;
         this.k = k / each;
         depth = depth(this.k);
-        few = m <= FEW && tb && !ta && !pairs;
+        few = m <= GEMV_MAX_ROWS && tb && !ta && !pairs;
         transposed = tb;
         uAlongK = tb || !ta;
         vAlongK = tb && !ta;
@@ -90,7 +90,7 @@ final class MatMul implements Product {
 
     /** The elements of a block. */
     static int depth(long k) {
-        long blocks = Math.max(1, Workers.count(k, DEPTH));
+        long blocks = Math.max(1, Workers.count(k, K_BLOCK));
         return Math.max(CHAINS, Lanes.pad(Workers.count(k, blocks), CHAINS));
     }
 
@@ -102,7 +102,7 @@ final class MatMul implements Product {
     public Scratch scratch() {
         return few
                 ? new Scratch(m * k, DOTS * STRIDE + Workers.count(k, depth) * DOTS * CHAINS + m * ROWS)
-                : new Scratch(k * lanes(), ROWS * STRIDE + (long) ROWS * lanes() + DEPTH);
+                : new Scratch(k * lanes(), ROWS * STRIDE + (long) ROWS * lanes() + K_BLOCK);
     }
 
     @Override
@@ -204,11 +204,11 @@ final class MatMul implements Product {
         long panel = row0 / Panels.ROWS;
         long block = matrix.at(panel, lane0);
         int codes = at + LANES * Panels.ROWS;
-        int scales = codes + LANES * Codes.SLOTS;
+        int scales = codes + LANES * QuantizedValues.SLOTS;
         int shifts = scales + PanelWeight.slots(v.dtype, nv) * Panels.ROWS;
         matrix.scales(panel, (int) lane0, lanes, 0, s, scales, shifts);
         if (weight.low < Byte.SIZE) {
-            Codes.unpack(weight, v.segment, block, lanes, s, codes);
+            QuantizedValues.unpack(weight, v.segment, block, lanes, s, codes);
         }
         matrix.weights(panel, (int) lane0, lanes, s, codes, scales, shifts, at);
         for (int row = 0; row < rows; row++) {

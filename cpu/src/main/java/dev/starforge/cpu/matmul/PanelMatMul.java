@@ -30,27 +30,27 @@ import jdk.incubator.vector.VectorSpecies;
  */
 final class PanelMatMul implements Product {
     private static final int ROWS = Panels.ROWS;
-    private static final int SLOTS = Codes.SLOTS;
+    private static final int SLOTS = QuantizedValues.SLOTS;
 
     /** Elements unpacked at a time: the block of the K types. */
-    private static final int DEPTH = PanelWeight.STRETCH;
+    private static final int K_BLOCK = PanelWeight.K_BLOCK;
 
     /** Elements that a token takes of a panel at a time: long enough for memory, short enough to be compiled soon. */
-    private static final int STRETCH = 4 * DEPTH;
+    private static final int GEMV_K_BLOCK = 4 * K_BLOCK;
 
     /** Tokens that are worth reading the weight for one at a time. */
-    private static final int FEW = 4;
+    private static final int GEMV_MAX_TOKENS = 4;
 
     /**
      * Tokens of a sweep, a multiple of either tile's, a little more than half of a usual prompt; panels of a sweep; and the most
      * tokens whose activations are held at once.
      */
-    private static final int TOKENS = 264;
+    private static final int SWEEP_TOKENS = 264;
 
-    private static final int PANELS = 8;
-    private static final int AT_ONCE = 2 * TOKENS;
+    private static final int SWEEP_PANELS = 8;
+    private static final int MAX_PACKED_TOKENS = 2 * SWEEP_TOKENS;
 
-    private static final int X_GROUP = CodeTile.X_GROUP;
+    private static final int X_GROUP = QuantizedTile.X_GROUP;
 
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
@@ -82,24 +82,26 @@ final class PanelMatMul implements Product {
         this.m = Math.toIntExact(m);
         this.n = n;
         this.k = Math.toIntExact(k);
-        exact = !int8 || !Codes.areWhole(type);
-        few = m <= FEW;
-        shifted = Codes.shifts(type);
-        tile = few ? 1 : exact ? PanelTile.TOKENS : CodeTile.TOKENS;
+        exact = !int8 || !QuantizedValues.areWhole(type);
+        few = m <= GEMV_MAX_TOKENS;
+        shifted = QuantizedValues.shifts(type);
+        tile = few ? 1 : exact ? PanelTile.TOKENS : QuantizedTile.TOKENS;
         centre = 1 << panels.low + panels.high - 1;
         run = Math.max(1, 256 / centre);
         scales = PanelWeight.slots(type, k) * ROWS;
     }
 
     private int padded() {
-        return Lanes.pad(Math.min(m, AT_ONCE), tile);
+        return Lanes.pad(Math.min(m, MAX_PACKED_TOKENS), tile);
     }
 
     @Override
     public Scratch scratch() {
-        long each = (few ? 2 * FEW : (PANELS + 1) * TOKENS) * ROWS + 4 * scales + 2 * DEPTH * SLOTS;
+        long each = (few ? 2 * GEMV_MAX_TOKENS : (SWEEP_PANELS + 1) * SWEEP_TOKENS) * ROWS
+                + 4 * scales
+                + 2 * K_BLOCK * SLOTS;
         return exact
-                ? new Scratch((long) padded() * k, each + DEPTH * ROWS, 0)
+                ? new Scratch((long) padded() * k, each + K_BLOCK * ROWS, 0)
                 : new Scratch(2L * padded() * (k / X_GROUP), each, (long) padded() * k + padded() * (k / run));
     }
 
@@ -108,8 +110,8 @@ final class PanelMatMul implements Product {
         int left = (int) (n % ROWS);
         long whole = n / ROWS;
         PanelWeight weight = PanelWeight.of(w, fromW);
-        for (int first = 0; first < m; first += AT_ONCE) {
-            int tokens = Math.min(AT_ONCE, m - first);
+        for (int first = 0; first < m; first += MAX_PACKED_TOKENS) {
+            int tokens = Math.min(MAX_PACKED_TOKENS, m - first);
             take(workers, x, fromX + (long) first * k, tokens);
             multiply(workers, tokens, weight, whole, y, fromY + first * n);
             if (left > 0) {
@@ -123,7 +125,7 @@ final class PanelMatMul implements Product {
 
     private void multiply(Workers workers, int tokens, PanelWeight w, long count, View y, long to) {
         if (few) {
-            long band = Math.clamp(count / workers.threads(), PANELS, 4 * PANELS);
+            long band = Math.clamp(count / workers.threads(), SWEEP_PANELS, 4 * SWEEP_PANELS);
             workers.run(Workers.count(count, band), (chunk, s, own) -> {
                 long first = chunk * band;
                 int used = (int) Math.min(band, count - first);
@@ -137,12 +139,12 @@ final class PanelMatMul implements Product {
             });
             return;
         }
-        long groups = Workers.count(count, PANELS);
-        workers.run(groups * Workers.count(tokens, TOKENS), (chunk, s, own) -> {
-            long panel = chunk % groups * PANELS;
-            int used = (int) Math.min(PANELS, count - panel);
-            int first = (int) (chunk / groups) * TOKENS;
-            sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, panel, used, ROWS, y, to, s, own);
+        long groups = Workers.count(count, SWEEP_PANELS);
+        workers.run(groups * Workers.count(tokens, SWEEP_TOKENS), (chunk, s, own) -> {
+            long panel = chunk % groups * SWEEP_PANELS;
+            int used = (int) Math.min(SWEEP_PANELS, count - panel);
+            int first = (int) (chunk / groups) * SWEEP_TOKENS;
+            sweep(workers.ints(), first, Math.min(SWEEP_TOKENS, tokens - first), w, panel, used, ROWS, y, to, s, own);
         });
     }
 
@@ -153,8 +155,8 @@ final class PanelMatMul implements Product {
                 pair(workers.ints(), tokens, w, 0, 0, rows, y, to, s, own);
                 return;
             }
-            for (int first = 0; first < tokens; first += TOKENS) {
-                sweep(workers.ints(), first, Math.min(TOKENS, tokens - first), w, 0, 1, rows, y, to, s, own);
+            for (int first = 0; first < tokens; first += SWEEP_TOKENS) {
+                sweep(workers.ints(), first, Math.min(SWEEP_TOKENS, tokens - first), w, 0, 1, rows, y, to, s, own);
             }
         });
     }
@@ -163,24 +165,24 @@ final class PanelMatMul implements Product {
     private void take(Workers workers, View x, long from, int tokens) {
         workers.run(Workers.count(tokens, tile), (chunk, s, own) -> {
             int first = (int) chunk * tile;
-            for (int k0 = 0; k0 < k; k0 += DEPTH) {
-                int count = Math.min(DEPTH, k - k0);
+            for (int k0 = 0; k0 < k; k0 += K_BLOCK) {
+                int count = Math.min(K_BLOCK, k - k0);
                 for (int t = 0; t < tile; t++) {
                     long at = from + (long) (first + t) * k + k0;
                     if (first + t < tokens) {
-                        x.load(at, count, s, own + t * DEPTH);
+                        x.load(at, count, s, own + t * K_BLOCK);
                     } else {
-                        Arrays.fill(s, own + t * DEPTH, own + t * DEPTH + count, 0);
+                        Arrays.fill(s, own + t * K_BLOCK, own + t * K_BLOCK + count, 0);
                     }
                     if (!exact) {
-                        round(first, t, k0, count, workers.ints(), s, own + t * DEPTH);
+                        round(first, t, k0, count, workers.ints(), s, own + t * K_BLOCK);
                     }
                 }
                 int to = first * k + k0 * tile;
                 if (exact) {
                     for (int i = 0; i < count; i++) {
                         for (int t = 0; t < tile; t++) {
-                            s[to + i * tile + t] = s[own + t * DEPTH + i];
+                            s[to + i * tile + t] = s[own + t * K_BLOCK + i];
                         }
                     }
                 } else {
@@ -211,7 +213,7 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** Tokens that are {@link #DEPTH} apart become neighbours: one of them, or four. */
+    /** Tokens that are {@link #K_BLOCK} apart become neighbours: one of them, or four. */
     private void weave(float[] s, int from, int count, int[] ints, int to) {
         for (int i = from; i < from + count; i += W, to += tile * W) {
             IntVector a = FloatVector.fromArray(FLOATS, s, i).reinterpretAsInts();
@@ -219,9 +221,9 @@ final class PanelMatMul implements Product {
                 a.intoArray(ints, to);
                 continue;
             }
-            IntVector b = FloatVector.fromArray(FLOATS, s, i + DEPTH).reinterpretAsInts();
-            IntVector c = FloatVector.fromArray(FLOATS, s, i + 2 * DEPTH).reinterpretAsInts();
-            IntVector d = FloatVector.fromArray(FLOATS, s, i + 3 * DEPTH).reinterpretAsInts();
+            IntVector b = FloatVector.fromArray(FLOATS, s, i + K_BLOCK).reinterpretAsInts();
+            IntVector c = FloatVector.fromArray(FLOATS, s, i + 2 * K_BLOCK).reinterpretAsInts();
+            IntVector d = FloatVector.fromArray(FLOATS, s, i + 3 * K_BLOCK).reinterpretAsInts();
             LongVector ab = a.rearrange(FIRST, b).reinterpretAsLongs();
             LongVector cd = c.rearrange(FIRST, d).reinterpretAsLongs();
             ab.rearrange(FIRST_PAIRS, cd).reinterpretAsInts().intoArray(ints, to);
@@ -262,25 +264,25 @@ final class PanelMatMul implements Product {
         long a = weight.at(panel, 0);
         long b = weight.at(panel2, 0);
         int y = own;
-        int d = y + 2 * ROWS * FEW;
+        int d = y + 2 * ROWS * GEMV_MAX_TOKENS;
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
-        for (int k0 = 0; k0 < k && bytes(); k0 += STRETCH) {
+        for (int k0 = 0; k0 < k && bytes(); k0 += GEMV_K_BLOCK) {
             long from = a + panels.at(k0);
-            int stretch = Math.min(STRETCH, k - k0);
+            int stretch = Math.min(GEMV_K_BLOCK, k - k0);
             long end = from + panels.at(stretch);
-            int group = type.isPlanar() ? Codes.group(type) : 0;
+            int group = type.isPlanar() ? QuantizedValues.group(type) : 0;
             if (group > 0) {
                 scales(weight, panel, k0, stretch, s, d);
                 scales(weight, panel2, k0, stretch, s, d2);
             }
             for (int t = 0; t < tokens; t++) {
-                PanelTile.bytes(w, from, b - a, end, DEPTH, s, t * k + k0, group, d, d2 - d, y + 2 * ROWS * t);
+                PanelTile.bytes(w, from, b - a, end, K_BLOCK, s, t * k + k0, group, d, d2 - d, y + 2 * ROWS * t);
             }
         }
-        for (int k0 = 0; k0 < k && !bytes(); k0 += DEPTH) {
-            int depth = Math.min(DEPTH, k - k0);
+        for (int k0 = 0; k0 < k && !bytes(); k0 += K_BLOCK) {
+            int depth = Math.min(K_BLOCK, k - k0);
             scales(weight, panel, k0, depth, s, d);
             alone(x, tokens, weight, panel, k0, depth, s, codes, d, y);
             scales(weight, panel2, k0, depth, s, d);
@@ -305,7 +307,7 @@ final class PanelMatMul implements Product {
     /** A few tokens with a stretch of one panel, by way of its codes. */
     private void alone(
             int[] x, int tokens, PanelWeight w, long panel, int k0, int depth, float[] s, int codes, int d, int y) {
-        int weights = codes + DEPTH * SLOTS;
+        int weights = codes + K_BLOCK * SLOTS;
         unpack(w.segment(), w.at(panel, k0), depth, s, codes);
         if (exact) {
             w.weights(panel, k0, depth, s, codes, d, d + scales, weights);
@@ -320,22 +322,22 @@ final class PanelMatMul implements Product {
             int sums = xSums(xs);
             int bias = biases() + (t * k + k0) / run;
             int m = d + scales;
-            CodeTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
+            QuantizedTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
         }
     }
 
     /** The logarithm of how many runs share a scale of w. */
     private int dRuns() {
-        return Integer.numberOfTrailingZeros(Codes.group(type) / run);
+        return Integer.numberOfTrailingZeros(QuantizedValues.group(type) / run);
     }
 
     private void unpack(MemorySegment w, long from, int depth, float[] s, int codes) {
         if (!bytes()) {
-            Codes.unpack(panels, w, from, depth, s, codes);
+            QuantizedValues.unpack(panels, w, from, depth, s, codes);
         }
     }
 
-    /** Up to {@link #TOKENS} tokens with up to {@link #PANELS} panels. */
+    /** Up to {@link #SWEEP_TOKENS} tokens with up to {@link #SWEEP_PANELS} panels. */
     private void sweep(
             int[] x,
             int first,
@@ -350,19 +352,19 @@ final class PanelMatMul implements Product {
             int own) {
         MemorySegment w = weight.segment();
         int y = own;
-        int d = y + (PANELS + 1) * TOKENS * ROWS;
+        int d = y + (SWEEP_PANELS + 1) * SWEEP_TOKENS * ROWS;
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
-        int codes2 = codes + DEPTH * SLOTS;
+        int codes2 = codes + K_BLOCK * SLOTS;
         for (int i = 0; i < used; i++) {
-            int yi = y + i * TOKENS * ROWS;
+            int yi = y + i * SWEEP_TOKENS * ROWS;
             Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
         }
-        for (int k0 = 0; k0 < k; k0 += DEPTH) {
-            int depth = Math.min(DEPTH, k - k0);
+        for (int k0 = 0; k0 < k; k0 += K_BLOCK) {
+            int depth = Math.min(K_BLOCK, k - k0);
             for (int i = 0; i < used; i += exact ? 1 : 2) {
                 long from = weight.at(panel + i, k0);
-                int yi = y + i * TOKENS * ROWS;
+                int yi = y + i * SWEEP_TOKENS * ROWS;
                 scales(weight, panel + i, k0, depth, s, d);
                 unpack(w, from, depth, s, codes);
                 if (exact) {
@@ -374,12 +376,12 @@ final class PanelMatMul implements Product {
                 }
                 boolean two = i + 1 < used; // else the same one twice, the second for nobody
                 long from2 = two ? from + panels.at(k) : from;
-                int y2 = y + (two ? i + 1 : PANELS) * TOKENS * ROWS;
+                int y2 = y + (two ? i + 1 : SWEEP_PANELS) * SWEEP_TOKENS * ROWS;
                 scales(weight, two ? panel + i + 1 : panel + i, k0, depth, s, d2);
                 unpack(w, from2, depth, s, codes2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xAt = (first + t) * k + k0 * tile;
-                    CodeTile.tile(
+                    QuantizedTile.tile(
                             s,
                             codes,
                             codes2,
@@ -402,7 +404,7 @@ final class PanelMatMul implements Product {
         }
         for (int i = 0; i < used; i++) {
             for (int t = 0; t < tokens; t++) {
-                out.store(to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * TOKENS + t) * ROWS);
+                out.store(to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * SWEEP_TOKENS + t) * ROWS);
             }
         }
     }

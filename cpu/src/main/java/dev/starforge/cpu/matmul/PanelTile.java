@@ -189,14 +189,14 @@ final class PanelTile {
                     IntVector h = IntVector.fromMemorySegment(INTS, w, p, LITTLE_ENDIAN);
                     IntVector h2 = IntVector.fromMemorySegment(INTS, w, p + off, LITTLE_ENDIAN);
                     p += SCALES;
-                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
-                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(Codes.HALF);
-                    IntVector high = h.lanewise(ASHR, 3).and(Codes.HALF);
-                    IntVector high2 = h2.lanewise(ASHR, 3).and(Codes.HALF);
-                    d0 = low.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                    d1 = high.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                    e0 = low2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
-                    e1 = high2.reinterpretAsFloats().mul(Codes.TWO_TO_112);
+                    IntVector low = h.lanewise(LSHL, 16).lanewise(ASHR, 3).and(QuantizedValues.F16_BITS);
+                    IntVector low2 = h2.lanewise(LSHL, 16).lanewise(ASHR, 3).and(QuantizedValues.F16_BITS);
+                    IntVector high = h.lanewise(ASHR, 3).and(QuantizedValues.F16_BITS);
+                    IntVector high2 = h2.lanewise(ASHR, 3).and(QuantizedValues.F16_BITS);
+                    d0 = low.reinterpretAsFloats().mul(QuantizedValues.TWO_TO_112);
+                    d1 = high.reinterpretAsFloats().mul(QuantizedValues.TWO_TO_112);
+                    e0 = low2.reinterpretAsFloats().mul(QuantizedValues.TWO_TO_112);
+                    e1 = high2.reinterpretAsFloats().mul(QuantizedValues.TWO_TO_112);
                 } else {
                     int scale = d + (q - x) / group * ROWS + part;
                     d0 = FloatVector.fromArray(FLOATS, s, scale);

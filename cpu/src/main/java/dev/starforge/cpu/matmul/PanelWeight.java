@@ -31,9 +31,9 @@ record PanelWeight(
         int rows,
         int columns,
         ByteBuffer planes,
-        List<Stretch> groups) {
+        List<KBlock> groups) {
     /** Elements whose scales are wanted together, at most, where groups are not neighbours. */
-    static final int STRETCH = 256;
+    static final int K_BLOCK = 256;
 
     private static final ByteBuffer NONE = ByteBuffer.allocate(0);
 
@@ -43,8 +43,8 @@ record PanelWeight(
      * @param groups those that they belong to, each once
      * @param slots for each column where its group is among them
      */
-    record Stretch(int[] groups, int[] slots) {
-        static Stretch of(int[] gIdx, int from, int count) {
+    record KBlock(int[] groups, int[] slots) {
+        static KBlock of(int[] gIdx, int from, int count) {
             int[] groups = IntStream.range(from, from + count)
                     .map(k -> gIdx[k])
                     .distinct()
@@ -53,7 +53,7 @@ record PanelWeight(
             int[] slots = IntStream.range(from, from + count)
                     .map(k -> Arrays.binarySearch(groups, gIdx[k]))
                     .toArray();
-            return new Stretch(groups, slots);
+            return new KBlock(groups, slots);
         }
     }
 
@@ -62,11 +62,11 @@ record PanelWeight(
         int rows = Math.toIntExact(w.height);
         int columns = Math.toIntExact(w.last);
         ByteBuffer planes = w.dtype.isPlanar() ? w.matrix(from) : NONE;
-        List<Stretch> groups = new ArrayList<>();
+        List<KBlock> groups = new ArrayList<>();
         if (w.dtype.isPlanar() && PlanarCodec.of(w.dtype) instanceof GptqCodec codec) {
             int[] gIdx = codec.gIdx(planes, rows, columns);
-            for (int k = 0; k < columns; k += STRETCH) {
-                groups.add(Stretch.of(gIdx, k, Math.min(STRETCH, columns - k)));
+            for (int k = 0; k < columns; k += K_BLOCK) {
+                groups.add(KBlock.of(gIdx, k, Math.min(K_BLOCK, columns - k)));
             }
         }
         return new PanelWeight(Panels.of(w.dtype), w.segment, w.matrixAt(from), 0, rows, columns, planes, groups);
@@ -75,8 +75,8 @@ record PanelWeight(
     /** The most groups that a stretch of {@code k} columns of a type can have, each with a scale and a shift. */
     static int slots(DType type, long k) {
         return type.isPlanar() && PlanarCodec.of(type) instanceof GptqCodec codec
-                ? Math.min(STRETCH, codec.groups(Math.toIntExact(k)))
-                : STRETCH / 16;
+                ? Math.min(K_BLOCK, codec.groups(Math.toIntExact(k)))
+                : K_BLOCK / 16;
     }
 
     /** The rows behind the last whole panel, as a panel in memory of its own. */
@@ -91,10 +91,10 @@ record PanelWeight(
         return at + panel * panels.at(columns) + panels.at(k);
     }
 
-    /** Scales, and shifts, as {@link Codes#scales}, of {@code depth} elements of a panel from {@code k} on. */
+    /** Scales, and shifts, as {@link QuantizedValues#scales}, of {@code depth} elements of a panel from {@code k} on. */
     void scales(long panel, int k, int depth, int centre, float[] s, int d, int m) {
         if (!panels.type.isPlanar()) {
-            Codes.scales(panels, segment, at(panel, k), depth, centre, s, d, m);
+            QuantizedValues.scales(panels, segment, at(panel, k), depth, centre, s, d, m);
             return;
         }
         int first = row + (int) panel * Panels.ROWS;
@@ -105,18 +105,18 @@ record PanelWeight(
                 codec.scales(planes, rows, columns, first, count, k / group, depth / group, s, d, Panels.ROWS);
             }
             case GptqCodec codec -> {
-                int[] chosen = groups.get(k / STRETCH).groups;
+                int[] chosen = groups.get(k / K_BLOCK).groups;
                 codec.scales(planes, rows, columns, first, count, chosen, chosen.length, s, d, m, Panels.ROWS);
             }
         }
     }
 
-    /** Weights, as {@link Codes#weights}, whose codes and scales are there. */
+    /** Weights, as {@link QuantizedValues#weights}, whose codes and scales are there. */
     void weights(long panel, int k, int depth, float[] s, int codes, int d, int m, int to) {
         if (groups.isEmpty()) {
-            Codes.weights(panels, segment, at(panel, k), depth, s, codes, d, m, to);
+            QuantizedValues.weights(panels, segment, at(panel, k), depth, s, codes, d, m, to);
         } else {
-            Codes.grouped(s, codes, groups.get(k / STRETCH).slots, depth, d, m, to);
+            QuantizedValues.grouped(s, codes, groups.get(k / K_BLOCK).slots, depth, d, m, to);
         }
     }
 }

@@ -18,7 +18,7 @@ public interface Product {
     void run(Workers workers, View a, long fromA, View b, long fromB, View c, long fromC);
 
     /** op(a) of [m, k] times op(b) of [k, n], of these types. */
-    static Product of(MachineCode.Choice machine, Plain.MatMul op, DType a, DType b, long m, long n, long k) {
+    static Product of(MachineCode.Availability machine, Plain.MatMul op, DType a, DType b, long m, long n, long k) {
         boolean along = !op.transposeA() && op.transposeB(); // the rows of b
         boolean pairs = a == DType.BF16
                 && b == DType.BF16

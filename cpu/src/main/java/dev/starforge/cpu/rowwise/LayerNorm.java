@@ -82,13 +82,13 @@ public final class LayerNorm {
         if (out.length > 1) {
             LayerNormGradOutputs<View> weights = LayerNormGradOutputs.of(out);
             View[] sums = {weights.dw(), weights.db()};
-            Columns.sum(workers, x.rows, c, sums, (row, column, count, s, at, total) -> {
+            ColumnSums.sum(workers, x.rows, c, sums, (row, column, count, s, at, total) -> {
                 x.load(row * c + column, count, s, at);
-                dy.load(row * c + column, count, s, at + Columns.WIDTH);
+                dy.load(row * c + column, count, s, at + ColumnSums.WIDTH);
                 normalize(s, at, count, in.mean().at(row), in.rstd().at(row));
-                Elementwise.mul(s, at, at + Columns.WIDTH, count);
+                Elementwise.mul(s, at, at + ColumnSums.WIDTH, count);
                 Elementwise.add(s, total, at, count);
-                Elementwise.add(s, total + Columns.WIDTH, at + Columns.WIDTH, count);
+                Elementwise.add(s, total + ColumnSums.WIDTH, at + ColumnSums.WIDTH, count);
             });
         }
     }

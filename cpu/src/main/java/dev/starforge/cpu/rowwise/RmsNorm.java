@@ -64,10 +64,10 @@ public final class RmsNorm {
             }
         });
         if (out.length > 1) {
-            Columns.sum(workers, x.rows, c, new View[] {out[1]}, (row, column, count, s, at, sum) -> {
+            ColumnSums.sum(workers, x.rows, c, new View[] {out[1]}, (row, column, count, s, at, sum) -> {
                 x.load(row * c + column, count, s, at);
-                dy.load(row * c + column, count, s, at + Columns.WIDTH);
-                weight(s, at, at + Columns.WIDTH, sum, count, in.rstd().at(row));
+                dy.load(row * c + column, count, s, at + ColumnSums.WIDTH);
+                weight(s, at, at + ColumnSums.WIDTH, sum, count, in.rstd().at(row));
             });
         }
     }

@@ -18,7 +18,7 @@ import jdk.incubator.vector.VectorSpecies;
 public final class Rope {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
-    private static final int FEW = 16;
+    private static final int MAX_CACHED_TOKENS = 16;
 
     private int[] positions = {};
     private float[] frequencies = {};
@@ -38,7 +38,7 @@ public final class Rope {
         int d = (int) shape.dim(2);
         int half = (int) in[2].size;
         int stride = Lanes.pad(d, W);
-        boolean kept = shape.dim(0) <= FEW;
+        boolean kept = shape.dim(0) <= MAX_CACHED_TOKENS;
         if (kept && !isKept(magnitude, in[1], in[2])) {
             keep(magnitude, in[1], in[2]);
         }

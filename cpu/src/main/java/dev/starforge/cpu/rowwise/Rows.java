@@ -68,7 +68,7 @@ public final class Rows {
                     y.set(row, (float) sum);
                 });
             case LEADING ->
-                Columns.sum(workers, x.rows, x.last, new View[] {y}, (row, column, count, s, at, sum) -> {
+                ColumnSums.sum(workers, x.rows, x.last, new View[] {y}, (row, column, count, s, at, sum) -> {
                     x.load(row * x.last + column, count, s, at);
                     Elementwise.add(s, sum, at, count);
                 });
@@ -166,7 +166,7 @@ public final class Rows {
                     in.x().load((n * heads + head) * d + i, count, s, at);
                     most = Math.max(most, largest(s, at, count));
                 }
-                scales.set(to, Math.min(most / Decoding.StoreInt8.MOST, 65504f));
+                scales.set(to, Math.min(most / Decoding.StoreInt8.MAX_VALUE, 65504f));
                 float scale = scales.at(to);
                 for (int i = 0; i < d; i += STRIP) {
                     int count = Math.min(STRIP, d - i);
@@ -189,7 +189,7 @@ public final class Rows {
         for (int i = 0; i < n; i++) {
             double code = scale == 0 ? 0 : Math.rint(s[x + i] / scale);
             codes.segment.set(ValueLayout.JAVA_BYTE, to + i, (byte)
-                    Math.clamp(code, -Decoding.StoreInt8.MOST, Decoding.StoreInt8.MOST));
+                    Math.clamp(code, -Decoding.StoreInt8.MAX_VALUE, Decoding.StoreInt8.MAX_VALUE));
         }
     }
 

@@ -11,7 +11,7 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.TokenWeights;
 import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Decoding.SamplerSetting;
 import dev.starforge.tensor.op.Operands.SampleInputs;
 import dev.starforge.tensor.op.Operands.SampleOutputs;
 import java.nio.ByteOrder;
@@ -97,8 +97,8 @@ public final class Sample {
         }
     }
 
-    private float setting(long row, Setting setting) {
-        return settings.at(row * Setting.COUNT + setting.ordinal());
+    private float setting(long row, SamplerSetting setting) {
+        return settings.at(row * SamplerSetting.COUNT + setting.ordinal());
     }
 
     // Where a worker's arrays are; scores come first.
@@ -148,7 +148,7 @@ public final class Sample {
         if (!Float.isFinite(best)) {
             return Decoding.NO_TOKEN;
         }
-        return setting(row, Setting.TEMPERATURE) > 0 ? draw(row, best, s, at) : first(best, s, at);
+        return setting(row, SamplerSetting.TEMPERATURE) > 0 ? draw(row, best, s, at) : first(best, s, at);
     }
 
     /** The lowest id with this score. */
@@ -188,9 +188,9 @@ public final class Sample {
     }
 
     private void penalize(long row, long first, int from, int to, float[] s, int at) {
-        float repetition = setting(row, Setting.REPETITION_PENALTY);
-        float presence = setting(row, Setting.PRESENCE_PENALTY);
-        float frequency = setting(row, Setting.FREQUENCY_PENALTY);
+        float repetition = setting(row, SamplerSetting.REPETITION_PENALTY);
+        float presence = setting(row, SamplerSetting.PRESENCE_PENALTY);
+        float frequency = setting(row, SamplerSetting.FREQUENCY_PENALTY);
         for (int id = from; id < to; id++) {
             int count = uses.index(first + id);
             if (count != Decoding.NEVER) {
@@ -214,15 +214,15 @@ public final class Sample {
     }
 
     private int draw(long row, float best, float[] s, int at) {
-        float temperature = setting(row, Setting.TEMPERATURE);
-        int n = keepTopK((int) setting(row, Setting.TOP_K), s, at);
+        float temperature = setting(row, SamplerSetting.TEMPERATURE);
+        int n = keepTopK((int) setting(row, SamplerSetting.TOP_K), s, at);
         distances(s, at, weights(at), n, best, temperature);
         Exp.run(s, weights(at), n);
         fix(s, weights(at), n);
-        n = keepTopP(setting(row, Setting.TAIL), n, s, at);
-        float lightest = Math.max(1, TokenWeights.fixed(setting(row, Setting.MIN_P)));
+        n = keepTopP(setting(row, SamplerSetting.TAIL), n, s, at);
+        float lightest = Math.max(1, TokenWeights.fixed(setting(row, SamplerSetting.MIN_P)));
         n = keep(weights(at), lightest, n, s, at);
-        n = keepTypical(setting(row, Setting.TYPICAL_P), n, best, temperature, s, at);
+        n = keepTypical(setting(row, SamplerSetting.TYPICAL_P), n, best, temperature, s, at);
         long seed = draws.index(3 * row) & 0xffffffffL | (long) draws.index(3 * row + 1) << 32;
         long target = TokenWeights.draw(seed, draws.index(3 * row + 2), Threshold.total(s, weights(at), n));
         int i = 0;

@@ -22,7 +22,7 @@ class MachineCodeTest {
 
     @Test
     void aSystemThatRefusesExecutableMemoryIsToldOf() {
-        MachineCode.Choice choice = MachineCode.choose(ALL, Set.of(), () -> {
+        MachineCode.Availability choice = MachineCode.choose(ALL, Set.of(), () -> {
             throw new DeviceException("machine code: mprotect: the system lets no memory become executable");
         });
         assertThat(choice.code()).isEmpty();
@@ -31,7 +31,7 @@ class MachineCodeTest {
 
     @Test
     void aModuleWithoutNativeAccessIsToldOf() {
-        MachineCode.Choice choice = MachineCode.choose(ALL, Set.of(), () -> {
+        MachineCode.Availability choice = MachineCode.choose(ALL, Set.of(), () -> {
             throw new IllegalCallerException("Illegal native access from module dev.starforge.cpu");
         });
         assertThat(choice.code()).isEmpty();
@@ -98,7 +98,7 @@ class MachineCodeTest {
         }
     }
 
-    private static MachineCode.Choice choose(CpuFeatures cpu, Set<String> hidden) {
+    private static MachineCode.Availability choose(CpuFeatures cpu, Set<String> hidden) {
         return MachineCode.choose(cpu, hidden, () -> {
             throw new AssertionError("asked for memory");
         });

@@ -84,7 +84,7 @@ final class ExpertsTest {
     }
 
     private static MatMul matmul(boolean ta, boolean tb, long m, long n, long k) {
-        return new MatMul(new MachineCode.Choice(Optional.empty(), "not asked for"), false, ta, tb, m, n, k);
+        return new MatMul(new MachineCode.Availability(Optional.empty(), "not asked for"), false, ta, tb, m, n, k);
     }
 
     private static void assertFits(MatMul share, MatMul all) {

@@ -6,7 +6,6 @@ import dev.starforge.cpu.CpuBackend;
 import dev.starforge.cpu.core.Panels;
 import dev.starforge.cpu.machine.PanelFormat;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.EagerOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -15,6 +14,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.EagerOps;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Plain;
 import java.io.IOException;
@@ -106,7 +106,7 @@ class PanelMatMulTest {
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
     void productsAlongTheRowsAreThoseOfTheDecodedWeight(DType type) {
-        boolean same = !Codes.areWhole(type) || !Panels.has(type); // the others fuse code and shift
+        boolean same = !QuantizedValues.areWhole(type) || !Panels.has(type); // the others fuse code and shift
         for (int n : new int[] {5, 32, 97, 1100}) {
             for (int k : new int[] {type.blockElements(), 1280}) {
                 float[] decoded = new float[n * k];

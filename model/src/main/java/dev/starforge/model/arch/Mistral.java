@@ -7,10 +7,10 @@ import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
 import dev.starforge.model.layer.Rotary;
 import dev.starforge.model.layer.Weights;
-import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Ops;
 import java.util.ArrayList;
 import java.util.List;
 

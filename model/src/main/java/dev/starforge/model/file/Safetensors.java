@@ -1,7 +1,7 @@
 package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.tensor.device.FileRegion;
+import dev.starforge.tensor.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;

@@ -1,9 +1,9 @@
 package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
-import dev.starforge.tensor.device.FileRegion;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;

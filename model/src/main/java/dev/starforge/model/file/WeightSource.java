@@ -2,8 +2,8 @@ package dev.starforge.model.file;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
-import dev.starforge.tensor.device.FileRegion;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Optional;

@@ -9,7 +9,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Decoding.SamplerSetting;
 import java.util.Arrays;
 import java.util.List;
 
@@ -47,12 +47,12 @@ final class DeviceSampler {
 
     /** Numbers that say how to choose after so many rows: settings, then what draws are keyed by, histories, and masks. */
     static int numbers(int rows, int words) {
-        return rows * (Setting.COUNT + DRAW + 1 + words);
+        return rows * (SamplerSetting.COUNT + DRAW + 1 + words);
     }
 
     /** Fills these in, from {@code at} on; rows without a choice are skipped. */
     static void fill(int[] numbers, int at, int rows, int words, List<Choice> choices) {
-        int draws = at + rows * Setting.COUNT;
+        int draws = at + rows * SamplerSetting.COUNT;
         int histories = draws + rows * DRAW;
         int masks = histories + rows;
         Arrays.fill(numbers, at, histories, 0);
@@ -62,7 +62,7 @@ final class DeviceSampler {
             Choice choice = choices.get(i);
             float[] settings = choice.sampling().row();
             for (int k = 0; k < settings.length; k++) {
-                numbers[at + i * Setting.COUNT + k] = Float.floatToRawIntBits(settings[k]);
+                numbers[at + i * SamplerSetting.COUNT + k] = Float.floatToRawIntBits(settings[k]);
             }
             numbers[draws + i * DRAW] = (int) choice.sampling().seed();
             numbers[draws + i * DRAW + 1] = (int) (choice.sampling().seed() >>> 32);
@@ -84,11 +84,11 @@ final class DeviceSampler {
     /** Chooses after each row of logits as {@code numbers} say, and leaves all of that in one {@code result}. */
     void run(Tensor logits, Tensor numbers, int words, Tensor result, int top) {
         long rows = logits.dim(0);
-        long draws = rows * Setting.COUNT;
+        long draws = rows * SamplerSetting.COUNT;
         Tensor none = numbers.view(0, Shape.of(rows, 0));
         Tensor[] in = {
             logits,
-            numbers.view(0, Shape.of(rows, Setting.COUNT)).as(DType.F32),
+            numbers.view(0, Shape.of(rows, SamplerSetting.COUNT)).as(DType.F32),
             numbers.view(draws, Shape.of(rows, DRAW)),
             numbers.view(draws + rows * DRAW, Shape.of(rows)),
             uses,

@@ -3,7 +3,7 @@ package dev.starforge.model.generate;
 import dev.starforge.model.generate.GenerationException.Violation;
 import dev.starforge.tensor.TokenWeights;
 import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Decoding.SamplerSetting;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -68,14 +68,14 @@ public record Sampling(
 
     /** The row of {@link Decoding.Sample} that means the same. */
     public float[] row() {
-        float[] row = new float[Setting.COUNT];
-        for (Setting setting : Setting.values()) {
+        float[] row = new float[SamplerSetting.COUNT];
+        for (SamplerSetting setting : SamplerSetting.values()) {
             row[setting.ordinal()] = (float) value(setting);
         }
         return row;
     }
 
-    private double value(Setting setting) {
+    private double value(SamplerSetting setting) {
         return switch (setting) {
             case REPETITION_PENALTY -> repetitionPenalty;
             case PRESENCE_PENALTY -> presencePenalty;

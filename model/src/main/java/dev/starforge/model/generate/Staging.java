@@ -1,11 +1,11 @@
 package dev.starforge.model.generate;
 
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Batch;
 import java.util.Arrays;
 import java.util.List;
 

@@ -2,10 +2,10 @@ package dev.starforge.model.gguf;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.Pickle;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
-import dev.starforge.tensor.device.FileRegion;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -1,11 +1,11 @@
 package dev.starforge.model.kv;
 
 import dev.starforge.model.Model;
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Batch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

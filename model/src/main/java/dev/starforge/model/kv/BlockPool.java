@@ -26,7 +26,7 @@ import java.util.Optional;
  * (fork, publish, truncate, release, close, open) happens between steps; on a device that runs what it is asked for in order,
  * a step is over for this class as soon as it was launched.
  *
- * <p>One pool is one group of layers with one table, since a {@link dev.starforge.tensor.Batch} has one: a window frees
+ * <p>One pool is one group of layers with one table, since a {@link dev.starforge.tensor.op.Batch} has one: a window frees
  * blocks only where every layer has one (Mistral, Phi-3, StarCoder2), and where some layers see everything (Qwen2 with
  * max_window_layers) nothing is freed early. Models that alternate would want a pool per group, and a table per group in
  * the batch.

@@ -1,14 +1,14 @@
 package dev.starforge.model.kv;
 
-import dev.starforge.tensor.device.Device;
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Plain;
 
 /** The keys or the values of a layer, [rows, heads, head dim], as they are kept; zero at first. */

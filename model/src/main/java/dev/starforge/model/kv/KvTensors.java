@@ -2,13 +2,13 @@ package dev.starforge.model.kv;
 
 import dev.starforge.model.KvCache;
 import dev.starforge.model.KvCacheSpec;
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
+import dev.starforge.tensor.op.Ops;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -2,11 +2,11 @@ package dev.starforge.model.kv;
 
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
+import dev.starforge.tensor.op.Ops;
 
 /** A paged KV cache, storage and block pool together, for plans and tests that build their batches themselves. */
 public final class PagedKvCache implements KvCache {

@@ -1,9 +1,9 @@
 package dev.starforge.model.layer;
 
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Fn;
+import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Routing;
 import java.util.ArrayList;

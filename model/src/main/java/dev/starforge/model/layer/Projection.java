@@ -1,12 +1,12 @@
 package dev.starforge.model.layer;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Layers;
+import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -1,9 +1,9 @@
 package dev.starforge.model.layer;
 
 import dev.starforge.model.Config;
-import dev.starforge.tensor.Batch;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
+import dev.starforge.tensor.op.Ops;
 import java.util.HashMap;
 import java.util.Map;
 

@@ -1,6 +1,5 @@
 package dev.starforge.model.layer;
 
-import dev.starforge.tensor.device.Device;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.file.Planes;
@@ -14,6 +13,7 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.codec.MatrixCodec;
+import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;

@@ -14,30 +14,30 @@ import java.nio.ByteOrder;
  * zero whatever they are, and for MXFP4 ties, which go to even here. Blocks are little-endian whatever the buffer's order.
  */
 public enum BlockFormat {
-    F32(DType.F32, 0, FloatCodec.F32, Scales.NONE),
-    F16(DType.F16, 1, FloatCodec.F16, Scales.NONE),
-    Q4_0(DType.Q4_0, 2, new Q32Codec(4, false), Scales.f16(0, 1)),
-    Q4_1(DType.Q4_1, 3, new Q32Codec(4, true), Scales.f16(0, 2)),
-    Q5_0(DType.Q5_0, 6, new Q32Codec(5, false), Scales.f16(0, 1)),
-    Q5_1(DType.Q5_1, 7, new Q32Codec(5, true), Scales.f16(0, 2)),
-    Q8_0(DType.Q8_0, 8, new Q8Codec(), Scales.f16(0, 1)),
-    Q2_K(DType.Q2_K, 10, new Q2kCodec(), Scales.f16(80, 2)),
-    Q3_K(DType.Q3_K, 11, new Q3kCodec(), Scales.f16(108, 1)),
-    Q4_K(DType.Q4_K, 12, new Q45kCodec(4), Scales.f16(0, 2)),
-    Q5_K(DType.Q5_K, 13, new Q45kCodec(5), Scales.f16(0, 2)),
-    Q6_K(DType.Q6_K, 14, new Q6kCodec(), Scales.f16(208, 1)),
-    BF16(DType.BF16, 30, FloatCodec.BF16, Scales.NONE),
-    MXFP4(DType.MXFP4, 39, new Mxfp4Codec(), Scales.NONE),
-    NF4(DType.NF4, BlockFormat.NOT_IN_GGUF, new Nf4Codec(), Scales.f32(0));
+    F32(DType.F32, 0, FloatCodec.F32, BlockScales.NONE),
+    F16(DType.F16, 1, FloatCodec.F16, BlockScales.NONE),
+    Q4_0(DType.Q4_0, 2, new Q4Q5Codec(4, false), BlockScales.f16(0, 1)),
+    Q4_1(DType.Q4_1, 3, new Q4Q5Codec(4, true), BlockScales.f16(0, 2)),
+    Q5_0(DType.Q5_0, 6, new Q4Q5Codec(5, false), BlockScales.f16(0, 1)),
+    Q5_1(DType.Q5_1, 7, new Q4Q5Codec(5, true), BlockScales.f16(0, 2)),
+    Q8_0(DType.Q8_0, 8, new Q8Codec(), BlockScales.f16(0, 1)),
+    Q2_K(DType.Q2_K, 10, new Q2kCodec(), BlockScales.f16(80, 2)),
+    Q3_K(DType.Q3_K, 11, new Q3kCodec(), BlockScales.f16(108, 1)),
+    Q4_K(DType.Q4_K, 12, new Q4kQ5kCodec(4), BlockScales.f16(0, 2)),
+    Q5_K(DType.Q5_K, 13, new Q4kQ5kCodec(5), BlockScales.f16(0, 2)),
+    Q6_K(DType.Q6_K, 14, new Q6kCodec(), BlockScales.f16(208, 1)),
+    BF16(DType.BF16, 30, FloatCodec.BF16, BlockScales.NONE),
+    MXFP4(DType.MXFP4, 39, new Mxfp4Codec(), BlockScales.NONE),
+    NF4(DType.NF4, BlockFormat.NOT_IN_GGUF, new Nf4Codec(), BlockScales.f32(0));
 
     private static final int NOT_IN_GGUF = -1;
 
     private final DType dtype;
     private final int ggufId;
     private final BlockCodec codec;
-    private final Scales scales;
+    private final BlockScales scales;
 
-    BlockFormat(DType dtype, int ggufId, BlockCodec codec, Scales scales) {
+    BlockFormat(DType dtype, int ggufId, BlockCodec codec, BlockScales scales) {
         this.dtype = dtype;
         this.ggufId = ggufId;
         this.codec = codec;
@@ -100,7 +100,7 @@ public enum BlockFormat {
     public void encode(float[] in, int at, int count, ByteBuffer out, int to) {
         check("encode", out, to, in, at, count);
         if (isQuantized()) {
-            Numbers.requireFinite(this, in, at, count);
+            CodecMath.requireFinite(this, in, at, count);
         }
         codec.encode(in, at, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to, count / dtype.blockElements());
     }

@@ -20,8 +20,9 @@ import java.nio.ByteOrder;
  * @param scales rows x groups, little-endian f16 or single bytes
  * @param global 1 unless the scaling is {@code NV}
  */
-public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[] codes, byte[] scales, float global) {
-    public enum Scaling {
+public record Fp4Groups(
+        Fp4Scaling scaling, int rows, int columns, int group, byte[] codes, byte[] scales, float global) {
+    public enum Fp4Scaling {
         HALF,
         MX,
         NV;
@@ -34,38 +35,39 @@ public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[
     private static final float LARGEST_E4M3 = 448;
 
     public Fp4Groups {
-        Groups.check("Fp4Groups", rows, columns, group);
-        Numbers.require(group % 2 == 0, "Fp4Groups", "an even group, got " + group);
-        Groups.size("Fp4Groups codes", rows * Groups.padded(columns, group) / 2, codes.length);
-        Groups.size("Fp4Groups scales", (long) rows * Groups.count(columns, group) * scaling.bytes(), scales.length);
+        ColumnGroups.check("Fp4Groups", rows, columns, group);
+        CodecMath.require(group % 2 == 0, "Fp4Groups", "an even group, got " + group);
+        ColumnGroups.size("Fp4Groups codes", rows * ColumnGroups.padded(columns, group) / 2, codes.length);
+        ColumnGroups.size(
+                "Fp4Groups scales", (long) rows * ColumnGroups.count(columns, group) * scaling.bytes(), scales.length);
     }
 
     /** With scales in half precision. */
     public static Fp4Groups encode(float[] w, int rows, int columns, int group) {
-        return encode(Scaling.HALF, w, rows, columns, group, 1);
+        return encode(Fp4Scaling.HALF, w, rows, columns, group, 1);
     }
 
     public static Fp4Groups encodeMx(float[] w, int rows, int columns) {
-        return encode(Scaling.MX, w, rows, columns, 32, 1);
+        return encode(Fp4Scaling.MX, w, rows, columns, 32, 1);
     }
 
     public static Fp4Groups encodeNv(float[] w, int rows, int columns) {
-        float absmax = Numbers.absmax(w, 0, w.length);
-        return encode(Scaling.NV, w, rows, columns, 16, absmax == 0 ? 1 : LARGEST_E4M3 * E2m1.LARGEST / absmax);
+        float absmax = CodecMath.absmax(w, 0, w.length);
+        return encode(Fp4Scaling.NV, w, rows, columns, 16, absmax == 0 ? 1 : LARGEST_E4M3 * E2m1.LARGEST / absmax);
     }
 
-    private static Fp4Groups encode(Scaling scaling, float[] w, int rows, int columns, int group, float global) {
-        Groups.check("Fp4Groups", rows, columns, group);
-        Groups.size("Fp4Groups weights", (long) rows * columns, w.length);
-        Numbers.requireFinite("Fp4Groups", w, 0, w.length);
-        int groups = Groups.count(columns, group);
+    private static Fp4Groups encode(Fp4Scaling scaling, float[] w, int rows, int columns, int group, float global) {
+        ColumnGroups.check("Fp4Groups", rows, columns, group);
+        ColumnGroups.size("Fp4Groups weights", (long) rows * columns, w.length);
+        CodecMath.requireFinite("Fp4Groups", w, 0, w.length);
+        int groups = ColumnGroups.count(columns, group);
         byte[] scales = new byte[rows * groups * scaling.bytes()];
-        byte[] codes = new byte[(int) (rows * Groups.padded(columns, group) / 2)];
+        byte[] codes = new byte[(int) (rows * ColumnGroups.padded(columns, group) / 2)];
         Fp4Groups coded = new Fp4Groups(scaling, rows, columns, group, codes, scales, global);
         for (int g = 0; g < rows * groups; g++) {
             int from = g / groups * columns + g % groups * group;
-            int count = Groups.length(columns, group, g % groups);
-            coded.putScale(g, Numbers.absmax(w, from, count));
+            int count = ColumnGroups.length(columns, group, g % groups);
+            coded.putScale(g, CodecMath.absmax(w, from, count));
             float scale = coded.scale(g);
             for (int i = 0; i < count && scale > 0; i++) {
                 int at = g * group + i;
@@ -77,7 +79,7 @@ public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[
 
     private void putScale(int g, float absmax) {
         switch (scaling) {
-            case HALF -> Numbers.putHalf(f16Scales(), 2 * g, absmax / E2m1.LARGEST);
+            case HALF -> CodecMath.putFp16(f16Scales(), 2 * g, absmax / E2m1.LARGEST);
             case MX -> scales[g] = (byte) E2m1.exponent(absmax);
             case NV -> scales[g] = Fp8.E4M3.narrow(global * (absmax / E2m1.LARGEST));
         }
@@ -85,7 +87,7 @@ public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[
 
     private float scale(int g) {
         return switch (scaling) {
-            case HALF -> Numbers.half(f16Scales(), 2 * g);
+            case HALF -> CodecMath.fp16(f16Scales(), 2 * g);
             case MX -> Fp8.power(scales[g]);
             case NV -> Fp8.E4M3.widen(scales[g]) / global;
         };
@@ -106,10 +108,10 @@ public record Fp4Groups(Scaling scaling, int rows, int columns, int group, byte[
 
     /** One row of weights. */
     public void decode(int row, float[] out, int at) {
-        int groups = Groups.count(columns, group);
+        int groups = ColumnGroups.count(columns, group);
         for (int g = 0; g < groups; g++) {
             float scale = scale(row * groups + g);
-            for (int i = 0; i < Groups.length(columns, group, g); i++) {
+            for (int i = 0; i < ColumnGroups.length(columns, group, g); i++) {
                 int code = (row * groups + g) * group + i;
                 out[at + g * group + i] = E2m1.value(codes[code / 2] >> 4 * (code & 1)) * scale;
             }

@@ -60,7 +60,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
         for (int r = 0; r < count; r++) {
             for (int j = 0; j < n; j++) {
                 int i = (row + r) * groups + chosen[j];
-                out[scales + j * lanes + r] = Numbers.half(in, halves + Short.BYTES * i);
+                out[scales + j * lanes + r] = CodecMath.fp16(in, halves + Short.BYTES * i);
                 out[zeros + j * lanes + r] = (in.get(nibbles + i / 2) >> i % 2 * 4 & 15) + 1 & 15;
             }
         }
@@ -94,7 +94,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
     /** Symmetric, groups of neighbours, as {@link Int4Gptq#encode}. */
     @Override
     public void encode(float[] w, int rows, int columns, ByteBuffer out) {
-        Numbers.requireFinite(type, w, 0, w.length);
+        CodecMath.requireFinite(type, w, 0, w.length);
         int groups = groups(columns);
         int group = groups == 0 ? 1 : columns / groups;
         ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);

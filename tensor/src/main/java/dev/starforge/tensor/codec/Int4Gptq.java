@@ -22,13 +22,13 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
     static final int MIDDLE = 8;
 
     public Int4Gptq {
-        Groups.check("Int4Gptq", in, out, 1);
-        Numbers.require(
+        ColumnGroups.check("Int4Gptq", in, out, 1);
+        CodecMath.require(
                 in % 8 == 0 && out % 8 == 0 && out > 0, "Int4Gptq", "in and out in eights, got " + in + " and " + out);
-        Groups.size("Int4Gptq qweight", (long) in / 8 * out, qweight.length);
-        Groups.size("Int4Gptq scales", (long) scales.length / out * out, scales.length);
-        Groups.size("Int4Gptq qzeros", scales.length / 8, qzeros.length);
-        Groups.size("Int4Gptq g_idx", in, gIdx.length);
+        ColumnGroups.size("Int4Gptq qweight", (long) in / 8 * out, qweight.length);
+        ColumnGroups.size("Int4Gptq scales", (long) scales.length / out * out, scales.length);
+        ColumnGroups.size("Int4Gptq qzeros", scales.length / 8, qzeros.length);
+        ColumnGroups.size("Int4Gptq g_idx", in, gIdx.length);
         for (int g : gIdx) {
             if (g < 0 || g >= scales.length / out) {
                 throw new ShapeException("Int4Gptq g_idx: group " + g + ", expected 0.." + (scales.length / out - 1));
@@ -38,10 +38,10 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
 
     /** Symmetric rounding of out x in weights: the zero point is 8, and the largest magnitude of a group becomes 7.5. */
     public static Int4Gptq encode(float[] w, int out, int in, int group) {
-        Groups.check("Int4Gptq", out, in, group);
-        Groups.size("Int4Gptq weights", (long) out * in, w.length);
-        Numbers.requireFinite("Int4Gptq", w, 0, w.length);
-        int groups = Groups.count(in, group);
+        ColumnGroups.check("Int4Gptq", out, in, group);
+        ColumnGroups.size("Int4Gptq weights", (long) out * in, w.length);
+        CodecMath.requireFinite("Int4Gptq", w, 0, w.length);
+        int groups = ColumnGroups.count(in, group);
         byte[] codes = new byte[w.length];
         byte[] zeros = new byte[groups * out];
         short[] scales = new short[groups * out];
@@ -52,7 +52,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         for (int o = 0; o < out; o++) {
             for (int g = 0; g < groups; g++) {
                 int from = o * in + g * group;
-                int count = Groups.length(in, group, g);
+                int count = ColumnGroups.length(in, group, g);
                 float scale = scale(w, from, count);
                 scales[g * out + o] = Float.floatToFloat16(scale);
                 zeros[g * out + o] = MIDDLE;
@@ -66,11 +66,11 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
 
     /** The scale of a group of weights that are rounded symmetrically. */
     static float scale(float[] w, int from, int count) {
-        return Numbers.roundToHalf(Numbers.absmax(w, from, count) / 7.5f);
+        return CodecMath.roundToFp16(CodecMath.absmax(w, from, count) / 7.5f);
     }
 
     static int code(float w, float scale) {
-        return scale == 0 ? MIDDLE : Numbers.nearest(w / scale, -8, 7) + MIDDLE;
+        return scale == 0 ? MIDDLE : CodecMath.nearest(w / scale, -8, 7) + MIDDLE;
     }
 
     /** The type that keeps such a projection quantized: that of its number of groups; empty where its inputs are not whole ones. */
@@ -95,8 +95,8 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
      * @param zeros groups x out, 0 to 15; 0 is stored as 15, which some readers take for 16, so 1 to 15 is safer
      */
     public static Int4Gptq pack(byte[] codes, int out, int in, byte[] zeros, short[] scales, int[] gIdx) {
-        Groups.size("Int4Gptq codes", (long) out * in, codes.length);
-        Groups.size("Int4Gptq zeros", scales.length, zeros.length);
+        ColumnGroups.size("Int4Gptq codes", (long) out * in, codes.length);
+        ColumnGroups.size("Int4Gptq zeros", scales.length, zeros.length);
         int[] qweight = new int[in / 8 * out];
         for (int i = 0; i < in / 8 * 8; i++) {
             for (int o = 0; o < out; o++) {

@@ -16,12 +16,13 @@ import java.util.Arrays;
  */
 public record Int4Packed(int rows, int columns, int[] packed, float[] scales, int[] zeros, int[] groups) {
     public Int4Packed {
-        Groups.check("Int4Packed", rows, columns, 1);
-        Numbers.require(rows > 0 && scales.length % rows == 0, "Int4Packed", "scales for each of " + rows + " rows");
+        ColumnGroups.check("Int4Packed", rows, columns, 1);
+        CodecMath.require(rows > 0 && scales.length % rows == 0, "Int4Packed", "scales for each of " + rows + " rows");
         int perRow = scales.length / rows;
-        Groups.size("Int4Packed weight_packed", (long) rows * Math.ceilDiv(columns, 8), packed.length);
-        Groups.size("Int4Packed zeros", zeros.length == 0 ? 0 : (long) Math.ceilDiv(rows, 8) * perRow, zeros.length);
-        Groups.size("Int4Packed groups", columns, groups.length);
+        ColumnGroups.size("Int4Packed weight_packed", (long) rows * Math.ceilDiv(columns, 8), packed.length);
+        ColumnGroups.size(
+                "Int4Packed zeros", zeros.length == 0 ? 0 : (long) Math.ceilDiv(rows, 8) * perRow, zeros.length);
+        ColumnGroups.size("Int4Packed groups", columns, groups.length);
         for (int g : groups) {
             if (g < 0 || g >= perRow) {
                 throw new ShapeException("Int4Packed groups: group " + g + ", expected 0.." + (perRow - 1));
@@ -31,20 +32,20 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
 
     /** Symmetric rounding; the largest magnitude of a group becomes 7.5, and scales are rounded to their type first. */
     public static Int4Packed encode(float[] w, int rows, int columns, int group, DType scaleType) {
-        Groups.check("Int4Packed", rows, columns, group);
-        Groups.size("Int4Packed weights", (long) rows * columns, w.length);
-        Numbers.requireFinite("Int4Packed", w, 0, w.length);
-        int perRow = Groups.count(columns, group);
+        ColumnGroups.check("Int4Packed", rows, columns, group);
+        ColumnGroups.size("Int4Packed weights", (long) rows * columns, w.length);
+        CodecMath.requireFinite("Int4Packed", w, 0, w.length);
+        int perRow = ColumnGroups.count(columns, group);
         float[] scales = new float[rows * perRow];
         byte[] codes = new byte[w.length];
         for (int g = 0; g < scales.length; g++) {
             int from = g / perRow * columns + g % perRow * group;
-            int count = Groups.length(columns, group, g % perRow);
-            float exact = Numbers.absmax(w, from, count) / 7.5f;
+            int count = ColumnGroups.length(columns, group, g % perRow);
+            float exact = CodecMath.absmax(w, from, count) / 7.5f;
             float scale = scaleType == DType.F32 ? exact : scaleType.widen(scaleType.narrow(exact));
             scales[g] = scale;
             for (int i = from; i < from + count && scale > 0; i++) {
-                codes[i] = (byte) Numbers.nearest(w[i] / scale, -8, 7);
+                codes[i] = (byte) CodecMath.nearest(w[i] / scale, -8, 7);
             }
         }
         int[] groups = new int[columns];
@@ -54,7 +55,7 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
 
     /** Codes -8 to 7 of each row, eight to a word. */
     public static int[] pack(byte[] codes, int rows, int columns) {
-        Groups.size("Int4Packed codes", (long) rows * columns, codes.length);
+        ColumnGroups.size("Int4Packed codes", (long) rows * columns, codes.length);
         int words = Math.ceilDiv(columns, 8);
         int[] packed = new int[rows * words];
         for (int i = 0; i < codes.length; i++) {

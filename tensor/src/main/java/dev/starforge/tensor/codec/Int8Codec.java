@@ -38,7 +38,7 @@ final class Int8Codec implements GroupCodec {
         int perRow = columns / GROUP;
         for (int i = 0; i < count; i++) {
             for (int g = 0; g < groups; g++) {
-                out[at + g * lanes + i] = Numbers.half(in, scales + Short.BYTES * ((row + i) * perRow + first + g));
+                out[at + g * lanes + i] = CodecMath.fp16(in, scales + Short.BYTES * ((row + i) * perRow + first + g));
             }
         }
     }

@@ -13,29 +13,29 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
     public static final int DEFAULT_GROUP = 128;
 
     public Int8Groups {
-        Groups.check("Int8Groups", rows, columns, group);
-        Groups.size("Int8Groups codes", rows * Groups.padded(columns, group), codes.length);
-        Groups.size("Int8Groups scales", rows * (long) Groups.count(columns, group), scales.length);
+        ColumnGroups.check("Int8Groups", rows, columns, group);
+        ColumnGroups.size("Int8Groups codes", rows * ColumnGroups.padded(columns, group), codes.length);
+        ColumnGroups.size("Int8Groups scales", rows * (long) ColumnGroups.count(columns, group), scales.length);
     }
 
     public static Int8Groups encode(float[] w, int rows, int columns, int group) {
-        Groups.check("Int8Groups", rows, columns, group);
-        Groups.size("Int8Groups weights", (long) rows * columns, w.length);
-        Numbers.requireFinite("Int8Groups", w, 0, w.length);
-        int groups = Groups.count(columns, group);
-        byte[] codes = new byte[(int) (rows * Groups.padded(columns, group))];
+        ColumnGroups.check("Int8Groups", rows, columns, group);
+        ColumnGroups.size("Int8Groups weights", (long) rows * columns, w.length);
+        CodecMath.requireFinite("Int8Groups", w, 0, w.length);
+        int groups = ColumnGroups.count(columns, group);
+        byte[] codes = new byte[(int) (rows * ColumnGroups.padded(columns, group))];
         short[] scales = new short[rows * groups];
         for (int g = 0; g < scales.length; g++) {
             int from = g / groups * columns + g % groups * group;
-            int count = Groups.length(columns, group, g % groups);
-            float scale = Numbers.absmax(w, from, count) / 127;
+            int count = ColumnGroups.length(columns, group, g % groups);
+            float scale = CodecMath.absmax(w, from, count) / 127;
             scales[g] = Float.floatToFloat16(scale);
-            Numbers.require(
+            CodecMath.require(
                     Float.isFinite(Float.float16ToFloat(scales[g])),
                     "Int8Groups",
                     "scales that a half can hold, got " + scale + " in group " + g);
             for (int i = 0; i < count && scale > 0; i++) {
-                codes[g * group + i] = (byte) Numbers.nearest(w[from + i] / scale, -128, 127);
+                codes[g * group + i] = (byte) CodecMath.nearest(w[from + i] / scale, -128, 127);
             }
         }
         return new Int8Groups(rows, columns, group, codes, scales);
@@ -52,7 +52,7 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
 
     /** One row of weights. */
     public void decode(int row, float[] out, int at) {
-        int groups = Groups.count(columns, group);
+        int groups = ColumnGroups.count(columns, group);
         for (int c = 0; c < columns; c++) {
             float scale = Float.float16ToFloat(scales[row * groups + c / group]);
             out[at + c] = codes[row * groups * group + c] * scale;

@@ -13,7 +13,7 @@ record Mxfp4Codec() implements BlockCodec {
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         for (int b = 0; b < blocks; b++, from += BYTES, at += 2 * HALF) {
-            float scale = Math.scalb(1f, Numbers.unsigned(in, from) - 128);
+            float scale = Math.scalb(1f, CodecMath.unsigned(in, from) - 128);
             for (int i = 0; i < HALF; i++) {
                 int pair = in.get(from + 1 + i);
                 out[at + i] = (int) (2 * E2m1.value(pair)) * scale;
@@ -25,7 +25,7 @@ record Mxfp4Codec() implements BlockCodec {
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
         for (int b = 0; b < blocks; b++, to += BYTES, at += 2 * HALF) {
-            int exponent = E2m1.exponent(Numbers.absmax(in, at, 2 * HALF));
+            int exponent = E2m1.exponent(CodecMath.absmax(in, at, 2 * HALF));
             float scale = Fp8.power((byte) exponent);
             out.put(to, (byte) exponent);
             for (int i = 0; i < HALF; i++) {

@@ -71,9 +71,9 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
          */
         record Nested(byte[] codes, float[] map, float[] absmax, int block, float offset) implements Absmax {
             public Nested {
-                Groups.size("Nf4 nested map", 256, map.length);
-                Numbers.require(block > 0, "Nf4", "a nested block above 0, got " + block);
-                Groups.size("Nf4 nested absmax", Math.ceilDiv(codes.length, block), absmax.length);
+                ColumnGroups.size("Nf4 nested map", 256, map.length);
+                CodecMath.require(block > 0, "Nf4", "a nested block above 0, got " + block);
+                ColumnGroups.size("Nf4 nested absmax", Math.ceilDiv(codes.length, block), absmax.length);
             }
 
             @Override
@@ -89,9 +89,9 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
     }
 
     public Nf4 {
-        Numbers.require(size >= 0 && block > 0, "Nf4", "a size and a block above 0, got " + size + " and " + block);
-        Groups.size("Nf4 codes", Math.ceilDiv(size, 2), codes.length);
-        Groups.size("Nf4 absmax", Math.ceilDiv(size, block), absmax.blocks());
+        CodecMath.require(size >= 0 && block > 0, "Nf4", "a size and a block above 0, got " + size + " and " + block);
+        ColumnGroups.size("Nf4 codes", Math.ceilDiv(size, 2), codes.length);
+        ColumnGroups.size("Nf4 absmax", Math.ceilDiv(size, block), absmax.blocks());
     }
 
     /** The sixteen values. */
@@ -106,15 +106,15 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
 
     /** With float32 magnitudes. */
     public static Nf4 encode(float[] w, int block) {
-        Numbers.require(block > 0, "Nf4", "a block above 0, got " + block);
-        Numbers.requireFinite("Nf4", w, 0, w.length);
+        CodecMath.require(block > 0, "Nf4", "a block above 0, got " + block);
+        CodecMath.requireFinite("Nf4", w, 0, w.length);
         float[] absmax = new float[Math.ceilDiv(w.length, block)];
         byte[] codes = new byte[Math.ceilDiv(w.length, 2)];
         for (int b = 0; b < absmax.length; b++) {
             int from = b * block;
             int end = from + Math.min(block, w.length - from);
-            absmax[b] = Numbers.absmax(w, from, end - from);
-            float inverse = Numbers.inverse(absmax[b]);
+            absmax[b] = CodecMath.absmax(w, from, end - from);
+            float inverse = CodecMath.inverse(absmax[b]);
             for (int i = from; i < end; i++) {
                 codes[i / 2] |= (byte) (code(w[i] * inverse) << ((i & 1) == 0 ? 4 : 0));
             }
@@ -133,9 +133,9 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
 
     /** The largest magnitude of each block of {@link #DEFAULT_BLOCK} of the first {@code count} weights, to {@code out}. */
     public static void magnitudes(float[] w, int count, float[] out, int at) {
-        Numbers.requireFinite("Nf4", w, 0, count);
+        CodecMath.requireFinite("Nf4", w, 0, count);
         for (int from = 0; from < count; from += DEFAULT_BLOCK) {
-            out[at++] = Numbers.absmax(w, from, Math.min(DEFAULT_BLOCK, count - from));
+            out[at++] = CodecMath.absmax(w, from, Math.min(DEFAULT_BLOCK, count - from));
         }
     }
 
@@ -165,8 +165,8 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         for (int b = 0; b < absmax.length; b++) {
             int from = b * NESTED_BLOCK;
             int end = Math.min(values.length, from + NESTED_BLOCK);
-            absmax[b] = Numbers.absmax(centred, from, end - from);
-            float inverse = Numbers.inverse(absmax[b]);
+            absmax[b] = CodecMath.absmax(centred, from, end - from);
+            float inverse = CodecMath.inverse(absmax[b]);
             for (int i = from; i < end; i++) {
                 codes[i] = (byte) nearest(DYNAMIC_MAP, centred[i] * inverse);
             }

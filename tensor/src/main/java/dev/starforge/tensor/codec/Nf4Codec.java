@@ -27,8 +27,8 @@ final class Nf4Codec implements BlockCodec {
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
         for (int block = 0; block < blocks; block++) {
-            float absmax = Numbers.absmax(in, at, SIZE);
-            float inverse = Numbers.inverse(absmax);
+            float absmax = CodecMath.absmax(in, at, SIZE);
+            float inverse = CodecMath.inverse(absmax);
             out.putFloat(to, absmax);
             for (int i = 0; i < SIZE; i += 2) {
                 int pair = Nf4.code(in[at + i] * inverse) << 4 | Nf4.code(in[at + i + 1] * inverse);

@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 /**
  * Q2_K: 256 weights in sixteen sub-blocks of 16, each with a four-bit scale (low nibble) and offset (high nibble) in
  * units of the block's d and m; a weight is {@code (d * scale) * q - (m * offset)}. A block is sixteen bytes of scales,
- * 64 bytes of codes ({@link TwoBits}), d and m.
+ * 64 bytes of codes ({@link KQuantTwoBits}), d and m.
  */
 record Q2kCodec() implements BlockCodec {
     private static final int SUB = 16;
@@ -19,14 +19,14 @@ record Q2kCodec() implements BlockCodec {
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         for (int b = 0; b < blocks; b++, from += BYTES, at += SUB * SUBS) {
-            float d = Numbers.half(in, from + D);
-            float m = Numbers.half(in, from + M);
+            float d = CodecMath.fp16(in, from + D);
+            float m = CodecMath.fp16(in, from + M);
             for (int s = 0; s < SUBS; s++) {
                 int packed = in.get(from + s);
                 float scale = d * (packed & 15);
                 float shift = m * (packed >> 4 & 15);
                 for (int i = s * SUB; i < (s + 1) * SUB; i++) {
-                    out[at + i] = scale * TwoBits.get(in, from + CODES, i) - shift;
+                    out[at + i] = scale * KQuantTwoBits.get(in, from + CODES, i) - shift;
                 }
             }
         }
@@ -40,7 +40,7 @@ record Q2kCodec() implements BlockCodec {
     }
 
     private static void encode(float[] in, int at, ByteBuffer out, int to) {
-        ScaleSearch.Affine[] fits = new ScaleSearch.Affine[SUBS];
+        ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
         float largestScale = 0;
         float largestShift = 0;
         for (int s = 0; s < SUBS; s++) {
@@ -52,22 +52,22 @@ record Q2kCodec() implements BlockCodec {
             largestScale = Math.max(largestScale, fits[s].scale());
             largestShift = Math.max(largestShift, fits[s].shift());
         }
-        Numbers.putHalf(out, to + D, largestScale / 15);
-        Numbers.putHalf(out, to + M, largestShift / 15);
-        float d = Numbers.half(out, to + D);
-        float m = Numbers.half(out, to + M);
+        CodecMath.putFp16(out, to + D, largestScale / 15);
+        CodecMath.putFp16(out, to + M, largestShift / 15);
+        float d = CodecMath.fp16(out, to + D);
+        float m = CodecMath.fp16(out, to + M);
         float perScale = largestScale > 0 ? 15 / largestScale : 0;
         float perShift = largestShift > 0 ? 15 / largestShift : 0;
         int[] codes = new int[SUB * SUBS];
         for (int s = 0; s < SUBS; s++) {
-            int scale = Numbers.nearest(perScale * fits[s].scale(), 0, 15);
-            int offset = Numbers.nearest(perShift * fits[s].shift(), 0, 15);
+            int scale = CodecMath.nearest(perScale * fits[s].scale(), 0, 15);
+            int offset = CodecMath.nearest(perShift * fits[s].shift(), 0, 15);
             out.put(to + s, (byte) (scale | offset << 4));
             float step = d * scale;
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
-                codes[i] = Numbers.nearest((in[at + i] + m * offset) / step, 0, 3);
+                codes[i] = CodecMath.nearest((in[at + i] + m * offset) / step, 0, 3);
             }
         }
-        TwoBits.put(out, to + CODES, codes);
+        KQuantTwoBits.put(out, to + CODES, codes);
     }
 }

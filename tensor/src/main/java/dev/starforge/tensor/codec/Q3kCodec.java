@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 /**
  * Q3_K: 256 weights in sixteen sub-blocks of 16, each with a six-bit scale less 32 in units of the block's d; a weight is
  * {@code (d * scale) * (q - 4)}. A block is 32 bytes of third bits (byte i holds bit r for element i of run r of 32), 64
- * bytes of the lower two ({@link TwoBits}), twelve bytes of scales and d.
+ * bytes of the lower two ({@link KQuantTwoBits}), twelve bytes of scales and d.
  */
 record Q3kCodec() implements BlockCodec {
     private static final int SUB = 16;
@@ -18,12 +18,12 @@ record Q3kCodec() implements BlockCodec {
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         for (int b = 0; b < blocks; b++, from += BYTES, at += SUB * SUBS) {
-            float d = Numbers.half(in, from + D);
+            float d = CodecMath.fp16(in, from + D);
             for (int s = 0; s < SUBS; s++) {
                 float scale = d * scale(in, from + SCALES, s);
                 for (int i = s * SUB; i < (s + 1) * SUB; i++) {
                     int third = in.get(from + i % 32) >> i / 32 & 1;
-                    out[at + i] = scale * (TwoBits.get(in, from + CODES, i) + 4 * third - 4);
+                    out[at + i] = scale * (KQuantTwoBits.get(in, from + CODES, i) + 4 * third - 4);
                 }
             }
         }
@@ -41,25 +41,25 @@ record Q3kCodec() implements BlockCodec {
         for (int s = 0; s < SUBS; s++) {
             scales[s] = ScaleSearch.descent(in, at + s * SUB, SUB, 4);
         }
-        float extreme = Numbers.extreme(scales, 0, SUBS);
+        float extreme = CodecMath.extreme(scales, 0, SUBS);
         float perScale = extreme == 0 ? 0 : -32 / extreme;
-        Numbers.putHalf(out, to + D, Numbers.inverse(perScale));
-        float d = Numbers.half(out, to + D);
+        CodecMath.putFp16(out, to + D, CodecMath.inverse(perScale));
+        float d = CodecMath.fp16(out, to + D);
         int[] codes = new int[SUB * SUBS];
         int[] packed = new int[12];
         for (int s = 0; s < SUBS; s++) {
-            int scale = Numbers.nearest(perScale * scales[s], -32, 31);
+            int scale = CodecMath.nearest(perScale * scales[s], -32, 31);
             packed[s % 8] |= (scale + 32 & 15) << s / 8 * 4;
             packed[8 + s % 4] |= scale + 32 >> 4 << s / 4 * 2;
             float step = d * scale;
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
-                codes[i] = Numbers.nearest(in[at + i] / step, -4, 3) + 4;
+                codes[i] = CodecMath.nearest(in[at + i] / step, -4, 3) + 4;
             }
         }
         for (int i = 0; i < packed.length; i++) {
             out.put(to + SCALES + i, (byte) packed[i]);
         }
-        TwoBits.put(out, to + CODES, codes);
+        KQuantTwoBits.put(out, to + CODES, codes);
         for (int i = 0; i < 32; i++) {
             int thirds = 0;
             for (int run = 0; run < 8; run++) {

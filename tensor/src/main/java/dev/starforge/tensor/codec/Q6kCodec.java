@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 /**
  * Q6_K: 256 weights in sixteen sub-blocks of 16, each with a signed byte as scale in units of the block's d; a weight is
  * {@code (d * scale) * (q - 32)}. A block is 128 bytes of low nibbles (byte i of a half's 64 holds elements i and i + 64
- * of that half of the block), 64 bytes of the upper two bits ({@link TwoBits}), the scales and d.
+ * of that half of the block), 64 bytes of the upper two bits ({@link KQuantTwoBits}), the scales and d.
  */
 record Q6kCodec() implements BlockCodec {
     private static final int SUB = 16;
@@ -18,12 +18,12 @@ record Q6kCodec() implements BlockCodec {
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         for (int b = 0; b < blocks; b++, from += BYTES, at += SUB * SUBS) {
-            float d = Numbers.half(in, from + D);
+            float d = CodecMath.fp16(in, from + D);
             for (int s = 0; s < SUBS; s++) {
                 float scale = d * in.get(from + SCALES + s);
                 for (int i = s * SUB; i < (s + 1) * SUB; i++) {
                     int low = in.get(from + nibble(i)) >> shift(i) & 15;
-                    out[at + i] = scale * ((low | TwoBits.get(in, from + UPPER, i) << 4) - 32);
+                    out[at + i] = scale * ((low | KQuantTwoBits.get(in, from + UPPER, i) << 4) - 32);
                 }
             }
         }
@@ -41,17 +41,17 @@ record Q6kCodec() implements BlockCodec {
         for (int s = 0; s < SUBS; s++) {
             scales[s] = ScaleSearch.symmetric(in, at + s * SUB, SUB, 32);
         }
-        float extreme = Numbers.extreme(scales, 0, SUBS);
+        float extreme = CodecMath.extreme(scales, 0, SUBS);
         float perScale = extreme == 0 ? 0 : -128 / extreme;
-        Numbers.putHalf(out, to + D, Numbers.inverse(perScale));
-        float d = Numbers.half(out, to + D);
+        CodecMath.putFp16(out, to + D, CodecMath.inverse(perScale));
+        float d = CodecMath.fp16(out, to + D);
         int[] codes = new int[SUB * SUBS];
         for (int s = 0; s < SUBS; s++) {
-            int scale = Numbers.nearest(perScale * scales[s], -128, 127);
+            int scale = CodecMath.nearest(perScale * scales[s], -128, 127);
             out.put(to + SCALES + s, (byte) scale);
             float step = d * scale;
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
-                codes[i] = Numbers.nearest(in[at + i] / step, -32, 31) + 32;
+                codes[i] = CodecMath.nearest(in[at + i] / step, -32, 31) + 32;
             }
         }
         int[] upper = new int[codes.length];
@@ -61,7 +61,7 @@ record Q6kCodec() implements BlockCodec {
                 out.put(to + nibble(i), (byte) (codes[i] & 15 | (codes[i + 64] & 15) << 4));
             }
         }
-        TwoBits.put(out, to + UPPER, upper);
+        KQuantTwoBits.put(out, to + UPPER, upper);
     }
 
     private static int nibble(int i) {

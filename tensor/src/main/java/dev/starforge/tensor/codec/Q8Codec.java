@@ -10,7 +10,7 @@ record Q8Codec() implements BlockCodec {
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         for (int b = 0; b < blocks; b++, from += BYTES, at += SIZE) {
-            float d = Numbers.half(in, from);
+            float d = CodecMath.fp16(in, from);
             for (int i = 0; i < SIZE; i++) {
                 out[at + i] = in.get(from + 2 + i) * d;
             }
@@ -20,9 +20,9 @@ record Q8Codec() implements BlockCodec {
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
         for (int b = 0; b < blocks; b++, to += BYTES, at += SIZE) {
-            float d = Numbers.absmax(in, at, SIZE) / 127;
-            float inverse = Numbers.inverse(d);
-            Numbers.putHalf(out, to, d);
+            float d = CodecMath.absmax(in, at, SIZE) / 127;
+            float inverse = CodecMath.inverse(d);
+            CodecMath.putFp16(out, to, d);
             for (int i = 0; i < SIZE; i++) {
                 double scaled = in[at + i] * inverse;
                 out.put(to + 2 + i, (byte) (scaled + Math.copySign(0.5, scaled)));

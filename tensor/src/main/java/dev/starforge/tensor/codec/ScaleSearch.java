@@ -12,13 +12,13 @@ final class ScaleSearch {
     private ScaleSearch() {}
 
     /** {@code x ~ scale * code - shift} with codes from 0. */
-    record Affine(float scale, float shift) {}
+    record AffineFit(float scale, float shift) {}
 
     /** A ladder of grids: {@code first + i * step} codes more than {@code top}, for i from 0 to {@code steps}. */
     record Ladder(int top, float first, float step, int steps) {}
 
     /** Scale and offset of least weighted error, which is counted in squares, or in magnitudes if {@code linear}. */
-    static Affine affine(float[] x, int at, float[] weights, Ladder ladder, boolean linear) {
+    static AffineFit affine(float[] x, int at, float[] weights, Ladder ladder, boolean linear) {
         int n = weights.length;
         float min = Math.min(0, x[at]);
         float max = x[at];
@@ -31,7 +31,7 @@ final class ScaleSearch {
             wx += weights[i] * x[at + i];
         }
         if (max == min) {
-            return new Affine(0, -min);
+            return new AffineFit(0, -min);
         }
         int[] codes = new int[n];
         float density = ladder.top() / (max - min);
@@ -66,12 +66,12 @@ final class ScaleSearch {
                 }
             }
         }
-        return new Affine(scale, -min);
+        return new AffineFit(scale, -min);
     }
 
     private static void round(float[] x, int at, float min, float density, int top, int[] codes) {
         for (int i = 0; i < codes.length; i++) {
-            codes[i] = Numbers.nearest(density * (x[at + i] - min), 0, top);
+            codes[i] = CodecMath.nearest(density * (x[at + i] - min), 0, top);
         }
     }
 
@@ -87,7 +87,7 @@ final class ScaleSearch {
 
     /** {@code x ~ scale * code} with codes from {@code -half} to {@code half - 1}; large weights count by their square. */
     static float symmetric(float[] x, int at, int n, int half) {
-        float extreme = Numbers.extreme(x, at, n);
+        float extreme = CodecMath.extreme(x, at, n);
         if (Math.abs(extreme) < NOTHING) {
             return 0;
         }
@@ -99,7 +99,7 @@ final class ScaleSearch {
             float xl = 0;
             float ll = 0;
             for (int i = at; i < at + n; i++) {
-                int code = Numbers.nearest(density * x[i], -half, half - 1);
+                int code = CodecMath.nearest(density * x[i], -half, half - 1);
                 float weight = x[i] * x[i];
                 xl += weight * x[i] * code;
                 ll += weight * code * code;
@@ -117,7 +117,7 @@ final class ScaleSearch {
      * until none moves, at most five times round.
      */
     static float descent(float[] x, int at, int n, int half) {
-        float extreme = Numbers.extreme(x, at, n);
+        float extreme = CodecMath.extreme(x, at, n);
         if (Math.abs(extreme) < NOTHING) {
             return 0;
         }
@@ -125,7 +125,7 @@ final class ScaleSearch {
         float xl = 0;
         float ll = 0;
         for (int i = 0; i < n; i++) {
-            codes[i] = Numbers.nearest(-half / extreme * x[at + i], -half, half - 1);
+            codes[i] = CodecMath.nearest(-half / extreme * x[at + i], -half, half - 1);
             float weight = x[at + i] * x[at + i];
             xl += weight * x[at + i] * codes[i];
             ll += weight * codes[i] * codes[i];
@@ -138,7 +138,7 @@ final class ScaleSearch {
                 float newXl = xl - weight * x[at + i] * codes[i];
                 float newLl = ll - weight * codes[i] * codes[i];
                 if (newXl > 0) {
-                    int code = Numbers.nearest(x[at + i] * newLl / newXl, -half, half - 1);
+                    int code = CodecMath.nearest(x[at + i] * newLl / newXl, -half, half - 1);
                     newXl += weight * x[at + i] * code;
                     newLl += weight * code * code;
                     if (code != codes[i] && newLl > 0 && newXl * newXl * ll > xl * xl * newLl) {

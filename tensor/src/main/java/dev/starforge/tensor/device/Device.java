@@ -2,7 +2,8 @@ package dev.starforge.tensor.device;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.DeviceMemory;
-import dev.starforge.tensor.EagerOps;
+import dev.starforge.tensor.FileRegion;
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;

@@ -1,6 +1,8 @@
 package dev.starforge.tensor.device;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Op;

@@ -9,9 +9,9 @@ import java.util.List;
  * @param found its devices; empty when it cannot be used here
  * @param reason why it can or cannot be used, for people
  */
-public record Probe(List<Found> found, String reason) {
+public record Probe(List<DetectedDevice> devices, String reason) {
     public Probe {
-        found = List.copyOf(found);
+        devices = List.copyOf(devices);
     }
 
     public static Probe missing(String reason) {
@@ -30,7 +30,7 @@ public record Probe(List<Found> found, String reason) {
      * @param attentionReason why that one
      * @param detail compute capability, instruction set, driver
      */
-    public record Found(
+    public record DetectedDevice(
             int index,
             String name,
             long memoryBytes,
@@ -39,7 +39,7 @@ public record Probe(List<Found> found, String reason) {
             String attention,
             String attentionReason,
             String detail) {
-        public Found {
+        public DetectedDevice {
             computes = List.copyOf(computes);
             if (!computes.contains(DType.F32)) {
                 throw new DeviceException(name + ": computes in " + computes + ", expected F32 among them");

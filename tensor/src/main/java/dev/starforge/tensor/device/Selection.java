@@ -45,7 +45,7 @@ public record Selection(Backend backend, String reason, Map<String, String> othe
                 continue;
             }
             Probe probe = backend.probe();
-            if (probe.found().isEmpty()) {
+            if (probe.devices().isEmpty()) {
                 others.put(backend.name(), probe.reason());
             } else {
                 chosen = backend;

@@ -1,11 +1,11 @@
 package dev.starforge.tensor.host;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
-import dev.starforge.tensor.device.FileRegion;
-import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import java.io.EOFException;
 import java.io.IOException;
@@ -34,18 +34,18 @@ public final class HostMemory implements Memory {
      * Where memory comes from that holds zeros, begins at a multiple of 64 and goes back when the arena closes; it throws
      * {@link OutOfMemoryError} where there is none.
      */
-    public interface Source {
+    public interface HostAllocator {
         MemorySegment allocate(Arena arena, long bytes);
 
         /** What Java hands out. */
-        Source JAVA = (arena, bytes) -> arena.allocate(bytes, ALIGNMENT);
+        HostAllocator JAVA = (arena, bytes) -> arena.allocate(bytes, ALIGNMENT);
     }
 
     public HostMemory(long bytes) {
-        this(bytes, Source.JAVA);
+        this(bytes, HostAllocator.JAVA);
     }
 
-    public HostMemory(long bytes, Source source) {
+    public HostMemory(long bytes, HostAllocator source) {
         file = Optional.empty();
         try {
             segment = source.allocate(arena, bytes);
@@ -107,7 +107,7 @@ public final class HostMemory implements Memory {
      * Several stretches by several threads. Java zeroes memory before it hands it out, page by page on the thread that
      * asks, which for the weights of a model takes as long as reading them.
      */
-    public static List<Memory> all(List<Long> bytes, Source source) {
+    public static List<Memory> all(List<Long> bytes, HostAllocator source) {
         List<Attempt> attempts =
                 bytes.parallelStream().map(each -> attempt(each, source)).toList();
         for (Attempt attempt : attempts) {
@@ -122,7 +122,7 @@ public final class HostMemory implements Memory {
     /** A stretch, or why there is none: all must have been tried before any is given back. */
     private record Attempt(Optional<Memory> memory, Optional<MemoryException> failure) {}
 
-    private static Attempt attempt(long bytes, Source source) {
+    private static Attempt attempt(long bytes, HostAllocator source) {
         try {
             return new Attempt(Optional.of(new HostMemory(bytes, source)), Optional.empty());
         } catch (MemoryException full) {

@@ -1,10 +1,8 @@
 package dev.starforge.tensor.op;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Operands.ExpertLoraInputs;
 import dev.starforge.tensor.op.Operands.LoraInputs;
@@ -35,11 +33,11 @@ public sealed interface Adapters extends Fused {
     record Lora() implements Adapters {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 6, in);
+            InputChecks.count(this, 6, in);
             LoraInputs<Spec> l = LoraInputs.of(in);
-            Check.rank(this, 3, l.a());
+            InputChecks.rank(this, 3, l.a());
             check(this, l.a().shape(), l);
-            Check.same(this, Shape.of(l.y().shape().dim(0)), l.index().shape());
+            InputChecks.same(this, Shape.of(l.y().shape().dim(0)), l.index().shape());
             return new Spec[] {l.y()};
         }
 
@@ -75,16 +73,16 @@ public sealed interface Adapters extends Fused {
     record ExpertLora() implements Adapters {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 8, in);
+            InputChecks.count(this, 8, in);
             ExpertLoraInputs<Spec> e = ExpertLoraInputs.of(in);
             LoraInputs<Spec> l = e.lora();
-            Check.rank(this, 4, l.a());
+            InputChecks.rank(this, 4, l.a());
             Shape a = l.a().shape();
             check(this, Shape.of(a.dim(1), a.dim(2), a.dim(3)), l);
-            Check.type(this, DType.I32, e.tokens(), e.offsets());
-            Check.rank(this, 1, l.index());
-            Check.same(this, Shape.of(l.y().shape().dim(0)), e.tokens().shape());
-            Check.same(this, Shape.of(a.dim(0) + 1), e.offsets().shape());
+            InputChecks.type(this, DType.I32, e.tokens(), e.offsets());
+            InputChecks.rank(this, 1, l.index());
+            InputChecks.same(this, Shape.of(l.y().shape().dim(0)), e.tokens().shape());
+            InputChecks.same(this, Shape.of(a.dim(0) + 1), e.offsets().shape());
             return new Spec[] {l.y()};
         }
 
@@ -115,17 +113,18 @@ public sealed interface Adapters extends Fused {
 
     /** What both take; {@code table} is [T, rank, in], and b has the experts that a has. */
     private static void check(Op op, Shape table, LoraInputs<Spec> in) {
-        Check.isFloat(op, in.y(), in.x(), in.a(), in.b());
-        Check.type(op, DType.F32, in.scales());
-        Check.type(op, DType.I32, in.index());
-        Check.rank(op, 2, in.y());
+        InputChecks.isFloat(op, in.y(), in.x(), in.a(), in.b());
+        InputChecks.type(op, DType.F32, in.scales());
+        InputChecks.type(op, DType.I32, in.index());
+        InputChecks.rank(op, 2, in.y());
         long out = in.y().shape().dim(1);
-        Check.same(op, Shape.of(in.y().shape().dim(0), table.dim(2)), in.x().shape());
+        InputChecks.same(
+                op, Shape.of(in.y().shape().dim(0), table.dim(2)), in.x().shape());
         Shape b = in.a().shape().rank() == 3
                 ? Shape.of(table.dim(0), out, table.dim(1))
                 : Shape.of(in.a().shape().dim(0), table.dim(0), out, table.dim(1));
-        Check.same(op, b, in.b().shape());
-        Check.same(op, Shape.of(table.dim(0)), in.scales().shape());
+        InputChecks.same(op, b, in.b().shape());
+        InputChecks.same(op, Shape.of(table.dim(0)), in.scales().shape());
     }
 
     /** [N, T]: the scale of the row's own adapter, negated, and zero for all others. */

@@ -1,6 +1,5 @@
 package dev.starforge.tensor.op;
 
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;

@@ -21,16 +21,16 @@ public sealed interface Decoding extends Op {
      * bits. No output.
      */
     record StoreInt8() implements Decoding {
-        public static final int MOST = 127;
+        public static final int MAX_VALUE = 127;
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 4, in);
+            InputChecks.count(this, 4, in);
             StoreInt8Inputs<Spec> s = StoreInt8Inputs.of(in);
-            codes(this, s.values(), s.scales());
-            Check.type(this, DType.I32, s.rows());
-            Check.isFloat(this, s.x());
-            Check.same(this, s.values().shape().withFirst(s.rows().shape().size()), s.x().shape());
+            checkInt8Cache(this, s.values(), s.scales());
+            InputChecks.type(this, DType.I32, s.rows());
+            InputChecks.isFloat(this, s.x());
+            InputChecks.same(this, s.values().shape().withFirst(s.rows().shape().size()), s.x().shape());
             return new Spec[0];
         }
 
@@ -41,11 +41,11 @@ public sealed interface Decoding extends Op {
     }
 
     /** Cached rows in eight bits: codes[R, H, D], scales[R, H]. */
-    static void codes(Op op, Spec codes, Spec scales) {
-        Check.type(op, DType.I8, codes);
-        Check.type(op, DType.F16, scales);
-        Check.rank(op, 3, codes);
-        Check.same(op, Shape.of(codes.shape().dim(0), codes.shape().dim(1)), scales.shape());
+    static void checkInt8Cache(Op op, Spec codes, Spec scales) {
+        InputChecks.type(op, DType.I8, codes);
+        InputChecks.type(op, DType.F16, scales);
+        InputChecks.rank(op, 3, codes);
+        InputChecks.same(op, Shape.of(codes.shape().dim(0), codes.shape().dim(1)), scales.shape());
     }
 
     /** In place of a slot: the row has no history, so nothing is penalized and nothing counted. */
@@ -61,7 +61,7 @@ public sealed interface Decoding extends Op {
     int NO_TOKEN = -1;
 
     /** The columns of a row's settings, in the order in which they take part. */
-    enum Setting {
+    enum SamplerSetting {
         REPETITION_PENALTY,
         PRESENCE_PENALTY,
         FREQUENCY_PENALTY,
@@ -79,7 +79,7 @@ public sealed interface Decoding extends Op {
     }
 
     /**
-     * Chooses the next token of R sequences: (logits[R, V], settings[R, {@link Setting#COUNT}], draws i32[R, 3], slots i32[R],
+     * Chooses the next token of R sequences: (logits[R, V], settings[R, {@link SamplerSetting#COUNT}], draws i32[R, 3], slots i32[R],
      * uses i32[S, V] overwritten, biased i32[R, B], bias[R, B], allowed i32[R, W]) -> token i32[R], its log-probability[R],
      * and the {@code top} likeliest ids i32[R, top] with their log-probabilities[R, top].
      *
@@ -110,12 +110,12 @@ public sealed interface Decoding extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 8, in);
+            InputChecks.count(this, 8, in);
             SampleInputs<Spec> s = SampleInputs.of(in);
-            Check.type(this, DType.F32, s.logits(), s.settings(), s.bias());
-            Check.type(this, DType.I32, s.draws(), s.slots(), s.uses(), s.biased(), s.allowed());
+            InputChecks.type(this, DType.F32, s.logits(), s.settings(), s.bias());
+            InputChecks.type(this, DType.I32, s.draws(), s.slots(), s.uses(), s.biased(), s.allowed());
             for (Spec matrix : List.of(s.logits(), s.uses(), s.biased(), s.allowed())) {
-                Check.rank(this, 2, matrix);
+                InputChecks.rank(this, 2, matrix);
             }
             long rows = s.logits().shape().dim(0);
             long vocabulary = s.logits().shape().last();
@@ -123,14 +123,17 @@ public sealed interface Decoding extends Op {
                 throw new ShapeException("Sample: " + vocabulary + " tokens, the likeliest " + top
                         + " wanted: expected 1 to " + TokenWeights.MAX_VOCABULARY + ", and no more wanted");
             }
-            Check.same(this, Shape.of(rows, Setting.COUNT), s.settings().shape());
-            Check.same(this, Shape.of(rows, 3), s.draws().shape());
-            Check.same(this, Shape.of(rows), s.slots().shape());
-            Check.same(this, s.uses().shape().withLast(vocabulary), s.uses().shape());
-            Check.same(this, s.biased().shape().withFirst(rows), s.biased().shape());
-            Check.same(this, s.biased().shape(), s.bias().shape());
+            InputChecks.same(
+                    this, Shape.of(rows, SamplerSetting.COUNT), s.settings().shape());
+            InputChecks.same(this, Shape.of(rows, 3), s.draws().shape());
+            InputChecks.same(this, Shape.of(rows), s.slots().shape());
+            InputChecks.same(
+                    this, s.uses().shape().withLast(vocabulary), s.uses().shape());
+            InputChecks.same(
+                    this, s.biased().shape().withFirst(rows), s.biased().shape());
+            InputChecks.same(this, s.biased().shape(), s.bias().shape());
             boolean masked = s.allowed().shape().last() > 0;
-            Check.same(
+            InputChecks.same(
                     this,
                     Shape.of(rows, masked ? words(vocabulary) : 0),
                     s.allowed().shape());

@@ -1,11 +1,9 @@
 package dev.starforge.tensor.op;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Operands.AttentionGradInputs;
 import dev.starforge.tensor.op.Operands.AttentionInputs;
@@ -113,12 +111,12 @@ public sealed interface Fused extends Op
     record LayerNorm(float eps) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
-            Check.isFloat(this, in[0]);
-            Check.type(this, DType.F32, in[1], in[2]);
+            InputChecks.count(this, 3, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.type(this, DType.F32, in[1], in[2]);
             Shape row = Shape.of(in[0].shape().last());
-            Check.same(this, row, in[1].shape());
-            Check.same(this, row, in[2].shape());
+            InputChecks.same(this, row, in[1].shape());
+            InputChecks.same(this, row, in[2].shape());
             Spec statistic = Spec.f32(in[0].shape().rows());
             return new Spec[] {in[0], statistic, statistic};
         }
@@ -156,12 +154,12 @@ public sealed interface Fused extends Op
     record LayerNormGrad(float eps, boolean weights) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 6, in);
+            InputChecks.count(this, 6, in);
             LayerNormGradInputs<Spec> g = LayerNormGradInputs.of(in);
             new LayerNorm(eps).outputs(g.x(), g.w(), g.b());
-            Check.type(this, DType.F32, g.mean(), g.rstd());
-            Check.isFloat(this, g.dy());
-            Check.same(this, g.x().shape(), g.dy().shape());
+            InputChecks.type(this, DType.F32, g.mean(), g.rstd());
+            InputChecks.isFloat(this, g.dy());
+            InputChecks.same(this, g.x().shape(), g.dy().shape());
             return weights ? new Spec[] {g.dy(), g.w(), g.b()} : new Spec[] {g.dy()};
         }
 
@@ -182,10 +180,10 @@ public sealed interface Fused extends Op
     record RmsNorm(float eps) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.isFloat(this, in[0]);
-            Check.type(this, DType.F32, in[1]);
-            Check.same(this, Shape.of(in[0].shape().last()), in[1].shape());
+            InputChecks.count(this, 2, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.type(this, DType.F32, in[1]);
+            InputChecks.same(this, Shape.of(in[0].shape().last()), in[1].shape());
             return new Spec[] {in[0], Spec.f32(in[0].shape().rows())};
         }
 
@@ -218,12 +216,12 @@ public sealed interface Fused extends Op
     record RmsNormGrad(float eps, boolean weights) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 4, in);
+            InputChecks.count(this, 4, in);
             RmsNormGradInputs<Spec> g = RmsNormGradInputs.of(in);
             new RmsNorm(eps).outputs(g.x(), g.w());
-            Check.type(this, DType.F32, g.rstd());
-            Check.isFloat(this, g.dy());
-            Check.same(this, g.x().shape(), g.dy().shape());
+            InputChecks.type(this, DType.F32, g.rstd());
+            InputChecks.isFloat(this, g.dy());
+            InputChecks.same(this, g.x().shape(), g.dy().shape());
             return weights ? new Spec[] {g.dy(), g.w()} : new Spec[] {g.dy()};
         }
 
@@ -242,13 +240,13 @@ public sealed interface Fused extends Op
     record Rope(float magnitude, boolean inverse) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
-            Check.isFloat(this, in[0]);
-            Check.type(this, DType.I32, in[1]);
-            Check.type(this, DType.F32, in[2]);
-            Check.rank(this, 3, in[0]);
-            Check.rank(this, 1, in[2]);
-            Check.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
+            InputChecks.count(this, 3, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.type(this, DType.F32, in[2]);
+            InputChecks.rank(this, 3, in[0]);
+            InputChecks.rank(this, 1, in[2]);
+            InputChecks.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
             if (2 * in[2].shape().size() > in[0].shape().last()) {
                 throw new ShapeException("Rope: " + in[2].shape().size() + " frequencies turn more than the "
                         + in[0].shape().last() + " dimensions of a head");
@@ -291,9 +289,9 @@ public sealed interface Fused extends Op
     record Gated(Fn fn) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.isFloat(this, in);
-            Check.same(this, in[0].shape(), in[1].shape());
+            InputChecks.count(this, 2, in);
+            InputChecks.isFloat(this, in);
+            InputChecks.same(this, in[0].shape(), in[1].shape());
             return new Spec[] {in[0]};
         }
 
@@ -315,10 +313,10 @@ public sealed interface Fused extends Op
     record GatedGrad(Fn fn) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
+            InputChecks.count(this, 3, in);
             new Gated(fn).outputs(in[0], in[1]);
-            Check.isFloat(this, in[2]);
-            Check.same(this, in[0].shape(), in[2].shape());
+            InputChecks.isFloat(this, in[2]);
+            InputChecks.same(this, in[0].shape(), in[2].shape());
             return new Spec[] {in[2], in[2]};
         }
 
@@ -336,13 +334,13 @@ public sealed interface Fused extends Op
     record CrossEntropy() implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
-            Check.type(this, DType.F32, in[0], in[2]);
-            Check.type(this, DType.I32, in[1]);
-            Check.rank(this, 2, in[0]);
+            InputChecks.count(this, 3, in);
+            InputChecks.type(this, DType.F32, in[0], in[2]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.rank(this, 2, in[0]);
             Shape rows = Shape.of(in[0].shape().dim(0));
-            Check.same(this, rows, in[1].shape());
-            Check.same(this, rows, in[2].shape());
+            InputChecks.same(this, rows, in[1].shape());
+            InputChecks.same(this, rows, in[2].shape());
             Spec row = new Spec(DType.F32, rows);
             return new Spec[] {row, row};
         }
@@ -370,16 +368,16 @@ public sealed interface Fused extends Op
     /** (logits, labels, weights, lse, dlosses) -> dlogits of type {@code to}: weight * dloss * (softmax - one hot). */
     record CrossEntropyGrad(DType to) implements Fused {
         public CrossEntropyGrad {
-            Check.isFloat("CrossEntropyGrad", to);
+            InputChecks.isFloat("CrossEntropyGrad", to);
         }
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 5, in);
+            InputChecks.count(this, 5, in);
             CrossEntropyGradInputs<Spec> g = CrossEntropyGradInputs.of(in);
             Spec[] forward = new CrossEntropy().outputs(g.logits(), g.labels(), g.weights());
-            Check.same(this, forward[1].shape(), g.lse().shape());
-            Check.same(this, forward[0].shape(), g.dlosses().shape());
+            InputChecks.same(this, forward[1].shape(), g.lse().shape());
+            InputChecks.same(this, forward[0].shape(), g.dlosses().shape());
             return new Spec[] {new Spec(to, g.logits().shape())};
         }
 
@@ -409,25 +407,25 @@ public sealed interface Fused extends Op
      */
     record Attention(float scale, int window, int block) implements Fused {
         public Attention {
-            Check.paging(window, block);
+            InputChecks.paging(window, block);
         }
 
         @Override
         public Spec[] outputs(Spec... in) {
             boolean int8 = in.length > 1 && in[1].dtype() == DType.I8;
-            Check.count(this, int8 ? 8 : 6, in);
+            InputChecks.count(this, int8 ? 8 : 6, in);
             AttentionInputs<Spec> a = AttentionInputs.of(in);
-            Check.isFloat(this, a.q());
-            Check.rank(this, 3, a.q());
-            Check.rank(this, 3, a.k());
+            InputChecks.isFloat(this, a.q());
+            InputChecks.rank(this, 3, a.q());
+            InputChecks.rank(this, 3, a.k());
             if (int8) {
-                Decoding.codes(this, a.k(), a.kScales());
-                Decoding.codes(this, a.v(), a.vScales());
+                Decoding.checkInt8Cache(this, a.k(), a.kScales());
+                Decoding.checkInt8Cache(this, a.v(), a.vScales());
             } else {
-                Check.isFloat(this, a.k());
+                InputChecks.isFloat(this, a.k());
             }
-            Check.type(this, a.k().dtype(), a.v());
-            Check.same(this, a.k().shape(), a.v().shape());
+            InputChecks.type(this, a.k().dtype(), a.v());
+            InputChecks.same(this, a.k().shape(), a.v().shape());
             Shape q = a.q().shape();
             Shape k = a.k().shape();
             if (q.dim(2) != k.dim(2) || k.dim(1) == 0 || q.dim(1) % k.dim(1) != 0) {
@@ -436,7 +434,7 @@ public sealed interface Fused extends Op
             if (k.dim(0) % block != 0) {
                 throw new ShapeException("Attention: " + k.dim(0) + " rows of keys are not whole blocks of " + block);
             }
-            Check.ragged(this, q.dim(0), a.starts(), a.positions(), a.tables());
+            InputChecks.ragged(this, q.dim(0), a.starts(), a.positions(), a.tables());
             return new Spec[] {a.q(), Spec.f32(q.dim(0), q.dim(1))};
         }
 
@@ -498,14 +496,14 @@ public sealed interface Fused extends Op
     record AttentionGrad(float scale, int window, int block) implements Fused {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 9, in);
+            InputChecks.count(this, 9, in);
             AttentionGradInputs<Spec> g = AttentionGradInputs.of(in);
             Spec[] forward = new Attention(scale, window, block).outputs(Arrays.copyOf(in, 6));
-            Check.type(this, DType.F32, g.lse());
-            Check.isFloat(this, g.y(), g.dy());
-            Check.same(this, forward[0].shape(), g.y().shape());
-            Check.same(this, forward[1].shape(), g.lse().shape());
-            Check.same(this, forward[0].shape(), g.dy().shape());
+            InputChecks.type(this, DType.F32, g.lse());
+            InputChecks.isFloat(this, g.y(), g.dy());
+            InputChecks.same(this, forward[0].shape(), g.y().shape());
+            InputChecks.same(this, forward[1].shape(), g.lse().shape());
+            InputChecks.same(this, forward[0].shape(), g.dy().shape());
             return new Spec[] {
                 like(g.forward().q(), g.dy()),
                 like(g.forward().k(), g.dy()),

@@ -1,7 +1,6 @@
 package dev.starforge.tensor.op;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
@@ -39,7 +38,7 @@ public sealed interface Layers extends Fused {
      */
     record Linear(int weights, boolean bias, Fn fn, boolean residual, DType to, boolean int8) implements Layers {
         public Linear {
-            Check.isFloat("Linear", to);
+            InputChecks.isFloat("Linear", to);
             if (weights < 1 || residual && weights > 1) {
                 throw new ShapeException("Linear: " + weights + " weights" + (residual ? " and a residual" : "")
                         + ": expected one, or several without a residual");
@@ -63,19 +62,19 @@ public sealed interface Layers extends Fused {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, residualInput() + (residual ? 1 : 0), in);
-            Check.rank(this, 2, in[0]);
+            InputChecks.count(this, residualInput() + (residual ? 1 : 0), in);
+            InputChecks.rank(this, 2, in[0]);
             Spec[] out = new Spec[weights];
             for (int i = 0; i < weights; i++) {
                 out[i] = product().outputs(in[0], in[1 + i])[0];
                 if (bias) {
-                    Check.type(this, DType.F32, in[biasOf(1 + i)]);
-                    Check.same(this, Shape.of(out[i].shape().last()), in[biasOf(1 + i)].shape());
+                    InputChecks.type(this, DType.F32, in[biasOf(1 + i)]);
+                    InputChecks.same(this, Shape.of(out[i].shape().last()), in[biasOf(1 + i)].shape());
                 }
             }
             if (residual) {
-                Check.type(this, to, in[residualInput()]);
-                Check.same(this, out[0].shape(), in[residualInput()].shape());
+                InputChecks.type(this, to, in[residualInput()]);
+                InputChecks.same(this, out[0].shape(), in[residualInput()].shape());
             }
             return out;
         }
@@ -128,10 +127,10 @@ public sealed interface Layers extends Fused {
     record AddMatMul(MatMul product) implements Layers {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
+            InputChecks.count(this, 3, in);
             Spec[] out = product.outputs(in[0], in[1]);
-            Check.type(this, product.to(), in[2]);
-            Check.same(this, out[0].shape(), in[2].shape());
+            InputChecks.type(this, product.to(), in[2]);
+            InputChecks.same(this, out[0].shape(), in[2].shape());
             return out;
         }
 
@@ -145,7 +144,7 @@ public sealed interface Layers extends Fused {
     record AddRmsNorm(float eps) implements Layers {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
+            InputChecks.count(this, 3, in);
             return sumAnd(this, new RmsNorm(eps).outputs(in[0], in[2]), in);
         }
 
@@ -161,7 +160,7 @@ public sealed interface Layers extends Fused {
     record AddLayerNorm(float eps) implements Layers {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 4, in);
+            InputChecks.count(this, 4, in);
             AddLayerNormInputs<Spec> a = AddLayerNormInputs.of(in);
             return sumAnd(this, new LayerNorm(eps).outputs(a.x(), a.w(), a.b()), in);
         }
@@ -176,8 +175,8 @@ public sealed interface Layers extends Fused {
     }
 
     private static Spec[] sumAnd(Op op, Spec[] norm, Spec... in) {
-        Check.isFloat(op, in[1]);
-        Check.same(op, in[0].shape(), in[1].shape());
+        InputChecks.isFloat(op, in[1]);
+        InputChecks.same(op, in[0].shape(), in[1].shape());
         Spec[] all = new Spec[1 + norm.length];
         all[0] = in[0];
         System.arraycopy(norm, 0, all, 1, norm.length);

@@ -1,7 +1,6 @@
 package dev.starforge.tensor.op;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
@@ -22,8 +21,8 @@ public sealed interface Plain extends Op {
     record Add() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 2, in);
+            InputChecks.isFloat(this, in);
             Broadcast.of(this, in[0].shape(), in[1].shape());
             return new Spec[] {in[0]};
         }
@@ -70,8 +69,8 @@ public sealed interface Plain extends Op {
     record Affine(float scale, float shift) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
             return in.clone();
         }
 
@@ -85,8 +84,8 @@ public sealed interface Plain extends Op {
     record Map(Fn fn) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
             return in.clone();
         }
 
@@ -105,9 +104,9 @@ public sealed interface Plain extends Op {
     record MapGrad(Fn fn) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.isFloat(this, in);
-            Check.same(this, in[0].shape(), in[1].shape());
+            InputChecks.count(this, 2, in);
+            InputChecks.isFloat(this, in);
+            InputChecks.same(this, in[0].shape(), in[1].shape());
             return new Spec[] {in[1]};
         }
     }
@@ -122,7 +121,7 @@ public sealed interface Plain extends Op {
      */
     record MatMul(boolean transposeA, boolean transposeB, DType to, boolean int8) implements Plain {
         public MatMul {
-            Check.isFloat("MatMul", to);
+            InputChecks.isFloat("MatMul", to);
         }
 
         public MatMul(boolean transposeA, boolean transposeB, DType to) {
@@ -136,11 +135,11 @@ public sealed interface Plain extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.isFloat(this, in[0]);
-            Check.weight(this, in[1]);
+            InputChecks.count(this, 2, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.weight(this, in[1]);
             if (transposeA) {
-                Check.isFloat(this, in[1]);
+                InputChecks.isFloat(this, in[1]);
             }
             Shape a = in[0].shape();
             Shape b = in[1].shape();
@@ -212,9 +211,9 @@ public sealed interface Plain extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
-            Check.rank(this, axes.size(), in[0]);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
+            InputChecks.rank(this, axes.size(), in[0]);
             long[] out = new long[axes.size()];
             Arrays.setAll(out, i -> in[0].shape().dim(axes.get(i)));
             return new Spec[] {new Spec(in[0].dtype(), Shape.of(out))};
@@ -239,8 +238,8 @@ public sealed interface Plain extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
             Shape shape = in[0].shape();
             return new Spec[] {new Spec(DType.F32, over == Over.LAST ? shape.withLast(1) : Shape.of(shape.last()))};
         }
@@ -256,8 +255,8 @@ public sealed interface Plain extends Op {
     record Softmax() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.type(this, DType.F32, in);
             return in.clone();
         }
 
@@ -276,9 +275,9 @@ public sealed interface Plain extends Op {
     record SoftmaxGrad() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.type(this, DType.F32, in);
-            Check.same(this, in[0].shape(), in[1].shape());
+            InputChecks.count(this, 2, in);
+            InputChecks.type(this, DType.F32, in);
+            InputChecks.same(this, in[0].shape(), in[1].shape());
             return new Spec[] {in[0]};
         }
     }
@@ -287,8 +286,8 @@ public sealed interface Plain extends Op {
     record LogSumExp() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.type(this, DType.F32, in);
             return new Spec[] {new Spec(DType.F32, in[0].shape().withLast(1))};
         }
 
@@ -307,14 +306,14 @@ public sealed interface Plain extends Op {
     record Pick() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.type(this, DType.F32, in[0]);
-            Check.type(this, DType.I32, in[1]);
-            Check.rank(this, 2, in[0]);
+            InputChecks.count(this, 2, in);
+            InputChecks.type(this, DType.F32, in[0]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.rank(this, 2, in[0]);
             long rows = in[0].shape().dim(0);
             Shape ids = in[1].shape();
             long picks = ids.rank() == 1 ? 1 : ids.last();
-            Check.same(this, ids.rank() == 1 ? Shape.of(rows) : Shape.of(rows, picks), ids);
+            InputChecks.same(this, ids.rank() == 1 ? Shape.of(rows) : Shape.of(rows, picks), ids);
             return new Spec[] {Spec.f32(rows, picks)};
         }
 
@@ -333,12 +332,12 @@ public sealed interface Plain extends Op {
     record Unpick(long width) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.type(this, DType.F32, in[0]);
-            Check.type(this, DType.I32, in[1]);
-            Check.rank(this, 2, in[0]);
+            InputChecks.count(this, 2, in);
+            InputChecks.type(this, DType.F32, in[0]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.rank(this, 2, in[0]);
             Shape ids = in[1].shape();
-            Check.same(this, ids.rank() == 1 ? Shape.of(ids.size(), 1) : ids, in[0].shape());
+            InputChecks.same(this, ids.rank() == 1 ? Shape.of(ids.size(), 1) : ids, in[0].shape());
             return new Spec[] {new Spec(DType.F32, in[0].shape().withLast(width))};
         }
 
@@ -360,13 +359,13 @@ public sealed interface Plain extends Op {
     record Gather() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.weight(this, in[0]);
+            InputChecks.count(this, 2, in);
+            InputChecks.weight(this, in[0]);
             if (in[0].dtype().isQuantized()) {
-                Check.rank(this, 2, in[0]);
+                InputChecks.rank(this, 2, in[0]);
             }
-            Check.type(this, DType.I32, in[1]);
-            Check.rank(this, 1, in[1]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.rank(this, 1, in[1]);
             DType type = in[0].dtype().isQuantized() ? DType.F32 : in[0].dtype();
             return new Spec[] {
                 new Spec(type, in[0].shape().withFirst(in[1].shape().size()))
@@ -387,15 +386,15 @@ public sealed interface Plain extends Op {
     /** (x[N, ...], rows i32[N]) -> [height, ...] of type {@code to}: the sum of the x that name each row, in ascending n. */
     record ScatterAdd(long height, DType to) implements Plain {
         public ScatterAdd {
-            Check.isFloat("ScatterAdd", to);
+            InputChecks.isFloat("ScatterAdd", to);
         }
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.isFloat(this, in[0]);
-            Check.type(this, DType.I32, in[1]);
-            Check.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
+            InputChecks.count(this, 2, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
             return new Spec[] {new Spec(to, in[0].shape().withFirst(height))};
         }
 
@@ -414,8 +413,8 @@ public sealed interface Plain extends Op {
     record Slice(long from, long to) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
             if (from < 0 || to < from || to > in[0].shape().dim(0)) {
                 throw new ShapeException("Slice: rows " + from + ".." + to + " of " + in[0].shape());
             }
@@ -439,11 +438,11 @@ public sealed interface Plain extends Op {
             if (in.length == 0) {
                 throw new ShapeException("Concat: expected at least one input");
             }
-            Check.isFloat(this, in);
-            Check.type(this, in[0].dtype(), in);
+            InputChecks.isFloat(this, in);
+            InputChecks.type(this, in[0].dtype(), in);
             long rows = 0;
             for (Spec spec : in) {
-                Check.same(this, in[0].shape().withFirst(0), spec.shape().withFirst(0));
+                InputChecks.same(this, in[0].shape().withFirst(0), spec.shape().withFirst(0));
                 rows += spec.shape().dim(0);
             }
             return new Spec[] {new Spec(in[0].dtype(), in[0].shape().withFirst(rows))};
@@ -466,8 +465,8 @@ public sealed interface Plain extends Op {
     record Columns(long from, long to) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
             if (from < 0 || to < from || to > in[0].shape().last()) {
                 throw new ShapeException("Columns: " + from + ".." + to + " of " + in[0].shape());
             }
@@ -484,8 +483,8 @@ public sealed interface Plain extends Op {
     record Pad(long from, long width) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.isFloat(this, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.isFloat(this, in);
             if (from < 0 || in[0].shape().last() > width - from) {
                 throw new ShapeException("Pad: " + in[0].shape() + " from column " + from + " of " + width);
             }
@@ -502,8 +501,8 @@ public sealed interface Plain extends Op {
     record Fill(Spec spec, float value) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 0, in);
-            Check.isFloat(this, spec);
+            InputChecks.count(this, 0, in);
+            InputChecks.isFloat(this, spec);
             return new Spec[] {spec};
         }
     }
@@ -521,9 +520,9 @@ public sealed interface Plain extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
+            InputChecks.count(this, 1, in);
             if (in[0].dtype() != DType.I32 && in[0].dtype() != DType.I8) {
-                Check.weight(this, in[0]);
+                InputChecks.weight(this, in[0]);
             }
             if (in[0].dtype().isQuantized() && to != DType.F32) {
                 throw new ShapeException("Cast: " + in[0] + " to " + to + ", expected F32");
@@ -545,16 +544,16 @@ public sealed interface Plain extends Op {
      */
     record Mask(int window, int block) implements Plain {
         public Mask {
-            Check.paging(window, block);
+            InputChecks.paging(window, block);
         }
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 4, in);
+            InputChecks.count(this, 4, in);
             MaskInputs<Spec> m = MaskInputs.of(in);
-            Check.type(this, DType.F32, m.scores());
-            Check.ragged(this, m.scores().shape().dim(1), m.starts(), m.positions(), m.tables());
-            Check.same(
+            InputChecks.type(this, DType.F32, m.scores());
+            InputChecks.ragged(this, m.scores().shape().dim(1), m.starts(), m.positions(), m.tables());
+            InputChecks.same(
                     this,
                     Shape.of(
                             m.scores().shape().dim(0),
@@ -574,8 +573,8 @@ public sealed interface Plain extends Op {
     record Argmax() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
+            InputChecks.count(this, 1, in);
+            InputChecks.type(this, DType.F32, in);
             if (in[0].shape().last() == 0) {
                 throw new ShapeException("Argmax: rows of " + in[0].shape() + " are empty");
             }
@@ -587,11 +586,11 @@ public sealed interface Plain extends Op {
     record Store() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
-            Check.isFloat(this, in[0]);
-            Check.type(this, DType.I32, in[1]);
-            Check.isFloat(this, in[2]);
-            Check.same(this, in[0].shape().withFirst(in[1].shape().size()), in[2].shape());
+            InputChecks.count(this, 3, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.type(this, DType.I32, in[1]);
+            InputChecks.isFloat(this, in[2]);
+            InputChecks.same(this, in[0].shape().withFirst(in[1].shape().size()), in[2].shape());
             return new Spec[0];
         }
 
@@ -605,7 +604,7 @@ public sealed interface Plain extends Op {
     record Norm() implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.type(this, DType.F32, in);
+            InputChecks.type(this, DType.F32, in);
             return new Spec[] {Spec.f32(1)};
         }
     }
@@ -619,14 +618,14 @@ public sealed interface Plain extends Op {
     record AdamW(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 6, in);
+            InputChecks.count(this, 6, in);
             AdamWInputs<Spec> a = AdamWInputs.of(in);
-            Check.type(this, DType.F32, in);
-            Check.same(this, a.parameter().shape(), a.m().shape());
-            Check.same(this, a.parameter().shape(), a.v().shape());
-            Check.same(this, a.parameter().shape(), a.gradient().shape());
-            Check.same(this, Shape.of(1), a.norm().shape());
-            Check.same(this, Shape.of(3), a.rate().shape());
+            InputChecks.type(this, DType.F32, in);
+            InputChecks.same(this, a.parameter().shape(), a.m().shape());
+            InputChecks.same(this, a.parameter().shape(), a.v().shape());
+            InputChecks.same(this, a.parameter().shape(), a.gradient().shape());
+            InputChecks.same(this, Shape.of(1), a.norm().shape());
+            InputChecks.same(this, Shape.of(3), a.rate().shape());
             return new Spec[0];
         }
 

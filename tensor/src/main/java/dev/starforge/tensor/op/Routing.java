@@ -1,7 +1,6 @@
 package dev.starforge.tensor.op;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
@@ -29,9 +28,9 @@ public sealed interface Routing extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.type(this, DType.F32, in);
-            Check.rank(this, 2, in[0]);
+            InputChecks.count(this, 1, in);
+            InputChecks.type(this, DType.F32, in);
+            InputChecks.rank(this, 2, in[0]);
             long experts = in[0].shape().last();
             if (experts % groups != 0 || k > experts / groups * kept || votes > experts / groups) {
                 throw new ShapeException("Route: " + k + " of " + experts + " experts in " + kept + " of " + groups
@@ -55,9 +54,9 @@ public sealed interface Routing extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 1, in);
-            Check.type(this, DType.I32, in);
-            Check.rank(this, 2, in[0]);
+            InputChecks.count(this, 1, in);
+            InputChecks.type(this, DType.I32, in);
+            InputChecks.rank(this, 2, in[0]);
             Spec choices = Spec.i32(in[0].shape().size());
             return new Spec[] {choices, choices, Spec.i32(experts + 1L)};
         }
@@ -70,7 +69,7 @@ public sealed interface Routing extends Op {
      */
     record ExpertMatMul(boolean transposeB, DType to, boolean int8) implements Routing {
         public ExpertMatMul {
-            Check.isFloat("ExpertMatMul", to);
+            InputChecks.isFloat("ExpertMatMul", to);
         }
 
         public ExpertMatMul(boolean transposeB, DType to) {
@@ -84,14 +83,14 @@ public sealed interface Routing extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
-            Check.isFloat(this, in[0]);
-            Check.weight(this, in[1]);
-            Check.type(this, DType.I32, in[2]);
-            Check.rank(this, 2, in[0]);
-            Check.rank(this, 3, in[1]);
+            InputChecks.count(this, 3, in);
+            InputChecks.isFloat(this, in[0]);
+            InputChecks.weight(this, in[1]);
+            InputChecks.type(this, DType.I32, in[2]);
+            InputChecks.rank(this, 2, in[0]);
+            InputChecks.rank(this, 3, in[1]);
             Shape w = in[1].shape();
-            Check.same(this, Shape.of(w.dim(0) + 1), in[2].shape());
+            InputChecks.same(this, Shape.of(w.dim(0) + 1), in[2].shape());
             if (in[0].shape().last() != w.dim(transposeB ? 2 : 1)) {
                 throw new ShapeException("ExpertMatMul: " + in[0].shape() + " x " + w + (transposeB ? "^T" : ""));
             }
@@ -121,12 +120,12 @@ public sealed interface Routing extends Op {
     record ExpertOuter() implements Routing {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 3, in);
-            Check.isFloat(this, in[0], in[1]);
-            Check.type(this, DType.I32, in[2]);
-            Check.rank(this, 2, in[0]);
-            Check.rank(this, 1, in[2]);
-            Check.same(this, in[0].shape().withLast(in[1].shape().last()), in[1].shape());
+            InputChecks.count(this, 3, in);
+            InputChecks.isFloat(this, in[0], in[1]);
+            InputChecks.type(this, DType.I32, in[2]);
+            InputChecks.rank(this, 2, in[0]);
+            InputChecks.rank(this, 1, in[2]);
+            InputChecks.same(this, in[0].shape().withLast(in[1].shape().last()), in[1].shape());
             return new Spec[] {
                 Spec.f32(
                         in[2].shape().size() - 1,

@@ -1,7 +1,6 @@
 package dev.starforge.tensor.op;
 
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
@@ -22,10 +21,10 @@ public sealed interface Training extends Op {
     record Accumulate() implements Training {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 2, in);
-            Check.type(this, DType.F32, in[0]);
-            Check.isFloat(this, in[1]);
-            Check.same(this, in[0].shape(), in[1].shape());
+            InputChecks.count(this, 2, in);
+            InputChecks.type(this, DType.F32, in[0]);
+            InputChecks.isFloat(this, in[1]);
+            InputChecks.same(this, in[0].shape(), in[1].shape());
             return new Spec[0];
         }
 
@@ -53,7 +52,7 @@ public sealed interface Training extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 4, in);
+            InputChecks.count(this, 4, in);
             noise(this, NoiseInputs.of(in));
             return new Spec[] {in[0]};
         }
@@ -76,11 +75,11 @@ public sealed interface Training extends Op {
     record Noise(int site) implements Training {
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 5, in);
+            InputChecks.count(this, 5, in);
             Spec magnitudes = in[4];
             noise(this, NoiseInputs.of(in));
-            Check.type(this, DType.F32, magnitudes);
-            Check.same(this, in[1].shape(), magnitudes.shape());
+            InputChecks.type(this, DType.F32, magnitudes);
+            InputChecks.same(this, in[1].shape(), magnitudes.shape());
             return new Spec[] {in[0]};
         }
 
@@ -116,16 +115,17 @@ public sealed interface Training extends Op {
 
         @Override
         public Spec[] outputs(Spec... in) {
-            Check.count(this, 7, in);
+            InputChecks.count(this, 7, in);
             AdamW8Inputs<Spec> a = AdamW8Inputs.of(in);
-            Check.type(this, DType.F32, a.parameter(), a.scales(), a.gradient(), a.norm(), a.rate());
-            Check.type(this, DType.I32, a.m(), a.v());
-            Check.same(this, codes(a.parameter().shape()).shape(), a.m().shape());
-            Check.same(this, codes(a.parameter().shape()).shape(), a.v().shape());
-            Check.same(this, scales(a.parameter().shape()).shape(), a.scales().shape());
-            Check.same(this, a.parameter().shape(), a.gradient().shape());
-            Check.same(this, Shape.of(1), a.norm().shape());
-            Check.same(this, Shape.of(3), a.rate().shape());
+            InputChecks.type(this, DType.F32, a.parameter(), a.scales(), a.gradient(), a.norm(), a.rate());
+            InputChecks.type(this, DType.I32, a.m(), a.v());
+            InputChecks.same(this, codes(a.parameter().shape()).shape(), a.m().shape());
+            InputChecks.same(this, codes(a.parameter().shape()).shape(), a.v().shape());
+            InputChecks.same(
+                    this, scales(a.parameter().shape()).shape(), a.scales().shape());
+            InputChecks.same(this, a.parameter().shape(), a.gradient().shape());
+            InputChecks.same(this, Shape.of(1), a.norm().shape());
+            InputChecks.same(this, Shape.of(3), a.rate().shape());
             return new Spec[0];
         }
 
@@ -136,11 +136,11 @@ public sealed interface Training extends Op {
     }
 
     private static void noise(Op op, NoiseInputs<Spec> in) {
-        Check.isFloat(op, in.x());
-        Check.rank(op, 2, in.x());
-        Check.type(op, DType.I32, in.samples(), in.positions(), in.key());
-        Check.same(op, Shape.of(in.x().shape().dim(0)), in.samples().shape());
-        Check.same(op, in.samples().shape(), in.positions().shape());
-        Check.same(op, Shape.of(2), in.key().shape());
+        InputChecks.isFloat(op, in.x());
+        InputChecks.rank(op, 2, in.x());
+        InputChecks.type(op, DType.I32, in.samples(), in.positions(), in.key());
+        InputChecks.same(op, Shape.of(in.x().shape().dim(0)), in.samples().shape());
+        InputChecks.same(op, in.samples().shape(), in.positions().shape());
+        InputChecks.same(op, Shape.of(2), in.key().shape());
     }
 }

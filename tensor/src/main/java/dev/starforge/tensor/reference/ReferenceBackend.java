@@ -25,7 +25,7 @@ public final class ReferenceBackend implements Backend {
 
     @Override
     public Probe probe() {
-        Probe.Found found = new Probe.Found(
+        Probe.DetectedDevice found = new Probe.DetectedDevice(
                 0,
                 "scalar loops in double",
                 Runtime.getRuntime().maxMemory(),

@@ -1,12 +1,12 @@
 package dev.starforge.tensor.reference;
 
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
-import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.host.HostMemory;
-import dev.starforge.tensor.host.Pieces;
+import dev.starforge.tensor.host.WriteProgress;
 import dev.starforge.tensor.op.Adapters;
 import dev.starforge.tensor.op.Broadcast;
 import dev.starforge.tensor.op.Decoding;
@@ -42,7 +42,7 @@ import java.util.Arrays;
 
 /** Every operation as loops a student can follow, in double, one thread. What the other backends are compared with. */
 final class ReferenceDevice implements Device {
-    private final Pieces pieces = new Pieces();
+    private final WriteProgress pieces = new WriteProgress();
 
     @Override
     public String name() {

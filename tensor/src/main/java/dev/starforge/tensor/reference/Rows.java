@@ -154,13 +154,13 @@ final class Rows {
                 for (long i = 0; i < d; i++) {
                     most = Math.max(most, (float) Math.abs(x.at(from + i)));
                 }
-                scales.set(row * heads + h, Math.min(most / Decoding.StoreInt8.MOST, 65504f));
+                scales.set(row * heads + h, Math.min(most / Decoding.StoreInt8.MAX_VALUE, 65504f));
                 float scale = (float) scales.at(row * heads + h);
                 for (long i = 0; i < d; i++) {
                     double code = scale == 0 ? 0 : Math.rint((float) x.at(from + i) / scale);
                     codes.set(
                             (row * heads + h) * d + i,
-                            Math.clamp(code, -Decoding.StoreInt8.MOST, Decoding.StoreInt8.MOST));
+                            Math.clamp(code, -Decoding.StoreInt8.MAX_VALUE, Decoding.StoreInt8.MAX_VALUE));
                 }
             }
         }

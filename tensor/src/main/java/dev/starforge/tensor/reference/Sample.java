@@ -3,7 +3,7 @@ package dev.starforge.tensor.reference;
 import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.TokenWeights;
 import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Decoding.Setting;
+import dev.starforge.tensor.op.Decoding.SamplerSetting;
 import dev.starforge.tensor.op.Operands.SampleInputs;
 import dev.starforge.tensor.op.Operands.SampleOutputs;
 import java.util.Arrays;
@@ -51,8 +51,8 @@ final class Sample {
         return (long) slot * vocabulary + id;
     }
 
-    private float setting(Setting setting) {
-        return (float) in.settings().at((long) row * Setting.COUNT + setting.ordinal());
+    private float setting(SamplerSetting setting) {
+        return (float) in.settings().at((long) row * SamplerSetting.COUNT + setting.ordinal());
     }
 
     /** No ids: no token, and nothing to say of the others. */
@@ -98,7 +98,7 @@ final class Sample {
         if (scores[best] == Float.NEGATIVE_INFINITY) {
             return Decoding.NO_TOKEN;
         }
-        return setting(Setting.TEMPERATURE) > 0 ? draw(scores, scores[best]) : best;
+        return setting(SamplerSetting.TEMPERATURE) > 0 ? draw(scores, scores[best]) : best;
     }
 
     private float[] scores(float[] logits) {
@@ -117,9 +117,9 @@ final class Sample {
                 scores[id] = TokenWeights.penalize(
                         scores[id],
                         in.uses().index(use(id)),
-                        setting(Setting.REPETITION_PENALTY),
-                        setting(Setting.PRESENCE_PENALTY),
-                        setting(Setting.FREQUENCY_PENALTY));
+                        setting(SamplerSetting.REPETITION_PENALTY),
+                        setting(SamplerSetting.PRESENCE_PENALTY),
+                        setting(SamplerSetting.FREQUENCY_PENALTY));
             }
             if (in.allowed().last > 0 && (in.allowed().index(row * in.allowed().last + id / 32) >> id % 32 & 1) == 0) {
                 scores[id] = Float.NEGATIVE_INFINITY;
@@ -132,7 +132,7 @@ final class Sample {
         float[] z = new float[vocabulary];
         long[] weights = new long[vocabulary];
         for (int id = 0; id < vocabulary; id++) {
-            z[id] = TokenWeights.distance(scores[id], best, setting(Setting.TEMPERATURE));
+            z[id] = TokenWeights.distance(scores[id], best, setting(SamplerSetting.TEMPERATURE));
             weights[id] = TokenWeights.weight(z[id]);
         }
         keepTopK(scores, weights);
@@ -151,7 +151,7 @@ final class Sample {
 
     /** All with a score no worse than that of the k-th best. */
     private void keepTopK(float[] scores, long[] weights) {
-        int k = (int) setting(Setting.TOP_K);
+        int k = (int) setting(SamplerSetting.TOP_K);
         if (k > 0 && k < vocabulary) {
             float least = scores[ordered(scores, Comparator.naturalOrder())[k - 1]];
             for (int id = 0; id < vocabulary; id++) {
@@ -162,7 +162,7 @@ final class Sample {
 
     /** From the best on, of equals the higher id first, as many as are needed: HF drops from the other end. */
     private void keepTopP(float[] scores, long[] weights) {
-        float tail = setting(Setting.TAIL);
+        float tail = setting(SamplerSetting.TAIL);
         if (tail > 0) {
             long needed = TokenWeights.leaving(tail, Arrays.stream(weights).sum());
             for (int id : ordered(scores, Comparator.reverseOrder())) {
@@ -174,7 +174,7 @@ final class Sample {
     }
 
     private void keepMinP(long[] weights) {
-        long least = TokenWeights.fixed(setting(Setting.MIN_P));
+        long least = TokenWeights.fixed(setting(SamplerSetting.MIN_P));
         for (int id = 0; id < vocabulary; id++) {
             weights[id] = weights[id] >= least ? weights[id] : 0;
         }
@@ -182,7 +182,7 @@ final class Sample {
 
     /** From the most expected surprise on as many as are needed, and their equals. */
     private void keepTypical(float[] z, long[] weights) {
-        if (setting(Setting.TYPICAL_P) >= 1) {
+        if (setting(SamplerSetting.TYPICAL_P) >= 1) {
             return;
         }
         long total = Arrays.stream(weights).sum();
@@ -195,7 +195,7 @@ final class Sample {
         for (int id = 0; id < vocabulary; id++) {
             typical[id] = -TokenWeights.surprise(z[id], mean);
         }
-        long needed = TokenWeights.reaching(setting(Setting.TYPICAL_P), total);
+        long needed = TokenWeights.reaching(setting(SamplerSetting.TYPICAL_P), total);
         float least = Float.NEGATIVE_INFINITY;
         for (int id : ordered(typical, Comparator.naturalOrder())) {
             least = needed > 0 ? typical[id] : least;

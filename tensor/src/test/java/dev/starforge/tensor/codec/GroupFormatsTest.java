@@ -289,7 +289,7 @@ final class GroupFormatsTest {
         for (int i = 0; i < w.length; i++) {
             int row = i / columns * columns;
             int from = row + i % columns / group * group;
-            float absmax = Numbers.absmax(w, from, Math.min(group, row + columns - from));
+            float absmax = CodecMath.absmax(w, from, Math.min(group, row + columns - from));
             assertThat(Math.abs(back[i] - w[i])).as("element %d", i).isLessThanOrEqualTo(most * absmax);
         }
     }

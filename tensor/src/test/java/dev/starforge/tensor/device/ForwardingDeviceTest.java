@@ -3,6 +3,7 @@ package dev.starforge.tensor.device;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.op.Plain;
 import java.lang.reflect.Array;
 import java.lang.reflect.Method;

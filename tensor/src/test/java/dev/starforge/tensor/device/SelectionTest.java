@@ -20,7 +20,8 @@ final class SelectionTest {
     private record Fake(String name, int preference, boolean there, String reason) implements Backend {
         @Override
         public Probe probe() {
-            Probe.Found found = new Probe.Found(0, name, 1, true, List.of(DType.F32), "plain", "", "");
+            Probe.DetectedDevice found =
+                    new Probe.DetectedDevice(0, name, 1, true, List.of(DType.F32), "plain", "", "");
             return there ? new Probe(List.of(found), reason) : Probe.missing(reason);
         }
 

@@ -2,9 +2,9 @@ package dev.starforge.train.config;
 
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.model.Quantization;
-import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.config.Key;
 import dev.starforge.text.config.Schema;

@@ -1,7 +1,7 @@
 package dev.starforge.train.eval;
 
 import dev.starforge.model.Model;
-import dev.starforge.tensor.Checkpointing;
+import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.corpus.Corpus;
 import dev.starforge.train.corpus.Example;

@@ -1,9 +1,9 @@
 package dev.starforge.train.plan;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.ForwardingDevice;
-import dev.starforge.tensor.device.Memory;
 import dev.starforge.tensor.device.MemoryException;
 import java.util.List;
 

@@ -26,7 +26,7 @@ public record MachineFacts(
     private static final double WORKING_SET = 2.0 / 3;
 
     /** The machine this is: what a backend found, and what is free now. */
-    public static MachineFacts of(String kind, Probe.Found found) {
+    public static MachineFacts of(String kind, Probe.DetectedDevice found) {
         boolean cpu = kind.equals("cpu") || kind.equals("reference");
         long free = cpu && Machine.freeBytes() > 0
                 ? Machine.freeBytes()

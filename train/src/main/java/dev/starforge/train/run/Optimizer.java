@@ -1,11 +1,11 @@
 package dev.starforge.train.run;
 
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Training;
 import java.nio.ByteBuffer;

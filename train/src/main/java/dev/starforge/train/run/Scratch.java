@@ -1,10 +1,10 @@
 package dev.starforge.train.run;
 
 import dev.starforge.model.load.ModelSpec;
-import dev.starforge.tensor.NullOps;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.NullOps;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.Tokenizer;

@@ -1,6 +1,6 @@
 package dev.starforge.train.run;
 
-import dev.starforge.tensor.Checkpointing;
+import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import java.util.Locale;

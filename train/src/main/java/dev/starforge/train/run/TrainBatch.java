@@ -2,11 +2,11 @@ package dev.starforge.train.run;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.kv.Batches;
-import dev.starforge.tensor.Batch;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Batch;
 import dev.starforge.train.corpus.Example;
 import java.util.List;
 

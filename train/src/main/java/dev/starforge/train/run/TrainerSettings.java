@@ -1,7 +1,7 @@
 package dev.starforge.train.run;
 
-import dev.starforge.tensor.Checkpointing;
 import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import dev.starforge.tensor.op.Training;

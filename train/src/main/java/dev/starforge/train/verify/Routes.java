@@ -1,12 +1,12 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.tensor.Ops;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Routing;
 import java.util.ArrayDeque;
 import java.util.Arrays;

@@ -20,7 +20,7 @@ import jdk.incubator.vector.VectorSpecies;
  *
  * <p>Activations come as ints that hold the number in both halves, so that one broadcast serves 16-bit lanes.
  */
-final class CodeTile {
+final class QuantizedTile {
     /** Tokens of a tile. */
     static final int TOKENS = 4;
 
@@ -28,14 +28,14 @@ final class CodeTile {
     static final int X_GROUP = Rounding.GROUP;
 
     private static final int ROWS = Panels.ROWS;
-    private static final int SLOTS = Codes.SLOTS;
+    private static final int SLOTS = QuantizedValues.SLOTS;
     // Not final: of a loop by a step that it knows the compiler makes several, each with long checks of its bounds.
     private static int tokenStep = TOKENS;
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
 
-    private CodeTile() {}
+    private QuantizedTile() {}
 
     /**
      * Four tokens with two panels whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum over a run of

@@ -4,19 +4,19 @@ import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 
 /** The small arithmetic that codecs share: f16, unsigned bytes, rounding, and the largest magnitude of a stretch. */
-final class Numbers {
-    private Numbers() {}
+final class CodecMath {
+    private CodecMath() {}
 
-    static float half(ByteBuffer in, int at) {
+    static float fp16(ByteBuffer in, int at) {
         return Float.float16ToFloat(in.getShort(at));
     }
 
-    static void putHalf(ByteBuffer out, int at, float value) {
+    static void putFp16(ByteBuffer out, int at, float value) {
         out.putShort(at, Float.floatToFloat16(value));
     }
 
     /** A float as its 16-bit neighbour stands for it. */
-    static float roundToHalf(float value) {
+    static float roundToFp16(float value) {
         return Float.float16ToFloat(Float.floatToFloat16(value));
     }
 

@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
 
 /** What the decoder turns into a weight that is not finite is what is refused: each byte of a block is tried. */
-final class ScalesTest {
+final class BlockScalesTest {
     @ParameterizedTest
     @EnumSource(value = DType.class, names = "Q.*|NF4", mode = Mode.MATCH_ALL)
     void whatDecodesToNoNumberIsRefused(DType type) {

@@ -8,15 +8,15 @@ import java.nio.ByteBuffer;
  * With an offset a weight is {@code q * d + m}; without, codes are centred and it is {@code (q - half) * d}, where d
  * carries the sign that gives the extreme weight the code with the larger range.
  */
-record Q32Codec(int bits, boolean offset) implements BlockCodec {
+record Q4Q5Codec(int bits, boolean offset) implements BlockCodec {
     private static final int HALF = 16;
 
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         int centre = offset ? 0 : 1 << bits - 1;
         for (int b = 0; b < blocks; b++, from += bytes(), at += 2 * HALF) {
-            float d = Numbers.half(in, from);
-            float m = offset ? Numbers.half(in, from + 2) : 0;
+            float d = CodecMath.fp16(in, from);
+            float m = offset ? CodecMath.fp16(in, from + 2) : 0;
             int fifth = bits == 5 ? in.getInt(from + scaleBytes()) : 0;
             int nibbles = from + bytes() - HALF;
             for (int i = 0; i < HALF; i++) {
@@ -35,12 +35,12 @@ record Q32Codec(int bits, boolean offset) implements BlockCodec {
             float shift = offset ? min(in, at) : 0;
             float d = offset
                     ? (max(in, at) - shift) / ((1 << bits) - 1)
-                    : Numbers.extreme(in, at, 2 * HALF) / -(1 << bits - 1);
+                    : CodecMath.extreme(in, at, 2 * HALF) / -(1 << bits - 1);
             float rounding = offset ? 0.5f : (1 << bits - 1) + 0.5f;
-            float inverse = Numbers.inverse(d);
-            Numbers.putHalf(out, to, d);
+            float inverse = CodecMath.inverse(d);
+            CodecMath.putFp16(out, to, d);
             if (offset) {
-                Numbers.putHalf(out, to + 2, shift);
+                CodecMath.putFp16(out, to + 2, shift);
             }
             int fifth = 0;
             int nibbles = to + bytes() - HALF;

@@ -1,6 +1,7 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
-import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Tensor;
 
 /**
  * One ragged step: the tokens of S sequences laid end to end. A [B, T] batch, packed training documents and a mix of

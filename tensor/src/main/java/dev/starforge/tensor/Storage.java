@@ -1,16 +1,14 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.device.Memory;
-
 /** One allocation: a piece of memory and how many holders (scopes, tapes) still want it. */
-final class Block {
+public final class Storage {
     private final Allocator owner;
     private final Memory memory;
     private final long offset;
     private final long bytes;
     private int holders = 1;
 
-    Block(Allocator owner, Memory memory, long offset, long bytes) {
+    Storage(Allocator owner, Memory memory, long offset, long bytes) {
         this.owner = owner;
         this.memory = memory;
         this.offset = offset;

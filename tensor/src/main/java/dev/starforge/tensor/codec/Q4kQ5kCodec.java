@@ -8,7 +8,7 @@ import java.nio.ByteBuffer;
  * packed scales and offsets, the 256 fifth bits if there are any (byte i holds bit s for element i of sub-block s), and
  * four runs of 32 bytes: low nibbles are one sub-block, high nibbles the next.
  */
-record Q45kCodec(int bits) implements BlockCodec {
+record Q4kQ5kCodec(int bits) implements BlockCodec {
     private static final int SUB = 32;
     private static final int SUBS = 8;
     private static final int SCALES = 4;
@@ -17,8 +17,8 @@ record Q45kCodec(int bits) implements BlockCodec {
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
         for (int b = 0; b < blocks; b++, from += bytes(), at += SUB * SUBS) {
-            float d = Numbers.half(in, from);
-            float m = Numbers.half(in, from + 2);
+            float d = CodecMath.fp16(in, from);
+            float m = CodecMath.fp16(in, from + 2);
             for (int s = 0; s < SUBS; s++) {
                 float scale = d * scale(in, from + SCALES, s);
                 float shift = m * offset(in, from + SCALES, s);
@@ -41,7 +41,7 @@ record Q45kCodec(int bits) implements BlockCodec {
     }
 
     private void encode(float[] in, int at, ByteBuffer out, int to) {
-        ScaleSearch.Affine[] fits = new ScaleSearch.Affine[SUBS];
+        ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
         float largestScale = 0;
         float largestShift = 0;
         for (int s = 0; s < SUBS; s++) {
@@ -52,19 +52,19 @@ record Q45kCodec(int bits) implements BlockCodec {
         for (int i = 0; i < bytes(); i++) {
             out.put(to + i, (byte) 0);
         }
-        Numbers.putHalf(out, to, largestScale / 63);
-        Numbers.putHalf(out, to + 2, largestShift / 63);
-        float d = Numbers.half(out, to);
-        float m = Numbers.half(out, to + 2);
+        CodecMath.putFp16(out, to, largestScale / 63);
+        CodecMath.putFp16(out, to + 2, largestShift / 63);
+        float d = CodecMath.fp16(out, to);
+        float m = CodecMath.fp16(out, to + 2);
         float perScale = largestScale > 0 ? 63 / largestScale : 0;
         float perShift = largestShift > 0 ? 63 / largestShift : 0;
         for (int s = 0; s < SUBS; s++) {
-            int scale = Numbers.nearest(perScale * fits[s].scale(), 0, 63);
-            int offset = Numbers.nearest(perShift * fits[s].shift(), 0, 63);
+            int scale = CodecMath.nearest(perScale * fits[s].scale(), 0, 63);
+            int offset = CodecMath.nearest(perShift * fits[s].shift(), 0, 63);
             putScale(out, to + SCALES, s, scale, offset);
             float step = d * scale;
             for (int i = 0; i < SUB && step != 0; i++) {
-                int q = Numbers.nearest((in[at + s * SUB + i] + m * offset) / step, 0, (1 << bits) - 1);
+                int q = CodecMath.nearest((in[at + s * SUB + i] + m * offset) / step, 0, (1 << bits) - 1);
                 or(out, nibbles(to, s) + i, (q & 15) << 4 * (s & 1));
                 if (bits == 5) {
                     or(out, to + FIFTH + i, q >> 4 << s);
@@ -73,7 +73,7 @@ record Q45kCodec(int bits) implements BlockCodec {
         }
     }
 
-    private ScaleSearch.Affine fit(float[] in, int at) {
+    private ScaleSearch.AffineFit fit(float[] in, int at) {
         float squares = 0;
         for (int i = at; i < at + SUB; i++) {
             squares += in[i] * in[i];

@@ -11,17 +11,17 @@ import java.nio.ByteBuffer;
  * @param count how many such words
  * @param exponent the bits that are all set in a number that is not finite
  */
-record Scales(int at, int count, int exponent) {
+record BlockScales(int at, int count, int exponent) {
     /** No number that could be infinite: plain floats, and MXFP4, which has exponents alone. */
-    static final Scales NONE = new Scales(0, 0, 0);
+    static final BlockScales NONE = new BlockScales(0, 0, 0);
 
-    static Scales f16(int at, int count) {
-        return new Scales(at, count, 0x7c00);
+    static BlockScales f16(int at, int count) {
+        return new BlockScales(at, count, 0x7c00);
     }
 
     /** One float32, of which the upper half has the exponent. */
-    static Scales f32(int at) {
-        return new Scales(at + 2, 1, 0x7f80);
+    static BlockScales f32(int at) {
+        return new BlockScales(at + 2, 1, 0x7f80);
     }
 
     void requireFinite(DType type, ByteBuffer blocks) {

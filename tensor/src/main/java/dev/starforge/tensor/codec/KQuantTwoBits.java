@@ -6,8 +6,8 @@ import java.nio.ByteBuffer;
  * 256 two-bit numbers in 64 bytes, the order that Q2_K, Q3_K and Q6_K share: each half of the block has 32 bytes, and
  * byte i of a half holds its elements i, i + 32, i + 64 and i + 96 from the low bits up.
  */
-final class TwoBits {
-    private TwoBits() {}
+final class KQuantTwoBits {
+    private KQuantTwoBits() {}
 
     static int get(ByteBuffer in, int from, int i) {
         return in.get(from + i / 128 * 32 + i % 32) >> 2 * (i % 128 / 32) & 3;

@@ -24,7 +24,7 @@ import jdk.incubator.vector.VectorSpecies;
  * it knows it makes several, with some thirty instructions of checks before each, and leaves these alone. The loop over parts
  * is for vectors narrower than sixteen lanes.
  */
-public final class Codes {
+public final class QuantizedValues {
     /** Slots of the scratch that hold 32 codes. */
     static final int SLOTS = 16;
 
@@ -35,10 +35,10 @@ public final class Codes {
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
     static final float TWO_TO_112 = 0x1p112f;
-    static final int HALF = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
+    static final int F16_BITS = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
     private static final float[] QUANTILES = Nf4.codes16();
 
-    private Codes() {}
+    private QuantizedValues() {}
 
     /** What a code is measured from. */
     static int centre(DType type) {
@@ -181,9 +181,9 @@ public final class Codes {
     private static void f16(MemorySegment w, long from, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             IntVector v = IntVector.fromMemorySegment(INTS, w, from + 4 * part, LITTLE_ENDIAN);
-            IntVector first = v.lanewise(LSHL, 16).lanewise(ASHR, 3).and(HALF);
+            IntVector first = v.lanewise(LSHL, 16).lanewise(ASHR, 3).and(F16_BITS);
             first.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, to + part);
-            IntVector second = v.lanewise(ASHR, 3).and(HALF);
+            IntVector second = v.lanewise(ASHR, 3).and(F16_BITS);
             second.reinterpretAsFloats().mul(TWO_TO_112).intoArray(s, to + SLOTS + part);
         }
     }

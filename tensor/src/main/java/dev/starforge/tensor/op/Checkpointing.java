@@ -1,4 +1,4 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
 /** What a {@link Tape} keeps of a block for the backward pass; what it does not keep, it computes again. */
 public enum Checkpointing {

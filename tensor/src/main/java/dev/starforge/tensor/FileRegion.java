@@ -1,4 +1,4 @@
-package dev.starforge.tensor.device;
+package dev.starforge.tensor;
 
 import java.nio.file.Path;
 

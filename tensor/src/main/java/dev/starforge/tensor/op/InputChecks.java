@@ -6,8 +6,8 @@ import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 
 /** Input checks of operations; each message names the operation, what was expected and what came. */
-final class Check {
-    private Check() {}
+final class InputChecks {
+    private InputChecks() {}
 
     static void count(Op op, int expected, Spec... in) {
         if (in.length != expected) {

@@ -1,10 +1,13 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
-import dev.starforge.tensor.op.Backward;
-import dev.starforge.tensor.op.Fused;
-import dev.starforge.tensor.op.Layers;
-import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Storage;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -33,7 +36,7 @@ public final class Tape implements Ops {
     private final Set<Tensor> rounded = new HashSet<>(); // of 16 bits, made from float32
     private final Map<Tensor, DType> widened = new HashMap<>(); // float32 results of products of 16 bits, as logits are
     private final List<Node> nodes = new ArrayList<>();
-    private final Map<Block, Integer> saved = new IdentityHashMap<>();
+    private final Map<Storage, Integer> saved = new IdentityHashMap<>();
     private final Map<Tensor, Tensor> gradients = new LinkedHashMap<>();
     private boolean ran;
 
@@ -56,7 +59,7 @@ public final class Tape implements Ops {
         for (int i = 0; i < in.length; i++) {
             needs[i] = live.contains(in[i]);
             any |= needs[i];
-            if (op.mutates(i) && (needs[i] || saved.containsKey(in[i].block()))) {
+            if (op.mutates(i) && (needs[i] || saved.containsKey(in[i].storage()))) {
                 throw new TensorException(op.name() + ": would overwrite input " + i + " " + in[i]
                         + ", which the backward pass still needs");
             }
@@ -113,8 +116,8 @@ public final class Tape implements Ops {
     }
 
     /** Gives up everything recorded; what its gradients would have read. */
-    Set<Block> discard() {
-        Set<Block> read = Set.copyOf(saved.keySet());
+    Set<Storage> discard() {
+        Set<Storage> read = Set.copyOf(saved.keySet());
         nodes.forEach(this::forget);
         nodes.clear();
         ran = true;
@@ -217,7 +220,7 @@ public final class Tape implements Ops {
         }
         for (Tensor tensor : node.keeps()) {
             scope().hold(tensor);
-            saved.merge(tensor.block(), 1, Integer::sum);
+            saved.merge(tensor.storage(), 1, Integer::sum);
         }
         live.addAll(node.results());
         nodes.add(node);
@@ -225,7 +228,7 @@ public final class Tape implements Ops {
 
     private void forget(Node node) {
         for (Tensor tensor : node.keeps()) {
-            saved.computeIfPresent(tensor.block(), (block, count) -> count == 1 ? null : count - 1);
+            saved.computeIfPresent(tensor.storage(), (block, count) -> count == 1 ? null : count - 1);
             scope().drop(tensor);
         }
     }

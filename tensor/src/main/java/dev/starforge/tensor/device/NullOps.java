@@ -1,11 +1,13 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
-import dev.starforge.tensor.device.Device;
-import dev.starforge.tensor.device.DeviceException;
-import dev.starforge.tensor.device.Fallback;
-import dev.starforge.tensor.device.Memory;
-import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Ops;
 import java.nio.ByteBuffer;
 import java.util.function.BiFunction;
 

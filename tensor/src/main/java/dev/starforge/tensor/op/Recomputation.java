@@ -1,10 +1,11 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
-import dev.starforge.tensor.op.Fused;
-import dev.starforge.tensor.op.Layers;
-import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Plain;
-import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Storage;
+import dev.starforge.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -28,7 +29,7 @@ final class Recomputation {
     }
 
     /** What one operation read and gave, known by the allocation, so that views count as what they show. */
-    private record Ran(Op op, List<Block> in, List<Block> out) {}
+    private record Ran(Op op, List<Storage> in, List<Storage> out) {}
 
     private final List<Ran> ran;
     private final List<Step> steps;
@@ -49,12 +50,12 @@ final class Recomputation {
         return new Recomputation(ran, plan(ran, tape.discard(), checkpointing));
     }
 
-    private static List<Step> plan(List<Ran> ran, Set<Block> saved, Checkpointing checkpointing) {
+    private static List<Step> plan(List<Ran> ran, Set<Storage> saved, Checkpointing checkpointing) {
         List<Step> steps = new ArrayList<>(Collections.nCopies(ran.size(), Step.SKIP));
         if (checkpointing == Checkpointing.SELECTIVE) {
             keepWhatIsCostly(ran, saved, steps);
         }
-        Set<Block> needed = new HashSet<>(saved);
+        Set<Storage> needed = new HashSet<>(saved);
         for (int i = ran.size() - 1; i >= 0; i--) {
             Ran each = ran.get(i);
             boolean read = each.out.stream().anyMatch(needed::contains);
@@ -67,8 +68,8 @@ final class Recomputation {
     }
 
     /** From first to last: a result that a gradient reads is kept if computing it from what is at hand takes a product. */
-    private static void keepWhatIsCostly(List<Ran> ran, Set<Block> saved, List<Step> steps) {
-        Set<Block> costly = new HashSet<>();
+    private static void keepWhatIsCostly(List<Ran> ran, Set<Storage> saved, List<Step> steps) {
+        Set<Storage> costly = new HashSet<>();
         for (int i = 0; i < ran.size(); i++) {
             Ran each = ran.get(i);
             if (!isProduct(each.op) && each.in.stream().noneMatch(costly::contains)) {
@@ -204,8 +205,8 @@ final class Recomputation {
             return out;
         }
 
-        private static List<Block> blocks(Tensor... tensors) {
-            return Arrays.stream(tensors).map(Tensor::block).toList();
+        private static List<Storage> blocks(Tensor... tensors) {
+            return Arrays.stream(tensors).map(Tensor::storage).toList();
         }
     }
 }

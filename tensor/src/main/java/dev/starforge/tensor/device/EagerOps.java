@@ -1,11 +1,15 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
-import dev.starforge.tensor.device.Device;
-import dev.starforge.tensor.device.DeviceException;
-import dev.starforge.tensor.device.Fallback;
-import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Ops;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
@@ -40,7 +44,7 @@ public final class EagerOps implements Ops {
         Spec[] specs = new Spec[in.length];
         for (int i = 0; i < in.length; i++) {
             specs[i] = in[i].spec();
-            in[i].block(); // throws if it was released
+            in[i].storage(); // throws if it was released
         }
         Spec[] outputs = op.outputs(specs);
         Support support = device.supports(op, specs);

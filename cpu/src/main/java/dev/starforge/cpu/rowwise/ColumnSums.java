@@ -9,13 +9,13 @@ import java.util.Arrays;
  * Sums down the rows of a matrix. A chunk is some columns and all rows, so that every sum has one writer; rows are added
  * in blocks and the blocks in order, which keeps the rounding of long columns small.
  */
-public final class Columns {
+public final class ColumnSums {
     /** Columns in a chunk. */
     static final int WIDTH = 128;
 
     private static final int BLOCK = 128;
 
-    private Columns() {}
+    private ColumnSums() {}
 
     /** Adds a stretch of a row to the sums at {@code sum}, which lie {@link #WIDTH} apart; scratch is at {@code at}. */
     interface Term {

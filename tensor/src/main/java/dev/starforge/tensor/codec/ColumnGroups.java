@@ -3,8 +3,8 @@ package dev.starforge.tensor.codec;
 import dev.starforge.tensor.ShapeException;
 
 /** Groups of columns within a row; the last may be shorter than the others. */
-final class Groups {
-    private Groups() {}
+final class ColumnGroups {
+    private ColumnGroups() {}
 
     static void check(String format, int rows, int columns, int group) {
         if (rows < 0 || columns < 0 || group < 1 || (long) rows * padded(columns, group) > Integer.MAX_VALUE) {

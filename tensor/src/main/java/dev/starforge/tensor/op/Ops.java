@@ -1,13 +1,13 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.op;
 
-import dev.starforge.tensor.op.Adapters;
-import dev.starforge.tensor.op.Decoding;
-import dev.starforge.tensor.op.Fn;
-import dev.starforge.tensor.op.Fused;
-import dev.starforge.tensor.op.Layers;
-import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Plain;
-import dev.starforge.tensor.op.Routing;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.TensorException;
+import dev.starforge.tensor.device.NullOps;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiFunction;
@@ -40,7 +40,7 @@ public interface Ops {
         Tensor y = x;
         for (BiFunction<Ops, Tensor, Tensor> block : blocks) {
             Tensor next = block(y, block);
-            if (y.block() != x.block() && y.block() != next.block()) {
+            if (y.storage() != x.storage() && y.storage() != next.storage()) {
                 scope().disown(y);
             }
             y = next;

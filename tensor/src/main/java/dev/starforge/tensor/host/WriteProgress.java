@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.WeakHashMap;
 
 /** How far tensors that are written in pieces have come, so that one left out or twice there is an error at once. */
-public final class Pieces {
+public final class WriteProgress {
     private final Map<Tensor, Long> written = new WeakHashMap<>();
 
     /** Takes the next piece of a tensor into account; one from byte 0 begins anew. */

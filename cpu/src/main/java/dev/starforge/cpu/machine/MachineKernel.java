@@ -12,7 +12,7 @@ import java.lang.invoke.MethodHandle;
  * Code that can be called: a function of six integers. The call is an ordinary one, not {@code critical}, so that a collection
  * need not wait for it. A wrong address ends the JVM: whoever calls has checked every one.
  */
-record Kernel(MemorySegment code) {
+record MachineKernel(MemorySegment code) {
     private static final MethodHandle CALL_HEAP = Linker.nativeLinker()
             .downcallHandle(
                     FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG),

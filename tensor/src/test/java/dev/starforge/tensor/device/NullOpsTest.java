@@ -1,12 +1,20 @@
-package dev.starforge.tensor;
+package dev.starforge.tensor.device;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.tensor.device.DeviceException;
-import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.OnReference;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Ops;
+import dev.starforge.tensor.op.Tape;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
