@@ -130,8 +130,7 @@ final class Tolerances {
                 sum(
                         20 + (in[0].dtype() == DType.F32 ? 0 : rounding(in[0].dtype()) / U),
                         Math.max(head(in), keys(o.block(), in)),
-                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such"
-                                + " values");
+                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such values");
             case Fused.AttentionGrad o ->
                 sum(
                         28
@@ -139,17 +138,15 @@ final class Tolerances {
                                         ? 0
                                         : rounding(gradientOf(in).dtype()) / U),
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
-                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such"
-                                + " gradients");
+                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
             case Layers.Linear o ->
                 sum(
                         12
                                 + (roundsWeights(o, in) ? rounding(in[0].dtype()) / U : 0)
                                 + 2 * parts(o) * rounding(o.to()) / U,
                         last(in),
-                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the"
-                                + " output's type, and may be on the other side of a tie; so are weights where"
-                                + " roundsWeights says so");
+                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
+                                + " and may be on the other side of a tie; so are weights where roundsWeights says so");
             case Layers.AddMatMul o ->
                 sum(
                         12 + 2 * rounding(o.product().to()) / U,

@@ -148,8 +148,8 @@ public final class CudaBackend implements Backend {
                 major >= TENSOR_CORES ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
                 major >= TENSOR_CORES ? "flash" : "plain",
                 major >= TENSOR_CORES
-                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up"
-                                + " to 128 and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
+                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up to 128 "
+                                + "and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
                         : "tensor cores take bf16 from compute capability 8.0 on",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + named(driver));
     }

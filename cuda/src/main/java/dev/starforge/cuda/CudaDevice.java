@@ -304,8 +304,7 @@ final class CudaDevice implements Device {
         return new MemoryException(
                 "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
                                 .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
-                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else"
-                        + " uses the GPU");
+                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else uses the GPU");
     }
 
     @Override

@@ -61,13 +61,12 @@ class CudaBackendTest {
         assertEquals("it does not start", reason("it does not start", 12_040, gpus, found, found, "12.4"));
         assertEquals("the NVIDIA driver is there, but no GPU", reason("", 12_040, List.of(), found, found, "12.4"));
         assertEquals(
-                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or"
-                        + " newer",
+                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or newer",
                 reason("", 11_080, gpus, found, found, "12.4"));
         assertEquals("H200 is there, but it was not found", reason("", 12_040, gpus, missing, found, "12.4"));
         assertEquals(
-                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer"
-                        + " driver, or NVRTC 12",
+                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer driver, or "
+                        + "NVRTC 12",
                 reason("", 12_040, gpus, found, found, "13.0"));
         assertEquals(
                 "H200; dense products by our own kernel, since it was not found",
