@@ -51,9 +51,9 @@ import tools.jackson.databind.node.ObjectNode;
                     + " Attention is not counted in either.",
             "",
             "Before it times, logits are compared with the reference device's, or with the CPU's where a GPU has a"
-                + " model that would take the reference minutes; a wrong answer is not timed. With --batch, the logits"
-                + " of all its sequences are compared, too, each with its text alone. Figures are medians over the"
-                + " repeats, after one run to warm up.",
+                    + " model that would take the reference minutes; a wrong answer is not timed. With --batch, the logits"
+                    + " of all its sequences are compared, too, each with its text alone. Figures are medians over the"
+                    + " repeats, after one run to warm up.",
             "",
         },
         footerHeading = "%nExamples:%n",
