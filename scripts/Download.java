@@ -4,7 +4,7 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** {@code java Download.java URL FILE}, for machines that have a JDK and neither curl nor wget. */
+/** Downloads a file on machines without curl and wget: {@code java Download.java URL FILE}. */
 final class Download {
     private Download() {}
 

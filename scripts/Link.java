@@ -18,18 +18,17 @@ import jdk.tools.jlink.plugin.ResourcePoolBuilder;
 import jdk.tools.jlink.plugin.ResourcePoolEntry;
 
 /**
- * Links a Java runtime for a folder of jars: {@code java Link.java LIB OUT}. It holds the modules that the jars name as
- * required, and a few that are wanted at run time; the jars stay outside, since jlink takes no automatic modules.
+ * Links a Java runtime for a folder of jars: {@code java Link.java LIB OUT}. It contains the modules that the jars require and a few
+ * that are used at run time. The jars stay outside, because jlink does not accept automatic modules.
  *
- * <p>One thing the jlink command cannot do: the runtime forgets that {@code jdk.incubator.vector} is an incubator
- * module. That mark makes every start print a warning that a user cannot act on, and, worse, keeps the JVM from storing
- * the module graph in its cache, which costs a third of the start. Removing it takes a jlink plugin, whose interface the
- * JDK does not export; should it change, linking fails and the caller uses the JDK as it is.
+ * <p>It also removes the mark of {@code jdk.incubator.vector} as an incubator module. The mark makes every start print a warning, and
+ * keeps the JVM from storing the module graph in its AOT cache, which costs a third of the start-up time. This needs a jlink plugin,
+ * whose interface the JDK does not export; if it changes, linking fails and the caller uses the JDK instead.
  */
 final class Link implements Plugin {
 
-    /** Not required by any module, but wanted: a client for callbacks, flight recordings of slow runs. */
-    private static final List<String> WANTED = List.of("java.net.http", "jdk.jfr", "jdk.management");
+    /** Modules that no jar requires: an HTTP client for callbacks, flight recordings of slow runs. */
+    private static final List<String> ADDITIONAL = List.of("java.net.http", "jdk.jfr", "jdk.management");
 
     public static void main(String[] args) {
         PluginRepository.registerPlugin(new Link());
@@ -38,10 +37,10 @@ final class Link implements Plugin {
                 System.out,
                 System.err,
                 "--add-modules",
-                Stream.concat(WANTED.stream(), required(Path.of(args[0])))
+                Stream.concat(ADDITIONAL.stream(), required(Path.of(args[0])))
                         .distinct()
                         .collect(Collectors.joining(",")),
-                "--strip-java-debug-attributes", // of native code it would need objcopy
+                "--strip-java-debug-attributes", // --strip-debug would need objcopy
                 "--no-header-files",
                 "--no-man-pages",
                 "--output",
@@ -56,7 +55,7 @@ final class Link implements Plugin {
                 .filter(name -> !ours.contains(name));
     }
 
-    /** Before the plugin that turns module declarations into code, which is a transformer. */
+    /** Runs before the plugin that compiles module declarations, which is a transformer. */
     @Override
     public Category getType() {
         return Category.FILTER;
@@ -70,11 +69,12 @@ final class Link implements Plugin {
     @Override
     public ResourcePool transform(ResourcePool in, ResourcePoolBuilder out) {
         in.transformAndCopy(
-                entry -> entry.path().equals("/jdk.incubator.vector/module-info.class") ? ordinary(entry) : entry, out);
+                entry -> entry.path().equals("/jdk.incubator.vector/module-info.class") ? withoutMark(entry) : entry,
+                out);
         return out.build();
     }
 
-    private static ResourcePoolEntry ordinary(ResourcePoolEntry moduleInfo) {
+    private static ResourcePoolEntry withoutMark(ResourcePoolEntry moduleInfo) {
         var classFile = ClassFile.of();
         var parsed = classFile.parse(moduleInfo.contentBytes());
         var mark = ClassTransform.dropping(element -> element instanceof ModuleResolutionAttribute);

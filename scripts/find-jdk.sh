@@ -1,10 +1,10 @@
-# Finds a JDK; sourced by mvnw and by scripts/build, so that both agree on which one.
+# Finds a JDK. Sourced by mvnw, scripts/build and dev, so that they use the same one.
 #
-# The `java` on the PATH is often not the newest of a machine, and JAVA_HOME is often unset or old, so neither decides
-# alone: the first candidate that is a JDK (not a JRE) of the wanted version wins. Versions are read from the `release`
-# file, because starting a JVM per candidate costs more than everything else here. POSIX sh, no GNU tools.
+# The `java` on the PATH is often not the newest of a machine, and JAVA_HOME is often unset or old. The first candidate that is a
+# JDK (not a JRE) of the required version is used. Versions are read from the `release` file, because starting a JVM for each
+# candidate is slow. POSIX sh, no GNU tools.
 
-# java_folder COMMAND: the installation a `java` command belongs to (by hand: `readlink -f` is not everywhere).
+# java_folder COMMAND: the installation that a `java` command belongs to. `readlink -f` is not portable.
 java_folder() {
     [ -n "$1" ] || return 0
     _file=$1
@@ -18,7 +18,7 @@ java_folder() {
     cd "$(dirname "$_file")/.." 2>/dev/null && pwd -P
 }
 
-# java_version FOLDER: its feature release as a number (17, 25), or nothing.
+# java_version FOLDER: the feature release (17, 25), or nothing.
 java_version() {
     _version=
     if [ -r "$1/release" ]; then
@@ -31,8 +31,8 @@ java_version() {
     echo "${_version%%[!0-9]*}"
 }
 
-# find_jdk VERSION [ROOT]: exports JAVA_HOME, or says on stderr what it found instead, and fails. The folders of the
-# machine are looked for below ROOT, which only a test gives.
+# find_jdk VERSION [ROOT]: exports JAVA_HOME, or prints on stderr what it found instead, and fails. Tests pass ROOT, below
+# which the folders of the machine are searched.
 find_jdk() {
     _root=${2:-}
     _found=
@@ -46,7 +46,7 @@ find_jdk() {
         "$_root"/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home \
         "$_root"/usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home \
         "$_root"/home/linuxbrew/.linuxbrew/opt/openjdk*/libexec; do
-        # lib/modules tells an installation from a folder that merely holds a bin/java, such as /usr.
+        # An installation has lib/modules; a folder such as /usr has only bin/java.
         if [ ! -x "$_home/bin/java" ] || [ ! -f "$_home/lib/modules" ]; then continue; fi
         _home=$(cd "$_home" && pwd -P)
         case $_found in *" $_home ("*) continue ;; esac

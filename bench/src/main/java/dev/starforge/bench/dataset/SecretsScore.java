@@ -27,8 +27,8 @@ import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
 import org.eclipse.jgit.treewalk.TreeWalk;
 
 /**
- * The redaction of secrets as a classifier: recall on planted secrets, precision on the lines around them and on lines that
- * only look like secrets, and every redaction in real repositories by rule. {@code ./dev secrets-score} runs it.
+ * Scores the redaction of secrets as a classifier: recall on planted secrets, precision on the lines around them and on lines that only
+ * look like secrets. Also lists the redactions in real repositories by rule. {@code ./dev secrets-score} runs it.
  */
 final class SecretsScore {
     static final long SEED = 20;
@@ -36,7 +36,7 @@ final class SecretsScore {
     /** The default of {@code filters.max_secrets}. */
     private static final int MOST_SECRETS = 5;
 
-    /** Found, and missed with the line it was in. */
+    /** Number of secrets found, and the lines of those missed. */
     static final class Count {
         int found;
         int damaged;
@@ -51,7 +51,7 @@ final class SecretsScore {
         }
     }
 
-    /** The score of a set, by style and provider, and what was replaced that is no secret. */
+    /** The score of a set, by style and provider, and the false positives. */
     record Score(Map<String, Count> groups, Count all, List<String> wrong, int innocentLines) {
         double precision() {
             return (double) all.found / Math.max(1, all.found + wrong.size());
@@ -60,7 +60,7 @@ final class SecretsScore {
 
     private SecretsScore() {}
 
-    /** Plants each secret of a set at a line of a file, and redacts the file. */
+    /** Plants each secret of a set in a line of a file, and redacts the file. */
     static Score score(String set, List<Path> hosts) throws IOException {
         List<List<String>> files = new ArrayList<>();
         for (Path host : hosts) {
@@ -96,7 +96,7 @@ final class SecretsScore {
     private static void innocent(List<String> lines, List<String> wrong) {
         for (String line : lines) {
             for (SecretFinding finding : SecretScanner.scan(line)) {
-                // the addresses of people are what they look like
+                // e-mail addresses in the sources are real
                 if (finding.rule() != SecretRule.EMAIL || line.startsWith("    ")) {
                     wrong.add(line.strip() + "   ->   " + line.substring(finding.from(), finding.to()));
                 }
@@ -109,25 +109,25 @@ final class SecretsScore {
     }
 
     private static void count(Score score, SecretsCorpus.Planted planted, String shown) {
-        boolean gone =
+        boolean redacted =
                 !shown.contains(planted.secret().substring(planted.secret().length() / 3))
                         && !shown.contains(
                                 planted.secret().substring(0, (planted.secret().length() * 2 + 2) / 3));
         boolean whole = shown.startsWith(planted.before()) && shown.endsWith(planted.after());
         for (Count count : List.of(score.all(), score.groups().computeIfAbsent(planted.group(), name -> new Count()))) {
-            if (gone) {
+            if (redacted) {
                 count.found++;
                 count.damaged += whole ? 0 : 1;
             } else {
                 count.missed.add(planted.line());
             }
         }
-        if (gone && !whole) {
+        if (redacted && !whole) {
             score.wrong().add(planted.line().strip() + "   ->   " + shown.strip());
         }
     }
 
-    /** What was replaced in a repository's files. */
+    /** Redactions in the files of a repository. */
     static final class Scan {
         long lines;
         long bytes;
@@ -253,9 +253,18 @@ final class SecretsScore {
         });
     }
 
+    /** The source files that secrets are planted in. */
+    static List<Path> hosts() throws IOException {
+        List<Path> files = new ArrayList<>();
+        for (String module : List.of("data", "text")) {
+            files.addAll(SecretsCorpus.hosts(Path.of("..", module)));
+        }
+        return files;
+    }
+
     /** Prints the score of every set of planted secrets, then what is redacted in repositories. */
     static void run(boolean show, List<Path> repositories) throws IOException {
-        List<Path> hosts = SecretsCorpus.hosts(Path.of("..", "data"));
+        List<Path> hosts = hosts();
         for (String set : SecretsCorpus.SETS) {
             print(set, score(set, hosts), show);
         }

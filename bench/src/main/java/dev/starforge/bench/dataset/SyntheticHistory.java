@@ -18,16 +18,16 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 
 /**
- * A long git history made of real texts, as if people had written them: a commit touches one to five files, adds the next
- * lines of each, brings it to the text of the next version, or rewrites some lines; now and then it moves or removes a
- * file, or merges a branch. The same texts, number and seed always give the same history.
+ * Generates a long git history from the sources of several versions of a program. A commit changes one to five files: it adds the next
+ * lines, updates the file to the next version, or rewrites some lines. Some commits move or remove a file, or merge a branch. The
+ * history depends only on the sources, the number of commits and the seed.
  */
 final class SyntheticHistory {
     private static final int LINES = 40;
     private static final String MAIN = "refs/heads/main";
     private static final String SIDE = "refs/heads/side";
 
-    /** What the tree holds of a text: which version, how many of its lines, and which of them were rewritten. */
+    /** State of a file in the tree: its version, number of lines, and rewritten lines. */
     private record State(String name, int version, int lines, List<Integer> rewritten) {}
 
     private final OutputStream out;
@@ -44,7 +44,7 @@ final class SyntheticHistory {
         waiting = new ArrayList<>(new TreeSet<>(versions.getFirst().keySet()));
     }
 
-    /** The texts of a jar of sources, by path. */
+    /** The files of a jar of sources, by path. */
     static Map<String, String> sources(Path jar) throws IOException {
         Map<String, String> texts = new TreeMap<>();
         try (ZipFile zip = new ZipFile(jar.toFile())) {
@@ -60,9 +60,9 @@ final class SyntheticHistory {
     }
 
     /**
-     * Makes a bare repository with git.
+     * Creates a bare repository with git.
      *
-     * @param versions texts by their paths, the older version first
+     * @param versions file contents by path, the oldest version first
      */
     static void make(Path folder, List<Map<String, String>> versions, int commits, long seed)
             throws IOException, InterruptedException {
@@ -123,7 +123,7 @@ final class SyntheticHistory {
         return mark;
     }
 
-    /** What the side branch touched is as it is now; the rest is the main branch's. */
+    /** Files that the side branch changed keep their state; the others get that of the main branch. */
     private int merge(int main, int side, TreeSet<String> touched) throws IOException {
         begin(MAIN, "Merge side\n");
         print("from :" + main + "\nmerge :" + side + "\n");

@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Megabytes of source code per second on one core, for each golden tokenizer: once the words have been seen, and with a
- * new tokenizer for each file. Takes a folder of sources; refuses to time what does not decode to what it was.
+ * MB/s of source code on one core for each golden tokenizer: with a warm cache, and with a new tokenizer for each file. Fails if a file
+ * does not decode to its original.
  */
 final class TokenizerSpeed {
     private static final List<String> NAMES = List.of("starcoder2", "llama3", "qwen2", "llama2");
@@ -22,28 +22,28 @@ final class TokenizerSpeed {
     private TokenizerSpeed() {}
 
     static void run(Path folder) throws IOException {
-        List<String> texts = new ArrayList<>();
-        try (Stream<Path> files = Files.walk(folder)) {
-            for (Path file : files.filter(f -> f.toString().matches(".*\\.(java|py|c|cpp|rs|go|js|ts)"))
+        List<String> files = new ArrayList<>();
+        try (Stream<Path> paths = Files.walk(folder)) {
+            for (Path file : paths.filter(f -> f.toString().matches(".*\\.(java|py|c|cpp|rs|go|js|ts)"))
                     .toList()) {
-                texts.add(Files.readString(file));
+                files.add(Files.readString(file));
             }
         }
-        long bytes = texts.stream()
+        long bytes = files.stream()
                 .mapToLong(t -> t.getBytes(StandardCharsets.UTF_8).length)
                 .sum();
-        System.out.printf("%d files, %.2f MB%n", texts.size(), bytes / 1e6);
+        System.out.printf("%d files, %.2f MB%n", files.size(), bytes / 1e6);
         for (String name : NAMES) {
             Tokenizer tokenizer = tokenizer(name);
-            for (String text : texts) {
-                String back = tokenizer.decode(tokenizer.encode(text, false), false);
-                if (!back.equals(expected(name, text)) && !hasMarkers(tokenizer, text)) {
-                    throw new IllegalStateException(name + ": a text does not come back");
+            for (String file : files) {
+                String back = tokenizer.decode(tokenizer.encode(file, false), false);
+                if (!back.equals(expected(name, file)) && !hasMarkers(tokenizer, file)) {
+                    throw new IllegalStateException(name + ": a file does not decode to its original");
                 }
             }
             System.out.printf(
                     "%-12s encode %6.1f MB/s, first time %5.1f MB/s, decode %6.1f MB/s%n",
-                    name, encode(tokenizer, texts, bytes), first(name, texts, bytes), decode(tokenizer, texts, bytes));
+                    name, encode(tokenizer, files, bytes), first(name, files, bytes), decode(tokenizer, files, bytes));
         }
     }
 
@@ -51,7 +51,7 @@ final class TokenizerSpeed {
         return Tokenizer.read(Path.of("..", "golden", "tokenizers", name, "tokenizer.json"));
     }
 
-    /** What a text decodes to: Qwen composes characters, and to SentencePiece its mark is a space. */
+    /** The expected result of decoding: Qwen normalizes to NFC, and SentencePiece decodes its marker as a space. */
     private static String expected(String name, String text) {
         return switch (name) {
             case "qwen2" -> java.text.Normalizer.normalize(text, java.text.Normalizer.Form.NFC);
@@ -60,38 +60,38 @@ final class TokenizerSpeed {
         };
     }
 
-    /** SentencePiece puts a space after a special token too, and it stays. */
+    /** SentencePiece also adds a space after a special token, which decoding keeps. */
     private static boolean hasMarkers(Tokenizer tokenizer, String text) {
         return tokenizer.addedTokens().stream().anyMatch(token -> text.contains(token.content()));
     }
 
-    private static double encode(Tokenizer tokenizer, List<String> texts, long bytes) {
+    private static double encode(Tokenizer tokenizer, List<String> files, long bytes) {
         TokenBuffer ids = new TokenBuffer();
         return rate(bytes, () -> {
-            for (String text : texts) {
+            for (String file : files) {
                 ids.clear();
-                tokenizer.encode(text, false, ids);
+                tokenizer.encode(file, false, ids);
             }
         });
     }
 
-    /** A new tokenizer for each text: no word has been seen before this text. */
-    private static double first(String name, List<String> texts, long bytes) {
+    /** Encodes each file with a new tokenizer, whose cache is empty. */
+    private static double first(String name, List<String> files, long bytes) {
         List<Tokenizer> fresh = new ArrayList<>();
-        for (int i = 0; i < texts.size(); i++) {
+        for (int i = 0; i < files.size(); i++) {
             fresh.add(tokenizer(name));
         }
         TokenBuffer ids = new TokenBuffer();
         long start = System.nanoTime();
-        for (int i = 0; i < texts.size(); i++) {
+        for (int i = 0; i < files.size(); i++) {
             ids.clear();
-            fresh.get(i).encode(texts.get(i), false, ids);
+            fresh.get(i).encode(files.get(i), false, ids);
         }
         return bytes * 1e3 / (System.nanoTime() - start);
     }
 
-    private static double decode(Tokenizer tokenizer, List<String> texts, long bytes) {
-        int[][] ids = texts.stream().map(t -> tokenizer.encode(t, false)).toArray(int[][]::new);
+    private static double decode(Tokenizer tokenizer, List<String> files, long bytes) {
+        int[][] ids = files.stream().map(t -> tokenizer.encode(t, false)).toArray(int[][]::new);
         return rate(bytes, () -> Arrays.stream(ids).forEach(i -> tokenizer.decode(i, false)));
     }
 

@@ -22,8 +22,8 @@ import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 
 /**
- * Seeded mutations of a valid {@code config.json} beside real weights. Each must load, or end in a typed error; any other
- * end fails the run. {@code main} takes the number of cases and the seed.
+ * Seeded mutations of a valid {@code config.json} with real weights. Each must load or be refused with a typed error; anything else
+ * fails the run. {@code main} takes the number of cases and the seed.
  */
 final class ConfigFuzz {
     private static final Pattern VALUE = Pattern.compile("-?\\d[\\d.e+-]*|true|false|null|\"[^\"]*\"(?!\\s*:)");
@@ -139,7 +139,7 @@ final class ConfigFuzz {
         }
     }
 
-    /** One to three changes: a value for another, or a character lost, doubled or replaced. */
+    /** Makes one to three changes: another value, or a character removed, doubled or replaced. */
     private String mutant() {
         StringBuilder text = new StringBuilder(CONFIG);
         for (int changes = 1 + draw(3); changes > 0; changes--) {

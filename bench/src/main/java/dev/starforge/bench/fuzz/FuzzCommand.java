@@ -27,6 +27,7 @@ public final class FuzzCommand implements Callable<Integer> {
     @Parameters(
             index = "0",
             paramLabel = "CASES",
+            arity = "0..1",
             defaultValue = "100000",
             description = "Mutated files of each kind (default: ${DEFAULT-VALUE}).")
     int cases;
@@ -34,6 +35,7 @@ public final class FuzzCommand implements Callable<Integer> {
     @Parameters(
             index = "1",
             paramLabel = "SEED",
+            arity = "0..1",
             defaultValue = "1",
             description = "Seed of the mutations (default: ${DEFAULT-VALUE}).")
     long seed;

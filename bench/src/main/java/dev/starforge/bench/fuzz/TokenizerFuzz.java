@@ -18,9 +18,8 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Seeded damage to valid tokenizer files: to bytes, to values, to whole parts. Whatever comes of it is a tokenizer that
- * encodes and decodes, or a {@link TokenizerException}; anything else gets out. As a program it takes the number of
- * cases.
+ * Seeded mutations of valid tokenizer files: of characters, values and whole parts. Each file must give a tokenizer that encodes and
+ * decodes, or a {@link TokenizerException}. {@code main} takes the number of cases and the seed.
  */
 final class TokenizerFuzz {
     private static final List<String> NAMES = List.of("starcoder2", "llama3", "qwen2", "llama2");
@@ -104,7 +103,7 @@ final class TokenizerFuzz {
         stream.finish();
     }
 
-    /** One or two changes: to the text as such, or to a value somewhere in the tree. */
+    /** Makes one or two changes, to the text of the file or to a value of the JSON tree. */
     private String damage(String file, Random random) {
         return random.nextInt(3) == 0 ? damageText(file, random) : damageTree(file, random);
     }
@@ -137,7 +136,7 @@ final class TokenizerFuzz {
         return JSON.writeValueAsString(root);
     }
 
-    /** Goes down to a value, seldom into the long lists, and puts another in its place. */
+    /** Replaces a random value of the tree, seldom one of a long list. */
     private static void change(ObjectNode root, Random random) {
         JsonNode parent = root;
         while (true) {

@@ -20,9 +20,8 @@ import java.util.Map;
 import java.util.function.Consumer;
 
 /**
- * Seeded mutations of valid weight files. Each must open and read, or end in {@link ModelException}; any other end, a heap
- * that does not suffice included, fails the run. {@code main} takes the number of cases and the seed, and is meant to be
- * started with a small heap.
+ * Seeded mutations of valid weight files. Each must be read, or refused with {@link ModelException}; anything else, such as an
+ * {@code OutOfMemoryError} in a small heap, fails the run. {@code main} takes the number of cases and the seed.
  */
 final class WeightFileFuzz {
     private static final long[] INTERESTING = {
@@ -123,7 +122,7 @@ final class WeightFileFuzz {
         }
     }
 
-    /** Runs the cases, and says how many files were refused. */
+    /** Runs the cases and prints how many files were refused. */
     int run(int cases) throws IOException {
         for (int i = 0; i < cases; i++) {
             byte[] mutant = mutant();
@@ -139,7 +138,7 @@ final class WeightFileFuzz {
         return refused;
     }
 
-    /** One to four changes: a bit, a byte, a number that tends to break things, a cut, a stretch doubled or left out. */
+    /** Makes one to four changes: a bit, a byte, a boundary value, a truncation, a range doubled or removed. */
     private byte[] mutant() {
         byte[] bytes = valid.clone();
         for (int changes = 1 + draw(4); changes > 0 && bytes.length > 0; changes--) {

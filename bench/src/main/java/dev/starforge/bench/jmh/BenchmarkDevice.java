@@ -15,9 +15,8 @@ import java.nio.file.Path;
 import java.util.Random;
 
 /**
- * A device, an operation and its tensors, for a benchmark to run again and again. Values are drawn from a fixed seed.
- * Answers are not checked here; {@code ./dev conformance} does that, and {@code ./dev conformance speed} refuses to
- * time a wrong one. What these add is JMH's care: forks, warm-up, and figures with an error.
+ * A device and tensors for JMH benchmarks, with random values from a fixed seed. Results are not checked here; {@code ./dev
+ * conformance suite} does that, and {@code ./dev conformance speed} refuses to time a wrong result.
  */
 final class BenchmarkDevice implements AutoCloseable {
     private final Device device;
@@ -29,7 +28,7 @@ final class BenchmarkDevice implements AutoCloseable {
         scope = new Scope(device);
     }
 
-    /** A tensor of normal numbers. */
+    /** A tensor of normally distributed values. */
     Tensor drawn(DType type, long... dims) {
         Spec spec = new Spec(type, Shape.of(dims));
         Tensor tensor = scope.allocate(spec);
@@ -50,7 +49,7 @@ final class BenchmarkDevice implements AutoCloseable {
         return tensor;
     }
 
-    /** Room for what an operation gives. */
+    /** An uninitialized output tensor. */
     Tensor[] outputs(Op op, Tensor... in) {
         Spec[] specs = new Spec[in.length];
         for (int i = 0; i < in.length; i++) {

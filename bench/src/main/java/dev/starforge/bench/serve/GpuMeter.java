@@ -12,65 +12,64 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * How busy the first GPU of the machine is, by a process that prints a percentage every now and then; on a machine without
- * {@code nvidia-smi} nothing. A percentage is the share of the time just past in which a kernel ran, whatever part of the GPU it
- * used.
+ * Samples the utilization of the first GPU from a process that prints percentages; does nothing on a machine without
+ * {@code nvidia-smi}. A percentage is the share of the last sampling interval in which at least one kernel ran.
  */
 final class GpuMeter implements AutoCloseable {
     static final List<String> NVIDIA_SMI = List.of(
             "nvidia-smi", "--id=0", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=100");
 
-    /** The most that a percentage looks back; by NVML's manual, a sixth of a second to a second. */
-    static final Duration LOOKS_BACK = Duration.ofSeconds(1);
+    /** The longest sampling interval; according to NVML's manual it is between 1/6 s and 1 s. */
+    static final Duration SAMPLING_INTERVAL = Duration.ofSeconds(1);
 
     private static final int BUSY = 85;
 
     private final Optional<Process> process;
-    private final long looksBack;
+    private final long samplingInterval;
     private final Queue<Sample> samples = new ConcurrentLinkedQueue<>();
 
     private record Sample(long at, int percent) {}
 
-    private GpuMeter(Optional<Process> process, Duration looksBack) {
+    private GpuMeter(Optional<Process> process, Duration samplingInterval) {
         this.process = process;
-        this.looksBack = looksBack.toNanos();
+        this.samplingInterval = samplingInterval.toNanos();
         process.ifPresent(running -> Thread.ofVirtual().start(() -> listen(running)));
     }
 
-    static GpuMeter start(List<String> command, Duration looksBack) {
+    static GpuMeter start(List<String> command, Duration samplingInterval) {
         try {
             Process process =
                     new ProcessBuilder(command).redirectErrorStream(true).start();
-            return new GpuMeter(Optional.of(process), looksBack);
-        } catch (IOException absent) {
-            return new GpuMeter(Optional.empty(), looksBack);
+            return new GpuMeter(Optional.of(process), samplingInterval);
+        } catch (IOException e) {
+            return new GpuMeter(Optional.empty(), samplingInterval);
         }
     }
 
-    /** Other lines say that there is no GPU, or no driver. */
+    /** Ignores other lines, which report a missing GPU or driver. */
     private void listen(Process running) {
         try (BufferedReader lines = running.inputReader()) {
             lines.lines()
                     .filter(line -> line.strip().matches("\\d{1,3}"))
                     .forEach(line -> samples.add(new Sample(System.nanoTime(), Integer.parseInt(line.strip()))));
-        } catch (IOException | UncheckedIOException ended) {
+        } catch (IOException | UncheckedIOException e) {
             return;
         }
     }
 
     /**
-     * Says the mean of the samples that look at nothing but a span of time, and the share of those that are busy; where there are
-     * none, only that.
+     * Reports the mean of the samples whose interval lies between {@code from} and {@code to}, and the share of samples of at
+     * least {@value #BUSY} percent; without such samples, only their number.
      */
-    void report(ObjectNode said, long from, long to) {
+    void report(ObjectNode report, long from, long to) {
         if (process.isEmpty()) {
             return;
         }
         int[] within = samples.stream()
-                .filter(sample -> sample.at - looksBack >= from && sample.at <= to)
+                .filter(sample -> sample.at - samplingInterval >= from && sample.at <= to)
                 .mapToInt(Sample::percent)
                 .toArray();
-        said.put("gpu_samples", within.length);
+        report.put("gpu_samples", within.length);
         if (within.length > 0) {
             double sum = 0;
             double busy = 0;
@@ -78,8 +77,8 @@ final class GpuMeter implements AutoCloseable {
                 sum += percent;
                 busy += percent >= BUSY ? 1 : 0;
             }
-            said.put("gpu_busy_mean", rounded(sum / within.length));
-            said.put("gpu_busy_share_" + BUSY, rounded(busy / within.length));
+            report.put("gpu_busy_mean", rounded(sum / within.length));
+            report.put("gpu_busy_share_" + BUSY, rounded(busy / within.length));
         }
     }
 

@@ -25,9 +25,9 @@ import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 
 /**
- * Many streaming clients of a pool with two workers, one of which is killed every 20 seconds; at last the pool itself is killed and
- * started again. Every request ends with its whole answer or with one error that says to ask again; the pool's memory, threads and
- * descriptors stay what they were; and the first token comes about as soon as from a worker itself.
+ * Soak test of a pool with two workers and many streaming clients. A worker is killed every 20 seconds; at the end the pool is killed and
+ * started again. Every request must end complete or with the one error that asks to retry, and the pool's memory, threads and
+ * descriptors must stay flat. Prints the time to the first token through the pool and directly from a worker.
  */
 final class PoolSoak {
     private static final int TOKENS = 50;
@@ -39,7 +39,7 @@ final class PoolSoak {
     private final Random random;
     private final Map<String, Integer> ends = new ConcurrentHashMap<>();
     private final List<Long> through = Collections.synchronizedList(new ArrayList<>());
-    private final List<Long> straight = Collections.synchronizedList(new ArrayList<>());
+    private final List<Long> direct = Collections.synchronizedList(new ArrayList<>());
     private volatile Process pool;
     private volatile URI uri;
     private volatile boolean poolIsDown;
@@ -65,10 +65,12 @@ final class PoolSoak {
                 folder.resolve("model.properties"), "tokens=" + TOKENS + "\nstep_ms=" + STEP.toMillis() + "\n");
         start("127.0.0.1:0");
         for (int i = 0; i < 2; i++) {
-            require(post("/v2/workers/start", "{\"model_ref\":\"soak\"}").status() == 202, "a worker is started");
+            require(
+                    post("/v2/workers/start", "{\"model_ref\":\"soak\"}").status() == 202,
+                    "status 202 for a new worker");
         }
         awaitReady(2);
-        clients(Duration.ofSeconds(Math.min(5, time.toSeconds())), false); // so that what is made once is made
+        clients(Duration.ofSeconds(Math.min(5, time.toSeconds())), false); // warm-up
         System.out.println("warm: " + ends);
         ends.clear();
         Use before = use();
@@ -108,49 +110,49 @@ final class PoolSoak {
         System.out.println("pool soak: passed");
     }
 
-    /** After the rest, when the programs have been compiled as they are for most of their lives. */
+    /** Runs last, when the JIT has compiled the programs. */
     private void measureTheFirstToken() throws Exception {
         through.clear();
-        straight.clear();
+        direct.clear();
         clients(Duration.ofSeconds(10), false);
         System.out.printf(
-                "first token, p50: %.2f ms through the pool, %.2f ms straight from the worker, %.2f ms added%n",
-                median(through), median(straight), median(through) - median(straight));
+                "first token, p50: %.2f ms through the pool, %.2f ms directly from the worker, %.2f ms added%n",
+                median(through), median(direct), median(through) - median(direct));
     }
 
-    /** The pool is killed under load: workers are taken over, and who asked a worker itself notices nothing. */
+    /** Kills the pool under load: the next pool adopts the workers, and clients of a worker are not affected. */
     private void restartThePool() throws Exception {
         List<String> before = pids();
         URI worker = URI.create(state().path("workers").path(0).path("uri").asString());
         try (ExecutorService running = Executors.newVirtualThreadPerTaskExecutor()) {
-            List<Future<String>> straightOn = new ArrayList<>();
-            List<Future<String>> throughIt = new ArrayList<>();
+            List<Future<String>> fromWorker = new ArrayList<>();
+            List<Future<String>> throughPool = new ArrayList<>();
             for (int i = 0; i < 20; i++) {
-                straightOn.add(running.submit(() -> one(worker, straight)));
-                throughIt.add(running.submit(() -> one(uri, through)));
+                fromWorker.add(running.submit(() -> one(worker, direct)));
+                throughPool.add(running.submit(() -> one(uri, through)));
             }
             Thread.sleep(300);
             poolIsDown = true;
             pool.destroyForcibly().waitFor();
             start("127.0.0.1:" + uri.getPort());
             poolIsDown = false;
-            for (Future<String> each : straightOn) {
-                require(each.get().equals("whole"), "a stream that went straight on is whole, but is " + each.get());
+            for (Future<String> each : fromWorker) {
+                require(each.get().equals("whole"), "a complete stream from the worker, but got " + each.get());
             }
-            for (Future<String> each : throughIt) {
+            for (Future<String> each : throughPool) {
                 require(List.of("whole", "pool killed").contains(each.get()), "a known end, but " + each.get());
             }
         }
         awaitReady(2);
         require(pids().equals(before), "the same processes: " + before + ", but " + pids());
         require(one(uri, through).equals("whole"), "it serves again");
-        System.out.println("pool killed and started again: processes " + before + " were taken over");
+        System.out.println("pool killed and started again: processes " + before + " were adopted");
     }
 
     private void start(String listen) throws IOException {
         List<String> command = new ArrayList<>(
                 List.of(ProcessHandle.current().info().command().orElseThrow(), "-XX:+UseSerialGC", "-Xmx256m", "-cp"));
-        command.addAll(List.of(System.getProperty("java.class.path"), PoolOfStubs.class.getName()));
+        command.addAll(List.of(System.getProperty("java.class.path"), StubPool.class.getName()));
         command.addAll(List.of(
                 folder.resolve("state").toString(),
                 listen,
@@ -169,7 +171,7 @@ final class PoolSoak {
         pool.getOutputStream().close();
         require(pool.waitFor(90, TimeUnit.SECONDS), "the pool ends with its input");
         for (String pid : workers) {
-            // one that was taken over is its new parent's to bury, which takes a moment
+            // the parent of an adopted worker needs a moment to reap it
             for (int i = 0; i < 100 && ProcessHandle.of(Long.parseLong(pid)).isPresent(); i++) {
                 Thread.sleep(100);
             }
@@ -184,14 +186,14 @@ final class PoolSoak {
             for (int i = 0; i < clients; i++) {
                 boolean probe = !kill && i % 5 == 0;
                 all.add(running.submit(() -> {
-                    beAtAnyMomentOf(STEP.multipliedBy(TOKENS));
+                    sleepRandomPartOf(STEP.multipliedBy(TOKENS));
                     while (System.nanoTime() < deadline) {
-                        beAtAnyMomentOf(STEP);
+                        sleepRandomPartOf(STEP);
                         ends.merge(one(uri, through), 1, Integer::sum);
                         if (probe) {
                             URI worker = anyWorker();
-                            beAtAnyMomentOf(STEP);
-                            one(worker, straight);
+                            sleepRandomPartOf(STEP);
+                            one(worker, direct);
                         }
                     }
                     return "";
@@ -210,11 +212,11 @@ final class PoolSoak {
     }
 
     /**
-     * Of a step: a worker's streams move in step, and one that has just ended tells when the next step is, so who asks at once waits
-     * for nearly a whole one, and who comes a little later, through a pool, for the one after it. Of an answer, at the beginning: all
-     * answers are as long, so clients that begin together come back together, and queue for each other's connections.
+     * Sleeps for a random part of a period. Of a step: the streams of a worker advance together, so a client that asks right after its
+     * stream ended would wait for nearly a whole step, and one that comes a little later, through the pool, for the step after. Of an
+     * answer, at the start: all answers have the same length, so clients that start together would always return together.
      */
-    private static void beAtAnyMomentOf(Duration time) throws InterruptedException {
+    private static void sleepRandomPartOf(Duration time) throws InterruptedException {
         TimeUnit.NANOSECONDS.sleep(ThreadLocalRandom.current().nextLong(time.toNanos()));
     }
 
@@ -227,7 +229,7 @@ final class PoolSoak {
         return URI.create(uris.get((int) (System.nanoTime() % uris.size())));
     }
 
-    /** One stream, and how it ended. */
+    /** Runs one stream and returns how it ended. */
     private String one(URI server, List<Long> firstTokens) {
         long begin = System.nanoTime();
         int tokens = 0;
@@ -283,7 +285,7 @@ final class PoolSoak {
             }
             Thread.sleep(100);
         }
-        throw new AssertionError("expected " + count + " workers that are ready: " + state());
+        throw new AssertionError("expected " + count + " ready workers: " + state());
     }
 
     private List<String> pids() throws IOException {
@@ -301,7 +303,7 @@ final class PoolSoak {
         }
     }
 
-    /** What the pool's process takes of the machine. */
+    /** Resources of the pool's process. */
     private record Use(long descriptors, long threads, long megabytes) {}
 
     private Use use() throws Exception {

@@ -25,11 +25,11 @@ import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 
 /**
- * Requests of every kind, broken in seeded ways, over real sockets. Each must be answered with a status that means something,
- * or end; none may hang, fail inside, or leave anything behind; and the worker must be well afterwards.
+ * Sends seeded mutations of every kind of request over real sockets. Each must be answered with an expected status, or its connection
+ * must end. No request may hang, cause an internal error or leak a sequence or connection, and the worker must serve afterwards.
  */
 final class RequestFuzz {
-    private static final Set<Integer> MEANINGFUL =
+    private static final Set<Integer> EXPECTED_STATUSES =
             Set.of(200, 202, 400, 403, 404, 405, 408, 413, 417, 429, 431, 501, 503, 505);
     private static final int CLIENTS = 32;
     private static final String[] WORDS = {
@@ -135,7 +135,7 @@ final class RequestFuzz {
 
     private RequestFuzz() {}
 
-    /** How often each outcome was. */
+    /** Returns the number of requests by outcome. */
     static Map<String, Integer> run(int cases, long seed) throws Exception {
         Duration moment = Duration.ofMillis(100);
         HttpLimits limits = HttpLimits.DEFAULT.withTimes(moment, moment, moment, Duration.ofSeconds(5));
@@ -164,7 +164,7 @@ final class RequestFuzz {
                 throw new AssertionError(failed.size() + " requests failed inside, the first: " + failed.getFirst());
             }
             if (fixture.post("/v1/completions", "{'prompt':'x','max_tokens':5}").status() != 200) {
-                throw new AssertionError("the worker is not well afterwards");
+                throw new AssertionError("the worker does not serve afterwards");
             }
         }
         return new TreeMap<>(outcomes);
@@ -178,7 +178,7 @@ final class RequestFuzz {
             if (reply.status() == 100) {
                 reply = client.reply();
             }
-            if (!MEANINGFUL.contains(reply.status())) {
+            if (!EXPECTED_STATUSES.contains(reply.status())) {
                 throw new AssertionError("seed " + seed + ": status " + reply.status() + " to "
                         + new String(request, StandardCharsets.ISO_8859_1));
             }
@@ -207,7 +207,7 @@ final class RequestFuzz {
         return bytes;
     }
 
-    /** The same JSON with another value at one place: such a request comes further than the parser. */
+    /** Replaces one value of the JSON, so that the request passes the parser. */
     private static byte[] otherValue(byte[] body, Random random) {
         String json = new String(body, StandardCharsets.UTF_8);
         List<MatchResult> places = VALUE.matcher(json).results().toList();

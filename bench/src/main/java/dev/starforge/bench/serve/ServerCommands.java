@@ -39,6 +39,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "1",
                 paramLabel = "STREAMS",
+                arity = "0..1",
                 defaultValue = "8",
                 description = "Concurrent streams (default: ${DEFAULT-VALUE}).")
         int streams;
@@ -46,6 +47,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "2",
                 paramLabel = "TOKENS",
+                arity = "0..1",
                 defaultValue = "64",
                 description = "Tokens of each stream (default: ${DEFAULT-VALUE}).")
         int tokens;
@@ -53,13 +55,14 @@ public final class ServerCommands {
         @Parameters(
                 index = "3",
                 paramLabel = "PROMPT",
+                arity = "0..1",
                 defaultValue = "1000",
                 description = "Tokens of the long prompt (default: ${DEFAULT-VALUE}).")
         int prompt;
 
         @Override
         public Integer call() throws Exception {
-            try (GpuMeter meter = GpuMeter.start(GpuMeter.NVIDIA_SMI, GpuMeter.LOOKS_BACK)) {
+            try (GpuMeter meter = GpuMeter.start(GpuMeter.NVIDIA_SMI, GpuMeter.SAMPLING_INTERVAL)) {
                 System.out.println(new ServerLoad(URI.create(url + "/"), streams, tokens, prompt, meter).run());
             }
             return 0;
@@ -81,6 +84,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "0",
                 paramLabel = "SECONDS",
+                arity = "0..1",
                 defaultValue = "60",
                 description = "Duration (default: ${DEFAULT-VALUE}).")
         int seconds;
@@ -88,6 +92,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "1",
                 paramLabel = "SEED",
+                arity = "0..1",
                 defaultValue = "1",
                 description = "Seed of the requests (default: ${DEFAULT-VALUE}).")
         long seed;
@@ -102,6 +107,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "3",
                 paramLabel = "DEVICE",
+                arity = "0..1",
                 defaultValue = "cpu",
                 description = "Device (default: ${DEFAULT-VALUE}).")
         String device;
@@ -128,6 +134,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "0",
                 paramLabel = "CASES",
+                arity = "0..1",
                 defaultValue = "100000",
                 description = "Requests (default: ${DEFAULT-VALUE}).")
         int cases;
@@ -135,6 +142,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "1",
                 paramLabel = "SEED",
+                arity = "0..1",
                 defaultValue = "1",
                 description = "Seed of the mutations (default: ${DEFAULT-VALUE}).")
         long seed;
@@ -164,6 +172,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "0",
                 paramLabel = "SECONDS",
+                arity = "0..1",
                 defaultValue = "60",
                 description = "Duration (default: ${DEFAULT-VALUE}).")
         int seconds;
@@ -171,6 +180,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "1",
                 paramLabel = "CLIENTS",
+                arity = "0..1",
                 defaultValue = "200",
                 description = "Concurrent clients (default: ${DEFAULT-VALUE}).")
         int clients;
@@ -178,6 +188,7 @@ public final class ServerCommands {
         @Parameters(
                 index = "2",
                 paramLabel = "SEED",
+                arity = "0..1",
                 defaultValue = "1",
                 description = "Chooses the workers that are killed (default: ${DEFAULT-VALUE}).")
         long seed;

@@ -20,16 +20,15 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * How a server with OpenAI's API does under load, whoever made it: streams at once, a long prompt that joins them, and the
- * same prompt again. Prompts are token ids, so that every server has the same work; a server that computes something else is
- * not noticed here, which is what {@code ./dev peers llama-logits} is for.
+ * Load test of any server with OpenAI's API: concurrent streams, a long prompt that joins them, and the same prompt again. Prompts
+ * are token ids, so that every server has the same work. Answers are not checked; {@code ./dev peers llama-logits} does that.
  *
- * <p>As many streams of as many tokens run once before, with other prompts: the first steps of a batch size, and of a length of
- * text, compile kernels and record what later ones replay.
+ * <p>The same number of streams and tokens runs once before as a warm-up, with other prompts: the first steps of a batch size and of
+ * a sequence length compile kernels and capture graphs.
  */
 final class ServerLoad {
     private static final int SHORT_PROMPT = 32;
-    private static final int FIRST_ID = 100; // within the vocabulary of every model that there is
+    private static final int FIRST_ID = 100; // within the vocabulary of every model
     private static final int IDS = 400;
 
     private final HttpClient client =
@@ -49,12 +48,12 @@ final class ServerLoad {
     }
 
     /**
-     * When the tokens of a stream came.
+     * Arrival times of the tokens of a stream.
      *
-     * @param usage how many they were, by the server; 0 where it broke the stream off, as llama-server does when a model of
-     *     random weights writes what is no UTF-8
+     * @param usage number of tokens that the server reports; 0 if it ended the stream early, as llama-server does when a model with
+     *     random weights generates invalid UTF-8
      */
-    private record Heard(long asked, List<Long> at, int usage) {
+    private record StreamTimes(long asked, List<Long> at, int usage) {
         int count() {
             return usage == 0 ? at.size() : usage;
         }
@@ -63,7 +62,7 @@ final class ServerLoad {
             return (at.getFirst() - asked) / 1e9;
         }
 
-        /** The longest time between two of its events that touches a span of time. */
+        /** The longest time between two events that overlaps the given interval. */
         double longestGap(long from, long to) {
             double longest = 0;
             for (int i = 1; i < at.size(); i++) {
@@ -89,25 +88,25 @@ final class ServerLoad {
     }
 
     private ObjectNode measured() throws Exception {
-        ObjectNode said = Jackson.object();
+        ObjectNode report = Jackson.object();
         load(90_000, Jackson.object());
-        load(1_000, said);
-        join(said);
+        load(1_000, report);
+        join(report);
         long begin = System.nanoTime();
         ask(ids(2_000, prompt), 1);
         double cold = (System.nanoTime() - begin) / 1e9;
         begin = System.nanoTime();
         ask(ids(2_000, prompt), 1);
         double warm = (System.nanoTime() - begin) / 1e9;
-        said.put("prefix_cold_s", rounded(cold)).put("prefix_warm_s", rounded(warm));
-        return said;
+        report.put("prefix_cold_s", rounded(cold)).put("prefix_warm_s", rounded(warm));
+        return report;
     }
 
-    /** Streams that begin together, while somebody asks for the server's health. */
-    private void load(int seed, ObjectNode said) throws Exception {
+    /** Runs concurrent streams while /health is polled. */
+    private void load(int seed, ObjectNode report) throws Exception {
         try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {
             long begin = System.nanoTime();
-            List<Future<Heard>> running = new ArrayList<>();
+            List<Future<StreamTimes>> running = new ArrayList<>();
             for (int i = 0; i < streams; i++) {
                 int[] ids = ids(seed + i, SHORT_PROMPT);
                 running.add(clients.submit(() -> ask(ids, tokens)));
@@ -121,54 +120,57 @@ final class ServerLoad {
                 health.add((System.nanoTime() - asked) / 1e6);
                 Thread.sleep(10);
             }
-            List<Heard> heard = new ArrayList<>();
-            for (Future<Heard> each : running) {
-                heard.add(each.get());
+            List<StreamTimes> streamed = new ArrayList<>();
+            for (Future<StreamTimes> each : running) {
+                streamed.add(each.get());
             }
-            long end = heard.stream().mapToLong(Heard::last).max().orElseThrow();
-            int all = heard.stream().mapToInt(Heard::count).sum();
-            List<Double> first = heard.stream().map(Heard::first).toList();
-            said.put("streams", streams).put("tokens", all);
-            said.put(
-                    "broken_off", heard.stream().filter(each -> each.usage == 0).count());
-            said.put("tok_s", rounded(all / ((end - begin) / 1e9)));
-            said.put("ttft_p50_s", rounded(percentile(first, 50))).put("ttft_p99_s", rounded(percentile(first, 99)));
-            said.put("longest_gap_s", rounded(longest(heard, begin, end)));
-            said.put("health_p50_ms", rounded(percentile(health, 50)));
-            said.put("health_p99_ms", rounded(percentile(health, 99)));
-            long allBegan = heard.stream().mapToLong(Heard::begun).max().orElseThrow();
-            long oneEnded = heard.stream().mapToLong(Heard::last).min().orElseThrow();
-            meter.report(said, allBegan, oneEnded);
+            long end = streamed.stream().mapToLong(StreamTimes::last).max().orElseThrow();
+            int all = streamed.stream().mapToInt(StreamTimes::count).sum();
+            List<Double> first = streamed.stream().map(StreamTimes::first).toList();
+            report.put("streams", streams).put("tokens", all);
+            report.put(
+                    "broken_off",
+                    streamed.stream().filter(each -> each.usage == 0).count());
+            report.put("tok_s", rounded(all / ((end - begin) / 1e9)));
+            report.put("ttft_p50_s", rounded(percentile(first, 50))).put("ttft_p99_s", rounded(percentile(first, 99)));
+            report.put("longest_gap_s", rounded(longest(streamed, begin, end)));
+            report.put("health_p50_ms", rounded(percentile(health, 50)));
+            report.put("health_p99_ms", rounded(percentile(health, 99)));
+            long allBegan =
+                    streamed.stream().mapToLong(StreamTimes::begun).max().orElseThrow();
+            long oneEnded = streamed.stream().mapToLong(StreamTimes::last).min().orElseThrow();
+            meter.report(report, allBegan, oneEnded);
         }
     }
 
-    /** A long prompt comes when every stream has begun; how long do they wait for their next token meanwhile? */
-    private void join(ObjectNode said) throws Exception {
+    /** Sends a long prompt while all streams run, and measures how long they wait for their next token. */
+    private void join(ObjectNode report) throws Exception {
         try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {
-            List<Future<Heard>> running = new ArrayList<>();
+            List<Future<StreamTimes>> running = new ArrayList<>();
             long begin = System.nanoTime();
             for (int i = 0; i < streams; i++) {
                 int[] ids = ids(5_000 + i, SHORT_PROMPT);
                 running.add(clients.submit(() -> ask(ids, 4 * tokens)));
             }
-            Thread.sleep((long) (1e3 * 1.5 * said.path("ttft_p99_s").doubleValue()));
-            Heard joined = clients.submit(() -> ask(ids(7_000, prompt), 4)).get();
+            Thread.sleep((long) (1e3 * 1.5 * report.path("ttft_p99_s").doubleValue()));
+            StreamTimes joined =
+                    clients.submit(() -> ask(ids(7_000, prompt), 4)).get();
             long end = joined.at.getFirst();
-            List<Heard> heard = new ArrayList<>();
-            for (Future<Heard> each : running) {
-                heard.add(each.get());
+            List<StreamTimes> streamed = new ArrayList<>();
+            for (Future<StreamTimes> each : running) {
+                streamed.add(each.get());
             }
-            said.put("join_ttft_s", rounded(joined.first()));
-            said.put("join_longest_gap_s", rounded(longest(heard, joined.asked, end)));
-            said.put(
+            report.put("join_ttft_s", rounded(joined.first()));
+            report.put("join_longest_gap_s", rounded(longest(streamed, joined.asked, end)));
+            report.put(
                     "join_streams_ended_before",
-                    heard.stream().filter(each -> each.last() < end).count());
-            said.put("join_began_after_s", rounded((joined.asked - begin) / 1e9));
+                    streamed.stream().filter(each -> each.last() < end).count());
+            report.put("join_began_after_s", rounded((joined.asked - begin) / 1e9));
         }
     }
 
-    private static double longest(List<Heard> heard, long from, long to) {
-        return heard.stream()
+    private static double longest(List<StreamTimes> streamed, long from, long to) {
+        return streamed.stream()
                 .mapToDouble(each -> each.longestGap(from, to))
                 .max()
                 .orElse(0);
@@ -182,7 +184,7 @@ final class ServerLoad {
         return ids;
     }
 
-    private Heard ask(int[] ids, int maxTokens) throws IOException, InterruptedException {
+    private StreamTimes ask(int[] ids, int maxTokens) throws IOException, InterruptedException {
         ObjectNode body = Jackson.object();
         body.put("max_tokens", maxTokens).put("ignore_eos", true).put("temperature", 0);
         body.put("stream", true);
@@ -215,7 +217,7 @@ final class ServerLoad {
             throw new IOException("POST /v1/completions: expected 200 and a stream, got " + response.statusCode()
                     + " with " + at.size() + " events");
         }
-        return new Heard(asked, at, count);
+        return new StreamTimes(asked, at, count);
     }
 
     private static double percentile(List<Double> values, int percent) {

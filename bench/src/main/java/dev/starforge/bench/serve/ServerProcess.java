@@ -17,11 +17,11 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 
-/** A server in a process of its own, and what the system says of that. */
+/** A server as a child process, with its open descriptors, threads and heap. */
 final class ServerProcess implements AutoCloseable {
     private static final Pattern SERVING = Pattern.compile("serving .*:([0-9]+)");
     private static final Pattern USED = Pattern.compile("used ([0-9]+)K");
-    private static final int PATIENCE = 120_000; // ms, on a machine that does much else
+    private static final int TIMEOUT_MILLIS = 120_000; // for a loaded machine
 
     private final Process process;
     private final int port;
@@ -31,7 +31,7 @@ final class ServerProcess implements AutoCloseable {
         this.port = port;
     }
 
-    /** Returns when it serves; 0 is a free port. */
+    /** Starts a server and waits until it serves; port 0 selects a free port. */
     static ServerProcess start(List<String> command, int port) throws IOException {
         List<String> whole = new ArrayList<>(command);
         whole.addAll(List.of("--port", Integer.toString(port), "--log-level", "error"));
@@ -46,7 +46,7 @@ final class ServerProcess implements AutoCloseable {
             }
         }
         process.destroyForcibly();
-        throw new IOException("expected a server from " + String.join(" ", whole) + ", but it ended");
+        throw new IOException("expected a running server from " + String.join(" ", whole) + ", but the process ended");
     }
 
     int port() {
@@ -55,7 +55,7 @@ final class ServerProcess implements AutoCloseable {
 
     RawClient client() throws IOException {
         RawClient client = new RawClient(port);
-        client.socket().setSoTimeout(PATIENCE);
+        client.socket().setSoTimeout(TIMEOUT_MILLIS);
         return client;
     }
 
@@ -68,21 +68,21 @@ final class ServerProcess implements AutoCloseable {
     }
 
     int exit() throws InterruptedException {
-        ServerSoak.require(process.waitFor(PATIENCE, TimeUnit.MILLISECONDS), "the end of the process");
+        ServerSoak.require(process.waitFor(TIMEOUT_MILLIS, TimeUnit.MILLISECONDS), "the end of the process");
         return process.exitValue();
     }
 
     void await(String what, Callable<Boolean> happened) throws Exception {
         long begin = System.nanoTime();
         while (!happened.call()) {
-            ServerSoak.require(System.nanoTime() - begin < PATIENCE * 1_000_000L, what);
+            ServerSoak.require(System.nanoTime() - begin < TIMEOUT_MILLIS * 1_000_000L, what);
             Thread.sleep(50);
         }
     }
 
-    /** What is there when nobody asks for anything. */
-    record Left(int running, double kvUsage, int threads, int descriptors, long heapMegabytes) {
-        void requireNoMoreThan(Left before) {
+    /** Resources of an idle server. */
+    record Resources(int running, double kvUsage, int threads, int descriptors, long heapMegabytes) {
+        void requireAtMost(Resources before) {
             boolean leaked = running > 0
                     || kvUsage > 0
                     || threads > before.threads + 16
@@ -92,7 +92,7 @@ final class ServerProcess implements AutoCloseable {
         }
     }
 
-    Left left(Duration within) throws Exception {
+    Resources resources(Duration within) throws Exception {
         long deadline = System.nanoTime() + within.toNanos();
         JsonNode health = health();
         while (System.nanoTime() < deadline && !isIdle(health)) {
@@ -108,7 +108,7 @@ final class ServerProcess implements AutoCloseable {
                 .filter(line -> line.startsWith("Threads:"))
                 .mapToInt(line -> Integer.parseInt(line.replaceAll("\\D", "")))
                 .sum();
-        return new Left(
+        return new Resources(
                 health.path("running").asInt() + health.path("waiting").asInt(),
                 health.path("kv_usage").asDouble(),
                 threads,
@@ -127,7 +127,7 @@ final class ServerProcess implements AutoCloseable {
         }
     }
 
-    /** Megabytes of the heap after a collection, as the JVM's own tool tells them. */
+    /** Used heap in MiB after a garbage collection, from {@code jcmd}. */
     private long heap() throws IOException, InterruptedException {
         jcmd("GC.run");
         long used = 0;
@@ -146,7 +146,7 @@ final class ServerProcess implements AutoCloseable {
                 .redirectErrorStream(true)
                 .start();
         String said = new String(asked.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        ServerSoak.require(asked.waitFor() == 0, "an answer of jcmd " + what + ", but got " + said);
+        ServerSoak.require(asked.waitFor() == 0, "output of jcmd " + what + ", but got " + said);
         return said;
     }
 

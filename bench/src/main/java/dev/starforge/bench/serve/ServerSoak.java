@@ -45,16 +45,16 @@ final class ServerSoak {
         try (ServerProcess server = ServerProcess.start(command, 0)) {
             port = server.port();
             ServerSoak soak = new ServerSoak(server);
-            soak.learn();
-            soak.clients(time.dividedBy(6), seed); // so that what is made once is made
+            soak.recordAnswers();
+            soak.clients(time.dividedBy(6), seed); // warm-up
             soak.health.clear();
-            ServerProcess.Left before = server.left(SETTLES);
+            ServerProcess.Resources before = server.resources(SETTLES);
             soak.clients(time, seed + 1);
-            ServerProcess.Left after = server.left(SETTLES);
+            ServerProcess.Resources after = server.resources(SETTLES);
             System.out.printf(
                     "%d s, %d clients: %s%nbefore %s%nafter  %s%n%s%n",
                     time.toSeconds(), CLIENTS, new TreeMap<>(soak.done), before, after, soak.healthTimes());
-            after.requireNoMoreThan(before);
+            after.requireAtMost(before);
             soak.drain();
         }
         killed(command, port);
@@ -83,8 +83,8 @@ final class ServerSoak {
         return json(reply).at("/choices/0/text").stringValue();
     }
 
-    /** What each prompt gives while nobody else asks. */
-    private void learn() throws IOException {
+    /** Records the answer to each prompt from the idle server. */
+    private void recordAnswers() throws IOException {
         for (int i = 0; i < PROMPTS; i++) {
             try (RawClient client = server.client()) {
                 expected.add(
@@ -174,7 +174,7 @@ final class ServerSoak {
                 default -> refused(client);
             };
         } catch (EOFException early) {
-            throw new AssertionError("an answer broke off", early);
+            throw new AssertionError("a response ended early", early);
         }
     }
 
@@ -211,7 +211,7 @@ final class ServerSoak {
         return "refused";
     }
 
-    /** Running texts finish, a new one is not taken, and the process ends with 0. */
+    /** While the server drains, running requests finish, new ones are refused, and the exit code is 0. */
     private void drain() throws Exception {
         List<RawClient> running = new ArrayList<>();
         for (int i = 0; i < CLIENTS; i++) {
@@ -221,23 +221,24 @@ final class ServerSoak {
                     .openStream();
         }
         server.terminate();
-        boolean taken;
+        boolean accepted;
         do {
             try (RawClient late = server.client()) {
-                taken = late.post("/v1/completions", completion(0, "")).reply().status() == 200;
-            } catch (IOException gone) {
-                taken = false;
+                accepted =
+                        late.post("/v1/completions", completion(0, "")).reply().status() == 200;
+            } catch (IOException e) {
+                accepted = false;
             }
-        } while (taken); // the signal is on its way
+        } while (accepted); // until the signal arrives
         for (RawClient each : running) {
-            require(!streamed(each).isEmpty(), "a text that ran to its end");
+            require(!streamed(each).isEmpty(), "a complete stream");
             each.close();
         }
         require(server.exit() == 0, "0 as the exit code of a drained server, but got " + server.exit());
-        System.out.println("drained: " + CLIENTS + " running texts finished, a new one was not taken, exit code 0");
+        System.out.println("drained: " + CLIENTS + " running requests finished, a new one was refused, exit code 0");
     }
 
-    /** Killed in the middle of texts, it starts again at the same port at once, and says the same. */
+    /** A server that is killed while requests run starts again on the same port at once, and gives the same answer. */
     private static void killed(List<String> command, int port) throws Exception {
         String said;
         try (ServerProcess server = ServerProcess.start(command, port);
@@ -252,17 +253,17 @@ final class ServerSoak {
                 RawClient client = server.client()) {
             String again =
                     text(client.post("/v1/completions", completion(1, "")).reply());
-            require(again.equals(said), "the same text after the restart");
+            require(again.equals(said), "the same completion after the restart");
             server.terminate();
             require(server.exit() == 0, "0 as the exit code");
         }
-        System.out.println("killed: started again at port " + port + " at once, and said the same");
+        System.out.println("killed: started again on port " + port + " with the same completion");
     }
 
     private String healthTimes() {
         List<Long> sorted = health.stream().sorted().toList();
         return String.format(
-                "/health meanwhile, with a new connection each: %d times, p50 %.1f ms, p99 %.1f ms",
+                "/health meanwhile, each on a new connection: %d requests, p50 %.1f ms, p99 %.1f ms",
                 sorted.size(), sorted.get(sorted.size() / 2) / 1e6, sorted.get(sorted.size() * 99 / 100) / 1e6);
     }
 

@@ -43,6 +43,7 @@ public final class TrainSpeed implements Callable<Integer> {
     @Parameters(
             index = "0",
             paramLabel = "STEPS",
+            arity = "0..1",
             defaultValue = "12",
             description = "Steps of each run (default: ${DEFAULT-VALUE}).")
     int steps;

@@ -38,6 +38,7 @@ public final class TuneCheck implements Callable<Integer> {
     @Parameters(
             index = "1",
             paramLabel = "MINUTES",
+            arity = "0..1",
             defaultValue = "5",
             description = "Time of each run of tune (default: ${DEFAULT-VALUE}).")
     int minutes;
@@ -45,6 +46,7 @@ public final class TuneCheck implements Callable<Integer> {
     @Parameters(
             index = "2",
             paramLabel = "SEED",
+            arity = "0..1",
             defaultValue = "1",
             description = "Chooses the moments of the kills (default: ${DEFAULT-VALUE}).")
     long seed;

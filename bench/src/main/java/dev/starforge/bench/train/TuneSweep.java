@@ -30,6 +30,7 @@ public final class TuneSweep implements Callable<Integer> {
     @Parameters(
             index = "1",
             paramLabel = "STEPS",
+            arity = "0..1",
             defaultValue = "150",
             description = "Optimizer steps of each pair (default: ${DEFAULT-VALUE}).")
     int steps;

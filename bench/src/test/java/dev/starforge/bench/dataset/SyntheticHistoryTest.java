@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Some hundred commits of our own sources against git; {@code ./dev dataset-speed} does it with ten thousand. */
+/** Compares the dataset of a generated history with git; {@code ./dev dataset-speed} does it with 10,000 commits. */
 final class SyntheticHistoryTest {
     private static final int COMMITS = 400;
 
@@ -33,7 +33,7 @@ final class SyntheticHistoryTest {
         return texts;
     }
 
-    /** As a next version has it: something went, something came, everywhere. */
+    /** The next version: removed and added lines in every file. */
     private static Map<String, String> edited(Map<String, String> texts) {
         Map<String, String> edited = new TreeMap<>();
         texts.forEach((path, text) ->
@@ -42,7 +42,7 @@ final class SyntheticHistoryTest {
     }
 
     @Test
-    void everyNumberIsGits() throws IOException, InterruptedException {
+    void countsAndPatchesAgreeWithGit() throws IOException, InterruptedException {
         Path repository = folder.resolve("history.git");
         Map<String, String> sources = ownSources();
         SyntheticHistory.make(repository, List.of(sources, edited(sources)), COMMITS, 5);
@@ -58,7 +58,7 @@ final class SyntheticHistoryTest {
     }
 
     @Test
-    void theSameSeedIsTheSameHistory() throws IOException, InterruptedException {
+    void theSameSeedGivesTheSameHistory() throws IOException, InterruptedException {
         Map<String, String> sources = ownSources();
         for (String name : List.of("one", "two")) {
             SyntheticHistory.make(folder.resolve(name), List.of(sources), 60, 8);
@@ -69,7 +69,7 @@ final class SyntheticHistoryTest {
     }
 
     @Test
-    void aWrongNumberIsFound() throws IOException, InterruptedException {
+    void aWrongCountIsReported() throws IOException, InterruptedException {
         Path repository = folder.resolve("history.git");
         SyntheticHistory.make(repository, List.of(ownSources()), 30, 1);
         Builds.build(repository, folder.resolve("out"));

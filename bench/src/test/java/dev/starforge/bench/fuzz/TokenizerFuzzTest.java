@@ -9,7 +9,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 final class TokenizerFuzzTest {
     @Test
-    void everyDamagedFileEndsInATokenizerOrATypedError(@TempDir Path folder) throws IOException {
+    void mutatedFilesGiveATokenizerOrATypedError(@TempDir Path folder) throws IOException {
         TokenizerFuzz fuzz = new TokenizerFuzz(folder);
         fuzz.run(10_000, 1);
         assertThat(fuzz.accepted()).isGreaterThan(1000);

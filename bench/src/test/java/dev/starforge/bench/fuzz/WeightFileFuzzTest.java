@@ -9,12 +9,12 @@ import org.junit.jupiter.api.Test;
 /** Reading 10,000 mutated files of each kind in a small heap succeeds or ends in a typed error. */
 final class WeightFileFuzzTest {
     @Test
-    void mutantsOfWeightFilesEndInSuccessOrATypedError() throws IOException, InterruptedException {
+    void mutatedWeightFilesAreReadOrRefusedWithATypedError() throws IOException, InterruptedException {
         assertThat(run(WeightFileFuzz.class)).contains("fuzz.gguf: 10000 cases", "fuzz.safetensors: 10000 cases");
     }
 
     @Test
-    void mutantsOfAConfigEndInSuccessOrATypedError() throws IOException, InterruptedException {
+    void mutatedConfigsAreReadOrRefusedWithATypedError() throws IOException, InterruptedException {
         assertThat(run(ConfigFuzz.class)).contains("config.json: 10000 cases").doesNotContain(" 0 loaded");
     }
 

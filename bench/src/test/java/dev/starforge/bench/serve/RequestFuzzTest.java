@@ -5,10 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** A part of what {@code ./dev request-fuzz} sends. */
+/** The short form of {@code ./dev request-fuzz}. */
 final class RequestFuzzTest {
     @Test
-    void brokenRequestsAreAnsweredOrEnd() throws Exception {
+    void mutatedRequestsAreAnsweredOrTheirConnectionEnds() throws Exception {
         Map<String, Integer> outcomes = RequestFuzz.run(2_000, 1);
         assertThat(outcomes).containsKeys("200", "400", "404", "408");
         assertThat(outcomes.values().stream().mapToInt(Integer::intValue).sum()).isEqualTo(2_000);

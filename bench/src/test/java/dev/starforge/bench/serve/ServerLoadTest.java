@@ -10,7 +10,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import tools.jackson.databind.node.ObjectNode;
 
-/** What the load test says, of a server that is not loaded and a GPU that is a shell. */
+/** The report of the load test, with a fake engine and a shell script in place of nvidia-smi. */
 final class ServerLoadTest {
     private static final List<String> BUSY_THEN_IDLE =
             List.of("sh", "-c", "echo No devices; while :; do echo ' 90'; sleep 0.02; echo 70; sleep 0.02; done");
@@ -19,40 +19,40 @@ final class ServerLoadTest {
         try (Fixture fixture = new Fixture()) {
             fixture.engine.step(Duration.ofMillis(30));
             URI server = URI.create("http://127.0.0.1:" + fixture.port() + "/");
-            ObjectNode said = new ServerLoad(server, 3, 24, 40, meter).run();
+            ObjectNode report = new ServerLoad(server, 3, 24, 40, meter).run();
             assertThat(fixture.engine.requests)
                     .as("to warm up, loaded, joined, and the long prompt three times")
                     .hasSize(3 + 3 + 3 + 3);
-            return said;
+            return report;
         }
     }
 
     @Test
-    void theGpuIsLookedAtWhileAllStreamsRun() throws Exception {
+    void gpuUtilizationIsSampledWhileAllStreamsRun() throws Exception {
         try (GpuMeter meter = GpuMeter.start(BUSY_THEN_IDLE, Duration.ZERO)) {
-            ObjectNode said = run(meter);
-            assertThat(said.path("streams").intValue()).isEqualTo(3);
-            assertThat(said.path("gpu_samples").intValue()).isGreaterThan(1);
-            assertThat(said.path("gpu_busy_mean").doubleValue()).isBetween(75.0, 85.0);
-            assertThat(said.path("gpu_busy_share_85").doubleValue()).isBetween(0.25, 0.75);
+            ObjectNode report = run(meter);
+            assertThat(report.path("streams").intValue()).isEqualTo(3);
+            assertThat(report.path("gpu_samples").intValue()).isGreaterThan(1);
+            assertThat(report.path("gpu_busy_mean").doubleValue()).isBetween(75.0, 85.0);
+            assertThat(report.path("gpu_busy_share_85").doubleValue()).isBetween(0.25, 0.75);
         }
     }
 
     @Test
-    void aSampleThatLooksBackAtSomethingElseDoesNotCount() throws Exception {
+    void samplesOfALongerIntervalDoNotCount() throws Exception {
         try (GpuMeter meter = GpuMeter.start(BUSY_THEN_IDLE, Duration.ofHours(1))) {
-            ObjectNode said = run(meter);
-            assertThat(said.path("gpu_samples").intValue()).isZero();
-            assertThat(said.has("gpu_busy_mean")).isFalse();
+            ObjectNode report = run(meter);
+            assertThat(report.path("gpu_samples").intValue()).isZero();
+            assertThat(report.has("gpu_busy_mean")).isFalse();
         }
     }
 
     @Test
-    void withoutAMeterNothingIsSaid() {
+    void withoutNvidiaSmiNothingIsReported() {
         try (GpuMeter meter = GpuMeter.start(List.of("no-such-program"), Duration.ZERO)) {
-            ObjectNode said = Jackson.object();
-            meter.report(said, Long.MIN_VALUE, Long.MAX_VALUE);
-            assertThat(said.isEmpty()).isTrue();
+            ObjectNode report = Jackson.object();
+            meter.report(report, Long.MIN_VALUE, Long.MAX_VALUE);
+            assertThat(report.isEmpty()).isTrue();
         }
     }
 }

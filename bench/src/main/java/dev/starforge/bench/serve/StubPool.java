@@ -12,11 +12,11 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A pool of stub workers as a process of its own, which can be killed: {@code PoolOfStubs STATE LISTEN MODEL}. It prints its address,
- * and ends with its input.
+ * A pool of stub workers as a process that can be killed: {@code StubPool STATE LISTEN MODEL}. It prints its address and runs until its
+ * input ends.
  */
-final class PoolOfStubs {
-    private PoolOfStubs() {}
+final class StubPool {
+    private StubPool() {}
 
     public static void main(String[] args) throws Exception {
         RestartPolicy restarts = new RestartPolicy(
@@ -34,7 +34,7 @@ final class PoolOfStubs {
         try (Pool pool = PoolFixture.startWithStubs(config)) {
             System.out.println(pool.uri());
             while (System.in.read() >= 0) {
-                // until nobody needs it any more
+                // runs until the parent closes the input
             }
             pool.drain();
         }
